@@ -18,7 +18,7 @@ struct Tiles {
     float* dk;
     float* dv;
     float* q;
-    float* q_transposed;  ///< scaled
+    float* q_transposed;
     float* d_o;
     float* d_o_transposed;
     float* dq;
@@ -103,9 +103,9 @@ private:
 
     void start(const QueryTile& at, const Tiles& tiles) const {
         load_tile(HeadRows<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
-        transpose_tile(tiles.q, at.count, width_, scale_, tiles.q_transposed);
+        transpose_tile(tiles.q, at.count, width_, tiles.q_transposed);
         load_tile(HeadRows<T>(gradients_.d_o, at.b, at.head), at.begin, at.count, dim_, tiles.d_o);
-        transpose_tile(tiles.d_o, at.count, width_, 1.0f, tiles.d_o_transposed);
+        transpose_tile(tiles.d_o, at.count, width_, tiles.d_o_transposed);
         std::fill(tiles.dq, tiles.dq + at.count * width_, 0.0f);
         std::fill(tiles.lse, tiles.lse + tile_size, infinity);
         std::fill(tiles.delta, tiles.delta + tile_size, 0.0f);
@@ -128,8 +128,8 @@ private:
                   const Tiles& tiles) const {
         const float* k = tiles.k + key * width_;
         const float* v = tiles.v + key * width_;
-        kernels_.multiply(gemm_by_key(tile, dim_, k, tiles.q_transposed, tile.scores));
-        kernels_.multiply(gemm_by_key(tile, dim_, v, tiles.d_o_transposed, tiles.dp));
+        kernels_.multiply(gemm_by_key(tile, dim_, k, tiles.q_transposed, scale_, tile.scores));
+        kernels_.multiply(gemm_by_key(tile, dim_, v, tiles.d_o_transposed, 1, tiles.dp));
         kernels_.softmax_gradient(tile, {tiles.lse, tiles.delta, tiles.dp});
 
         TileGemm sums = {.a = tile.scores,
@@ -171,7 +171,7 @@ void run_typed(const AttentionBackward& args, Scratch& scratch) {
     const std::int64_t keys = args.forward.k.size(1);
     const std::int64_t groups = args.forward.k.size(2);
     const std::int64_t dim = args.forward.q.size(3);
-    const TileKernels kernels = tile_kernels();
+    const TileKernels kernels = tile_kernels(args.forward.q.dtype());
     const Backward<T, G> backward(args, kernels);
     const std::int64_t bytes = Tiles::bytes(keys, dim);
     std::byte* memory = scratch.take_bytes(bytes * omp_get_max_threads());

@@ -14,7 +14,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 /// Memory of one thread.
 struct Tiles {
     float* q;
-    float* q_transposed;  ///< scaled
+    float* q_transposed;
     float* k;
     float* v;
     float* o;
@@ -43,7 +43,11 @@ template <class T>
 class Forward {
 public:
     Forward(const AttentionForward& args, const TileKernels& kernels)
-        : args_(args), kernels_(kernels), mask_(args.dropout), dim_(args.q.size(3)) {}
+        : args_(args),
+          kernels_(kernels),
+          mask_(args.dropout),
+          dim_(args.q.size(3)),
+          scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)))) {}
 
     void run(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t queries = round_up(at.count, tile_unit);
@@ -72,9 +76,8 @@ public:
 private:
     void start(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t width = padded_dim(dim_);
-        const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)));
         load_tile(HeadRows<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
-        transpose_tile(tiles.q, at.count, width, scale, tiles.q_transposed);
+        transpose_tile(tiles.q, at.count, width, tiles.q_transposed);
         std::fill(tiles.o, tiles.o + at.count * width, 0.0f);
         std::fill(tiles.maximum, tiles.maximum + tile_size, -infinity);
         std::fill(tiles.sum, tiles.sum + tile_size, 0.0f);
@@ -82,7 +85,8 @@ private:
 
     void add_keys(const ScoreTile& tile, std::int64_t count, const Tiles& tiles) const {
         const std::int64_t width = padded_dim(dim_);
-        kernels_.multiply(gemm_by_key(tile, dim_, tiles.k, tiles.q_transposed, tile.scores));
+        kernels_.multiply(
+            gemm_by_key(tile, dim_, tiles.k, tiles.q_transposed, scale_, tile.scores));
         kernels_.softmax(tile, {tiles.maximum, tiles.sum, tiles.rescale});
         for (std::int64_t i = 0; i < count; ++i) {
             if (tiles.rescale[i] == 1) continue;
@@ -123,6 +127,7 @@ private:
     const TileKernels& kernels_;
     DropoutMask mask_;
     std::int64_t dim_;
+    float scale_;
 };
 
 template <class T>
@@ -132,7 +137,7 @@ void run_typed(const AttentionForward& args, Scratch& scratch) {
     const std::int64_t dim = args.q.size(3);
     const std::int64_t rows = args.q.size(0) * heads;
     const std::int64_t tiles_of_row = div_ceil(queries, tile_size);
-    const TileKernels kernels = tile_kernels();
+    const TileKernels kernels = tile_kernels(args.q.dtype());
     const Forward<T> forward(args, kernels);
     const std::int64_t bytes = Tiles::bytes(dim);
     std::byte* memory = scratch.take_bytes(bytes * omp_get_max_threads());

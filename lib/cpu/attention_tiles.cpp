@@ -3,13 +3,12 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Transposes an 8 x 8 block and scales it.
-void transpose8(const float* from, std::int64_t from_row, Vec8 scale, float* to,
-                std::int64_t to_row) {
+/// Transposes an 8 x 8 block.
+void transpose8(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
     __m256 pairs[8], quads[8];
     for (int i = 0; i < 8; i += 2) {
-        const Vec8 a = Vec8::load(from + i * from_row) * scale;
-        const Vec8 b = Vec8::load(from + (i + 1) * from_row) * scale;
+        const Vec8 a = Vec8::load(from + i * from_row);
+        const Vec8 b = Vec8::load(from + (i + 1) * from_row);
         pairs[i] = _mm256_unpacklo_ps(a.v, b.v);
         pairs[i + 1] = _mm256_unpackhi_ps(a.v, b.v);
     }
@@ -28,19 +27,17 @@ void transpose8(const float* from, std::int64_t from_row, Vec8 scale, float* to,
 
 }  // namespace
 
-void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
-                    float* transposed) {
+void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed) {
     const std::int64_t whole = count / 8 * 8;
     for (std::int64_t i = 0; i < whole; i += 8) {
         for (std::int64_t d = 0; d < dim; d += 8)
-            transpose8(tile + i * dim + d, dim, scale, transposed + d * tile_size + i, tile_size);
+            transpose8(tile + i * dim + d, dim, transposed + d * tile_size + i, tile_size);
     }
     if (whole == tile_size) return;
-    const float factor = scale.sum() / Vec8::size;
     for (std::int64_t d = 0; d < dim; ++d) {
         float* row = transposed + d * tile_size;
         for (std::int64_t i = whole; i < count; ++i)
-            row[i] = tile[i * dim + d] * factor;
+            row[i] = tile[i * dim + d];
         std::fill(row + count, row + tile_size, 0.0f);
     }
 }

@@ -58,14 +58,13 @@ void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, 
     }
 }
 
-/// transposed [dim][tile_size] = scale tile^T; columns from `count` on are 0. dim is padded.
-void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
-                    float* transposed);
+/// transposed [dim][tile_size] = tile^T; columns from `count` on are 0. dim is padded.
+void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed);
 
-/// c [keys][tile_size] = k q^T, one row for each key, where k [keys][padded_dim] and q_transposed
-/// [dim][tile_size] are tiles.
+/// c [keys][tile_size] = scale k q^T, one row for each key, where k [keys][padded_dim] and
+/// q_transposed [dim][tile_size] are tiles.
 inline TileGemm gemm_by_key(const ScoreTile& tile, std::int64_t dim, const float* k,
-                            const float* q_transposed, float* c) {
+                            const float* q_transposed, float scale, float* c) {
     return {.a = k,
             .a_row = padded_dim(dim),
             .a_col = 1,
@@ -76,7 +75,8 @@ inline TileGemm gemm_by_key(const ScoreTile& tile, std::int64_t dim, const float
             .rows = tile.keys,
             .cols = tile.queries,
             .length = dim,
-            .accumulate = false};
+            .accumulate = false,
+            .scale = scale};
 }
 
 /// A tile of queries of one head.

@@ -1,8 +1,10 @@
-// The arithmetic of attention on a pair of tiles, in fp32. Compiled once for AVX2 and once for
-// AVX-512.
+// The arithmetic of attention on a pair of tiles. Compiled for AVX2, for AVX-512, and for AVX-512
+// with bf16 dot products.
 #pragma once
 
 #include <cstdint>
+
+#include "base/dtype.h"
 
 namespace gptrain::cpu {
 
@@ -11,8 +13,9 @@ constexpr std::int64_t tile_size = 64;
 /// Column counts are multiples of this.
 constexpr std::int64_t tile_unit = 16;
 
-/// c = a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col]. Rows of b and c are b_row and
-/// c_row floats apart; `cols` is a multiple of tile_unit.
+/// c = scale a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col], where a_row or a_col is
+/// 1. Rows of b and c are b_row and c_row floats apart; `rows` is at most tile_size, `cols` a
+/// multiple of tile_unit.
 struct TileGemm {
     const float* a;
     std::int64_t a_row;
@@ -25,6 +28,7 @@ struct TileGemm {
     std::int64_t cols;
     std::int64_t length;
     bool accumulate;
+    float scale = 1;  ///< 1 if `accumulate`
 };
 
 /// Scores [keys][tile_size] of a pair of tiles: one row for each key, one column for each query.
@@ -54,6 +58,7 @@ struct SoftmaxGradient {
     float* dp;  ///< layout of scores; dp in, d_scores out
 };
 
+/// Sums are fp32. Those with bf16 dot products round a and b of a product to bf16.
 struct TileKernels {
     void (*multiply)(const TileGemm& product);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
@@ -62,7 +67,8 @@ struct TileKernels {
 
 TileKernels avx2_tile_kernels();
 TileKernels avx512_tile_kernels();
-/// The fastest kernels that this CPU supports.
-TileKernels tile_kernels();
+TileKernels avx512_bf16_tile_kernels();
+/// The fastest kernels that this CPU supports for tensors of this dtype.
+TileKernels tile_kernels(DType compute);
 
 }  // namespace gptrain::cpu

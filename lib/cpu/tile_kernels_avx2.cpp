@@ -4,10 +4,12 @@
 namespace gptrain::cpu {
 
 TileKernels avx2_tile_kernels() {
-    return kernels_for<Vec8, 6, 2>();
+    return {multiply<Vec8, 6, 2>, softmax<Vec8>, softmax_gradient<Vec8>};
 }
 
-TileKernels tile_kernels() {
+TileKernels tile_kernels(DType compute) {
+    if (compute == DType::bf16 && __builtin_cpu_supports("avx512bf16"))
+        return avx512_bf16_tile_kernels();
     return __builtin_cpu_supports("avx512f") ? avx512_tile_kernels() : avx2_tile_kernels();
 }
 

@@ -4,7 +4,7 @@
 namespace gptrain::cpu {
 
 TileKernels avx512_tile_kernels() {
-    return kernels_for<Vec16, 6, 4>();
+    return {multiply<Vec16, 6, 4>, softmax<Vec16>, softmax_gradient<Vec16>};
 }
 
 }  // namespace gptrain::cpu

@@ -12,57 +12,74 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
-template <class V, int R, int C>
-void multiply_registers(const TileGemm& p, std::int64_t row, std::int64_t col) {
-    V sums[R][C];
-    float* c = p.c + row * p.c_row + col;
-    for (int r = 0; r < R; ++r) {
-        for (int v = 0; v < C; ++v)
-            sums[r][v] = p.accumulate ? V::load(c + r * p.c_row + v * V::size) : V(0.0f);
-    }
-    const float* a = p.a + row * p.a_row;
-    const float* b = p.b + col;
-    for (std::int64_t k = 0; k < p.length; ++k) {
-        V right[C];
-        for (int v = 0; v < C; ++v)
-            right[v] = V::load(b + v * V::size);
+/// A product of fp32 tiles in vectors of type V.
+template <class V>
+struct FloatProduct {
+    using Vector = V;
+    const TileGemm& p;
+
+    /// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
+    template <int R, int C>
+    void block(std::int64_t row, std::int64_t col) const {
+        V sums[R][C];
+        float* c = p.c + row * p.c_row + col;
         for (int r = 0; r < R; ++r) {
-            const V left = a[r * p.a_row];
             for (int v = 0; v < C; ++v)
-                sums[r][v] = fma(left, right[v], sums[r][v]);
+                sums[r][v] = p.accumulate ? V::load(c + r * p.c_row + v * V::size) : V(0.0f);
         }
-        a += p.a_col;
-        b += p.b_row;
+        const float* a = p.a + row * p.a_row;
+        const float* b = p.b + col;
+        for (std::int64_t k = 0; k < p.length; ++k) {
+            V right[C];
+            for (int v = 0; v < C; ++v)
+                right[v] = V::load(b + v * V::size);
+            for (int r = 0; r < R; ++r) {
+                const V left = a[r * p.a_row];
+                for (int v = 0; v < C; ++v)
+                    sums[r][v] = fma(left, right[v], sums[r][v]);
+            }
+            a += p.a_col;
+            b += p.b_row;
+        }
+        const V scale = p.scale;
+        for (int r = 0; r < R; ++r) {
+            for (int v = 0; v < C; ++v)
+                (sums[r][v] * scale).store(c + r * p.c_row + v * V::size);
+        }
     }
-    for (int r = 0; r < R; ++r) {
-        for (int v = 0; v < C; ++v)
-            sums[r][v].store(c + r * p.c_row + v * V::size);
-    }
-}
+};
 
 /// Computes the last `rows` < R rows.
-template <class V, int R, int C>
-void multiply_last_rows(const TileGemm& p, std::int64_t row, std::int64_t rows, std::int64_t col) {
+template <class Product, int R, int C>
+void multiply_last_rows(const Product& product, std::int64_t row, std::int64_t rows,
+                        std::int64_t col) {
     if constexpr (R > 1) {
         if (rows == R - 1) {
-            multiply_registers<V, R - 1, C>(p, row, col);
+            product.template block<R - 1, C>(row, col);
         } else {
-            multiply_last_rows<V, R - 1, C>(p, row, rows, col);
+            multiply_last_rows<Product, R - 1, C>(product, row, rows, col);
         }
     }
 }
 
-/// Computes columns in strips of C vectors, the rest in strips half as wide.
-template <class V, int R, int C>
-void multiply_columns(const TileGemm& p, std::int64_t col) {
-    for (; col + C * V::size <= p.cols; col += C * V::size) {
+/// Computes columns [col, cols) in strips of C vectors, the rest in strips half as wide. R rows by
+/// C vectors of sums must fit into the registers.
+template <class Product, int R, int C>
+void multiply_columns(const Product& product, std::int64_t rows, std::int64_t cols,
+                      std::int64_t col = 0) {
+    constexpr int width = C * Product::Vector::size;
+    for (; col + width <= cols; col += width) {
         std::int64_t row = 0;
-        for (; row + R <= p.rows; row += R)
-            multiply_registers<V, R, C>(p, row, col);
-        multiply_last_rows<V, R, C>(p, row, p.rows - row, col);
+        for (; row + R <= rows; row += R)
+            product.template block<R, C>(row, col);
+        multiply_last_rows<Product, R, C>(product, row, rows - row, col);
     }
-    if constexpr (C * V::size > tile_unit) multiply_columns<V, R, C / 2>(p, col);
+    if constexpr (width > tile_unit) multiply_columns<Product, R, C / 2>(product, rows, cols, col);
+}
+
+template <class V, int R, int C>
+void multiply(const TileGemm& p) {
+    multiply_columns<FloatProduct<V>, R, C>({p}, p.rows, p.cols);
 }
 
 template <class V>
@@ -113,13 +130,6 @@ void softmax_gradient(const ScoreTile& tile, const SoftmaxGradient& gradient) {
             (p * (dp - delta)).store(gradient.dp + at);
         }
     }
-}
-
-/// R rows by C vectors of sums must fit into the registers.
-template <class V, int R, int C>
-TileKernels kernels_for() {
-    return {[](const TileGemm& product) { multiply_columns<V, R, C>(product, 0); }, softmax<V>,
-            softmax_gradient<V>};
 }
 
 }  // namespace

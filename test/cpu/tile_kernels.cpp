@@ -22,6 +22,8 @@ struct Named {
 std::vector<Named> runnable_kernels() {
     std::vector<Named> all = {{"avx2", avx2_tile_kernels()}};
     if (__builtin_cpu_supports("avx512f")) all.push_back({"avx512", avx512_tile_kernels()});
+    if (__builtin_cpu_supports("avx512bf16"))
+        all.push_back({"avx512 bf16", avx512_bf16_tile_kernels()});
     return all;
 }
 
@@ -43,6 +45,7 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
     const auto b = eighths(length * stride, 2);
     auto c = eighths(rows * stride, 3);
     for (const bool accumulate : {true, false}) {
+        const float scale = accumulate ? 1 : 0.25f;
         auto expected = c;
         for (std::int64_t i = 0; i < rows; ++i) {
             for (std::int64_t j = 0; j < cols; ++j) {
@@ -50,7 +53,7 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
                 for (std::int64_t p = 0; p < length; ++p) {
                     sum += a[a_by_columns ? p * rows + i : i * length + p] * b[p * stride + j];
                 }
-                expected[i * stride + j] = sum;
+                expected[i * stride + j] = scale * sum;
             }
         }
         kernels.multiply({.a = a.data(),
@@ -63,7 +66,8 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
                           .rows = rows,
                           .cols = cols,
                           .length = length,
-                          .accumulate = accumulate});
+                          .accumulate = accumulate,
+                          .scale = scale});
         CHECK(c == expected);
     }
 }
@@ -75,7 +79,7 @@ TEST_CASE("tile products of every size are exact") {
         INFO(set.name);
         for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 12, 17, 64}) {
             for (const std::int64_t cols : {16, 32, 48, 64, 80, 112}) {
-                for (const std::int64_t length : {1, 3, 64}) {
+                for (const std::int64_t length : {1, 3, 64, 65, 133}) {
                     check_product(set.kernels, rows, cols, length, false);
                     check_product(set.kernels, rows, cols, length, true);
                 }
