@@ -1,6 +1,8 @@
 // What a list of op types makes of a class.
 #pragma once
 
+#include <utility>
+
 namespace gptrain {
 
 template <class... Op>
@@ -37,7 +39,8 @@ class ForwardsOps;
 template <class Base, class Derived>
 class ForwardsOps<Base, Derived, OpList<>> : public Base {
 public:
-    using Base::Base;
+    template <class... Arguments>
+    explicit ForwardsOps(Arguments&&... arguments) : Base(std::forward<Arguments>(arguments)...) {}
     using Base::run;
 };
 
@@ -45,7 +48,10 @@ template <class Base, class Derived, class Op, class... Rest>
 class ForwardsOps<Base, Derived, OpList<Op, Rest...>>
     : public ForwardsOps<Base, Derived, OpList<Rest...>> {
 public:
-    using ForwardsOps<Base, Derived, OpList<Rest...>>::ForwardsOps;
+    // Inherited constructors take a compiler seconds where a list is this long.
+    template <class... Arguments>
+    explicit ForwardsOps(Arguments&&... arguments)
+        : ForwardsOps<Base, Derived, OpList<Rest...>>(std::forward<Arguments>(arguments)...) {}
     using ForwardsOps<Base, Derived, OpList<Rest...>>::run;
     void run(const Op& op) override { static_cast<Derived&>(*this).on(op); }
 };

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -37,8 +38,7 @@ struct Access {
 struct Word {
     std::uint64_t owner = 0;  ///< the launch or block that they belong to
     std::vector<Access> writes;
-    std::vector<Access> reads;        ///< of one block
-    std::size_t next_read = 0;        ///< where the next reader probably is
+    std::vector<Access> reads;        ///< of one block, in the order of reader_of
     std::uint8_t read_by_others = 0;  ///< the bytes that further blocks have read
 };
 
@@ -62,7 +62,6 @@ public:
             word.owner = owner;
             word.writes.clear();
             word.reads.clear();
-            word.next_read = 0;
             word.read_by_others = 0;
         }
         return word;
@@ -189,8 +188,8 @@ void pass(const Candidate& now, std::vector<Access>& earlier, std::uintptr_t add
     if (any_empty) std::erase_if(earlier, [](const Access& access) { return access.bytes == 0; });
 }
 
-bool same_reader(const Access& a, const Access& b) {
-    return a.agent == b.agent && a.by_operation == b.by_operation && a.proxy == b.proxy;
+std::tuple<bool, Proxy, std::uint32_t> reader_of(const Access& read) {
+    return {read.by_operation, read.proxy, read.agent};
 }
 
 void keep_read(Word& word, const Access& read) {
@@ -199,22 +198,19 @@ void keep_read(Word& word, const Access& read) {
         for (const Access& other : reads)
             word.read_by_others |= other.bytes;
         reads.clear();
-        word.next_read = 0;
     }
-    // Threads usually come in the same order again.
-    for (std::size_t i = 0; i < reads.size(); ++i) {
-        const std::size_t at = (word.next_read + i) % reads.size();
-        Access& kept = reads[at];
-        if (!same_reader(kept, read)) continue;
-        if ((kept.bytes & ~read.bytes) != 0 && kept.time != read.time) continue;
-        const auto bytes = static_cast<std::uint8_t>(kept.bytes | read.bytes);
-        kept = read;
-        kept.bytes = bytes;
-        word.next_read = at + 1;
+    const auto before = [](const Access& a, const Access& b) {
+        return reader_of(a) < reader_of(b);
+    };
+    auto kept = std::lower_bound(reads.begin(), reads.end(), read, before);
+    for (; kept != reads.end() && reader_of(*kept) == reader_of(read); ++kept) {
+        if ((kept->bytes & ~read.bytes) != 0 && kept->time != read.time) continue;
+        const auto bytes = static_cast<std::uint8_t>(kept->bytes | read.bytes);
+        *kept = read;
+        kept->bytes = bytes;
         return;
     }
-    reads.push_back(read);
-    word.next_read = 0;
+    reads.insert(kept, read);
 }
 
 void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {

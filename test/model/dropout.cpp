@@ -17,7 +17,7 @@ class DropoutRecorder final : public EachOp<MeterBackend, DropoutRecorder> {
 public:
     DropoutRecorder()
         : EachOp<MeterBackend, DropoutRecorder>(
-              {.scratch = [](const OpLimits&) { return std::int64_t{0}; }}) {}
+              BackendMemory{.scratch = [](const OpLimits&) { return std::int64_t{0}; }}) {}
 
     template <class Op>
     void on(const Op& /*op*/) {}
