@@ -1,0 +1,156 @@
+// The GPT-2 124M shape reading a prompt and writing token by token on the CPU backend, compared in
+// the same process on the same threads with what limits it: the prompt with oneDNN's own GEMM, the
+// tokens with a loop that copies memory.
+//
+//   bench_decode fp32|bf16|int8 [TOKENS]
+//
+// Prints one JSON object: weights; prompt_tokens_per_s and prompt_gflops of a prompt of 512 tokens;
+// onednn_gflops (in fp32 if oneDNN has no such GEMM), prompt_ratio; decode_tokens_per_s of TOKENS
+// tokens (64) after the prompt; decode_gb_per_s, what their ops read and write; copy_gb_per_s and
+// read_gb_per_s of loops over 1 GiB, decode_ratio to the former. Rates are medians: of 5 prompts,
+// of the tokens, of 9 loops. int8: int8 weights, all else in bf16.
+#include <cstring>
+#include <numeric>
+#include <omp.h>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cpu/cpu_backend.h"
+#include "cpu_step.h"
+#include "gemm_rate.h"
+#include "infer/generator.h"
+#include "spec/make_plan.h"
+
+using namespace gptrain;
+
+namespace {
+
+constexpr std::int64_t prompt_tokens = 512;
+
+/// GB/s of `loop(begin, words)` over all words of two arrays of 1 GiB, `touched` bytes a word.
+double memory_rate(double touched, const auto& loop) {
+    constexpr std::int64_t words = (std::int64_t{1} << 30) / 8;
+    static std::vector<std::uint64_t> from(words, 1);
+    static std::vector<std::uint64_t> to(words, 2);
+    std::vector<double> seconds;
+    for (int i = 0; i < 9; ++i) {
+        seconds.push_back(bench::seconds_of([&] {
+#pragma omp parallel
+            {
+                const std::int64_t part = words / omp_get_num_threads();
+                const std::int64_t begin = part * omp_get_thread_num();
+                loop(from.data() + begin, to.data() + begin, part);
+            }
+        }));
+    }
+    return touched * static_cast<double>(words) / bench::median(seconds) * 1e-9;
+}
+
+double copy_rate() {
+    return memory_rate(16, [](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+        std::memcpy(to, from, static_cast<std::size_t>(words) * 8);
+    });
+}
+
+double read_rate() {
+    return memory_rate(8, [](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+        to[0] = std::accumulate(from, from + words, std::uint64_t{0});
+    });
+}
+
+/// What the ops do that pass `count` tokens after `before` others.
+struct Work {
+    double flops = 0;
+    double bytes = 0;
+};
+Work work_of_tokens(const RunPlan& plan, const BackendMemory& needs, std::int64_t before,
+                    std::int64_t count) {
+    const StepTrace trace = trace_tokens(plan, {}, needs, before, count);
+    Work work;
+    for (const StepTrace::Part& part : trace.parts) {
+        for (const TraceEvent& event : trace.bodies[static_cast<std::size_t>(part.body)]) {
+            if (event.kind != TraceEvent::Kind::op) continue;
+            const OpWork& op = trace.ops[static_cast<std::size_t>(event.index)];
+            work.flops += op.flops;
+            work.bytes += op.bytes;
+        }
+    }
+    return work;
+}
+
+RunPlan plan_of(const std::string& weights, std::int64_t tokens) {
+    const Precision precision = weights == "fp32" ? Precision::fp32 : Precision::bf16;
+    RunSpec spec = bench::gpt2_124m(1, prompt_tokens + tokens, precision);
+    if (weights == "int8") spec.precision.frozen = FrozenWeights::int8;
+    return make_plan(spec, {});
+}
+
+Json measure(const std::string& weights, std::int64_t tokens) {
+    const RunPlan plan = plan_of(weights, tokens);
+    const auto backend = cpu::make_backend();
+    const BackendMemory needs = memory_of(*backend);
+    const Mesh mesh = one_rank_mesh();
+    ActionListeners nobody;
+    Generator generator(*backend, mesh, plan, prompt_tokens, nobody,
+                        measure_generator(plan, {}, needs, prompt_tokens).memory);
+    generator.model().load([](const Shard& /*part*/, std::span<float> to) {
+        for (std::size_t i = 0; i < to.size(); ++i)
+            to[i] = 0.01f * static_cast<float>(i % 7);
+    });
+    const auto next = [&](std::int64_t count) {
+        const std::vector<std::int32_t> given(static_cast<std::size_t>(count), 1);
+        return bench::seconds_of(
+            [&] { generator.next_token(given, [](std::span<const float>) { return 1; }); });
+    };
+    std::vector<double> prompts;
+    for (int i = 0; i < 6; ++i) {
+        generator.move_to(0);
+        const double seconds = next(prompt_tokens);
+        if (i > 0) prompts.push_back(seconds);
+    }
+    std::vector<double> steps;
+    for (std::int64_t i = 0; i < tokens; ++i)
+        steps.push_back(next(1));
+
+    const Precision precision = weights == "fp32" ? Precision::fp32 : Precision::bf16;
+    const auto own_rate = bench::gemm_rate(precision);
+    const double gemm = own_rate ? *own_rate : bench::gemm_rate(Precision::fp32).value();
+    const double prompt = bench::median(prompts);
+    const double step = bench::median(steps);
+    const double gflops = work_of_tokens(plan, needs, 0, prompt_tokens).flops / prompt * 1e-9;
+    const double rate =
+        work_of_tokens(plan, needs, prompt_tokens + tokens / 2, 1).bytes / step * 1e-9;
+    const double copy = copy_rate();
+    return {{"weights", weights},
+            {"prompt_tokens_per_s", prompt_tokens / prompt},
+            {"prompt_gflops", gflops},
+            {"onednn_gflops", gemm},
+            {"prompt_ratio", gflops / gemm},
+            {"decode_tokens_per_s", 1 / step},
+            {"decode_gb_per_s", rate},
+            {"copy_gb_per_s", copy},
+            {"read_gb_per_s", read_rate()},
+            {"decode_ratio", rate / copy}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const auto tokens = words.size() == 2 ? parse_int(words[1]) : 64;
+    const bool known =
+        !words.empty() && (words[0] == "fp32" || words[0] == "bf16" || words[0] == "int8");
+    if (!known || words.size() > 2 || !tokens || *tokens < 1) {
+        warn("usage: bench_decode fp32|bf16|int8 [TOKENS]");
+        return 2;
+    }
+    try {
+        print(to_line(measure(words[0], *tokens)));
+    } catch (const Error& error) {
+        error_line("bench_decode", error.what());
+        return static_cast<int>(error.code());
+    }
+    return 0;
+}
