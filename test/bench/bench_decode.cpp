@@ -1,6 +1,6 @@
-// The GPT-2 124M shape reading a prompt and writing token by token on the CPU backend, compared in
-// the same process on the same threads with what limits it: the prompt with oneDNN's own GEMM, the
-// tokens with a loop that copies memory.
+// The GPT-2 124M shape reads a prompt and writes token by token on the CPU backend. The same
+// process measures the limits on the same threads: oneDNN's own GEMM for the prompt, loops over
+// memory for the tokens.
 //
 //   bench_decode fp32|bf16|int8 [TOKENS]
 //
@@ -29,36 +29,43 @@ namespace {
 
 constexpr std::int64_t prompt_tokens = 512;
 
-/// GB/s of `loop(begin, words)` over all words of two arrays of 1 GiB, `touched` bytes a word.
-double memory_rate(double touched, const auto& loop) {
-    constexpr std::int64_t words = (std::int64_t{1} << 30) / 8;
-    static std::vector<std::uint64_t> from(words, 1);
-    static std::vector<std::uint64_t> to(words, 2);
-    std::vector<double> seconds;
-    for (int i = 0; i < 9; ++i) {
-        seconds.push_back(bench::seconds_of([&] {
-#pragma omp parallel
-            {
-                const std::int64_t part = words / omp_get_num_threads();
-                const std::int64_t begin = part * omp_get_thread_num();
-                loop(from.data() + begin, to.data() + begin, part);
-            }
-        }));
+/// Loops over two arrays of 1 GiB each, on all threads.
+class MemoryLoops {
+public:
+    /// GB/s read and written.
+    double copy_rate() {
+        return 2 * rate([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+                   std::memcpy(to, from, static_cast<std::size_t>(words) * 8);
+               });
     }
-    return touched * static_cast<double>(words) / bench::median(seconds) * 1e-9;
-}
+    /// GB/s read.
+    double read_rate() {
+        return rate([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+            to[0] = std::accumulate(from, from + words, std::uint64_t{0});
+        });
+    }
 
-double copy_rate() {
-    return memory_rate(16, [](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
-        std::memcpy(to, from, static_cast<std::size_t>(words) * 8);
-    });
-}
+private:
+    /// GB/s of one array in loop(from, to, words).
+    double rate(const auto& loop) {
+        std::vector<double> seconds;
+        for (int i = 0; i < 9; ++i) {
+            seconds.push_back(bench::seconds_of([&] {
+#pragma omp parallel
+                {
+                    const std::int64_t part = length / omp_get_num_threads();
+                    const std::int64_t begin = part * omp_get_thread_num();
+                    loop(from_.data() + begin, to_.data() + begin, part);
+                }
+            }));
+        }
+        return 8 * static_cast<double>(length) / bench::median(seconds) * 1e-9;
+    }
 
-double read_rate() {
-    return memory_rate(8, [](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
-        to[0] = std::accumulate(from, from + words, std::uint64_t{0});
-    });
-}
+    static constexpr std::int64_t length = (std::int64_t{1} << 30) / 8;
+    std::vector<std::uint64_t> from_ = std::vector<std::uint64_t>(length, 1);
+    std::vector<std::uint64_t> to_ = std::vector<std::uint64_t>(length, 2);
+};
 
 /// What the ops do that pass `count` tokens after `before` others.
 struct Work {
@@ -80,9 +87,12 @@ Work work_of_tokens(const RunPlan& plan, const BackendMemory& needs, std::int64_
     return work;
 }
 
+Precision compute_of(const std::string& weights) {
+    return weights == "fp32" ? Precision::fp32 : Precision::bf16;
+}
+
 RunPlan plan_of(const std::string& weights, std::int64_t tokens) {
-    const Precision precision = weights == "fp32" ? Precision::fp32 : Precision::bf16;
-    RunSpec spec = bench::gpt2_124m(1, prompt_tokens + tokens, precision);
+    RunSpec spec = bench::gpt2_124m(1, prompt_tokens + tokens, compute_of(weights));
     if (weights == "int8") spec.precision.frozen = FrozenWeights::int8;
     return make_plan(spec, {});
 }
@@ -114,15 +124,15 @@ Json measure(const std::string& weights, std::int64_t tokens) {
     for (std::int64_t i = 0; i < tokens; ++i)
         steps.push_back(next(1));
 
-    const Precision precision = weights == "fp32" ? Precision::fp32 : Precision::bf16;
-    const auto own_rate = bench::gemm_rate(precision);
+    const auto own_rate = bench::gemm_rate(compute_of(weights));
     const double gemm = own_rate ? *own_rate : bench::gemm_rate(Precision::fp32).value();
     const double prompt = bench::median(prompts);
     const double step = bench::median(steps);
     const double gflops = work_of_tokens(plan, needs, 0, prompt_tokens).flops / prompt * 1e-9;
     const double rate =
         work_of_tokens(plan, needs, prompt_tokens + tokens / 2, 1).bytes / step * 1e-9;
-    const double copy = copy_rate();
+    MemoryLoops loops;
+    const double copy = loops.copy_rate();
     return {{"weights", weights},
             {"prompt_tokens_per_s", prompt_tokens / prompt},
             {"prompt_gflops", gflops},
@@ -131,7 +141,7 @@ Json measure(const std::string& weights, std::int64_t tokens) {
             {"decode_tokens_per_s", 1 / step},
             {"decode_gb_per_s", rate},
             {"copy_gb_per_s", copy},
-            {"read_gb_per_s", read_rate()},
+            {"read_gb_per_s", loops.read_rate()},
             {"decode_ratio", rate / copy}};
 }
 
