@@ -204,8 +204,8 @@ void LocalCopies::complete() {
     const auto take = [&](MpiSession::Message message) {
         passed.assign(reinterpret_cast<const char*>(message.data()), message.size());
     };
-    ranks_.pass(next, to_, take, from_);
     ranks_.run_on_all([&] {
+        ranks_.pass(next, to_, take, from_);
         write_manifest(ranks_.rank(), own, layout_.hdf5.bytes);
         if (from_ != MpiSession::nobody) write_manifest(from_, passed, passed_bytes_);
         sync_folder(save_folder());

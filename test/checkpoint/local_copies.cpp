@@ -140,7 +140,6 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     CopyingRun run(folder.path());
     run.save(3);
     run.copies.finish();
-    const fs::path save = only_save(own_disk(folder.path()));
     const int last = ranks().size() - 1;
     ranks().max(0);
     // Another node's copy stands in for a damaged one.
