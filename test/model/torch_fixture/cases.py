@@ -39,14 +39,8 @@ PROMPT_LLAMA = dict(LLAMA, virtual_tokens=3, encoder_hidden_size=20)
 # The keys that GPT2 and LLAMA lack have these values there.
 PLAIN = dict(optimizer="adamw", qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
 
-QWEN = dict(
-    num_layers=3, hidden_size=24, num_attention_heads=4, num_query_groups=2, head_dim=8,
-    ffn_hidden_size=40, vocab_size=67, max_position_embeddings=16, position_embedding="rope",
-    rope_theta=500.0, normalization="rmsnorm", norm_eps=1e-6, activation="swiglu", bias=0,
-    tie_embeddings=1, seq_length=16, micro_batch_size=3, lr=5e-3, beta1=0.8, beta2=0.99, eps=1e-4,
-    weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0,
-    qkv_bias=1, qk_norm=1, rope_scaling="yarn", factor=4.0, original_max_position_embeddings=8,
-    sliding_window=5, full_attention_layer=1)
+QWEN = dict(LLAMA, num_layers=3, tie_embeddings=1, qkv_bias=1, qk_norm=1, rope_scaling="yarn", factor=4.0,
+            original_max_position_embeddings=8, sliding_window=5, full_attention_layer=1)
 
 NEOX = dict(
     num_layers=2, hidden_size=24, num_attention_heads=3, num_query_groups=3, head_dim=8,
