@@ -13,7 +13,6 @@
 #include "schedule/stage_plan.h"
 #include "search/measured.h"
 #include "spec/make_plan.h"
-#include "spinning.h"
 #include "train/signals.h"
 #include "train/timed_steps.h"
 #include "version.h"
@@ -233,7 +232,6 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
 
 ExitCode plan_measure(const PlanOptions& options) {
     const auto started = std::chrono::steady_clock::now();
-    limit_spinning(options.config, options.settings);
     end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return measure_as_rank(options, ranks, started); });

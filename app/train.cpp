@@ -14,7 +14,6 @@
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
 #include "spec/plan_checks.h"
-#include "spinning.h"
 #include "start.h"
 #include "timeline.h"
 #include "train/signals.h"
@@ -133,7 +132,6 @@ ExitCode run_training(const Options& options) {
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
-    limit_spinning(options.config, options.settings);
     end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return train_as_rank(options, ranks, started); });

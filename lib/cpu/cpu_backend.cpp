@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <omp.h>
-#include <thread>
-#include <vector>
 
 #include "cpu/activation.h"
 #include "cpu/attention.h"
@@ -23,25 +20,12 @@
 #include "cpu/optimizer.h"
 #include "cpu/random.h"
 #include "cpu/rope.h"
+#include "cpu/spin_limit.h"
 #include "cpu/step.h"
 #include "cpu/values.h"
 
 namespace gptrain::cpu {
 namespace {
-
-/// If the system refuses a thread, OpenMP ends the program with its own message. So this first
-/// starts as many ordinary threads at the same time, then OpenMP's, once there is known to be room.
-void start_threads() {
-    {
-        std::mutex started;
-        std::vector<std::jthread> threads;
-        const std::lock_guard hold(started);
-        for (int i = 1; i < omp_get_max_threads(); ++i)
-            threads.emplace_back([&] { const std::lock_guard wait(started); });
-    }
-#pragma omp parallel
-    {}
-}
 
 /// A synchronous backend: ops are done when they return.
 class CpuBackend final : public EachOp<Backend, CpuBackend> {
@@ -92,6 +76,7 @@ private:
 
     Scratch scratch_;
     Gemms gemms_;
+    SpinLimit spin_limit_{start_openmp(omp_get_max_threads())};
 };
 
 }  // namespace
@@ -102,7 +87,6 @@ std::unique_ptr<Backend> make_backend() {
         fail(ExitCode::usage,
              "the CPU backend needs a CPU with AVX2 and FMA (x86-64-v3); run on a newer machine");
     }
-    start_threads();
     return std::make_unique<CpuBackend>();
 }
 
