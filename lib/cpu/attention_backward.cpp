@@ -64,8 +64,8 @@ public:
         const std::int64_t keys = args_.k.size(1);
         const std::int64_t queries = args_.q.size(1);
         const std::int64_t heads = args_.q.size(2) / args_.k.size(2);
-        load_tile(HeadRows<T>(args_.k, b, group), 0, keys, dim_, tiles.k);
-        load_tile(HeadRows<T>(args_.v, b, group), 0, keys, dim_, tiles.v);
+        load_tile(rows_of_head<T>(args_.k, b, group), 0, keys, dim_, tiles.k);
+        load_tile(rows_of_head<T>(args_.v, b, group), 0, keys, dim_, tiles.v);
         std::fill(tiles.dk, tiles.dk + keys * width_, 0.0f);
         std::fill(tiles.dv, tiles.dv + keys * width_, 0.0f);
         for (std::int64_t head = group * heads; head < (group + 1) * heads; ++head) {
@@ -73,8 +73,8 @@ public:
                 run_queries({b, head, begin, std::min(tile_size, queries - begin)}, tiles);
         }
         const bool add = gradients_.accumulate;
-        store_tile(tiles.dk, HeadRows<G>(gradients_.dk, b, group), 0, keys, dim_, scale_, add);
-        store_tile(tiles.dv, HeadRows<G>(gradients_.dv, b, group), 0, keys, dim_, 1.0f, add);
+        store_tile(tiles.dk, rows_of_head<G>(gradients_.dk, b, group), 0, keys, dim_, scale_, add);
+        store_tile(tiles.dv, rows_of_head<G>(gradients_.dv, b, group), 0, keys, dim_, 1.0f, add);
     }
 
 private:
@@ -97,20 +97,21 @@ private:
             }
             add_keys(tile, key, at.count, tiles);
         }
-        store_tile(tiles.dq, HeadRows<G>(gradients_.dq, at.b, at.head), at.begin, at.count, dim_,
-                   scale_, gradients_.accumulate);
+        store_tile(tiles.dq, rows_of_head<G>(gradients_.dq, at.b, at.head), at.begin, at.count,
+                   dim_, scale_, gradients_.accumulate);
     }
 
     void start(const QueryTile& at, const Tiles& tiles) const {
-        load_tile(HeadRows<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
+        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
         transpose_tile(tiles.q, at.count, width_, tiles.q_transposed);
-        load_tile(HeadRows<T>(gradients_.d_o, at.b, at.head), at.begin, at.count, dim_, tiles.d_o);
+        load_tile(rows_of_head<T>(gradients_.d_o, at.b, at.head), at.begin, at.count, dim_,
+                  tiles.d_o);
         transpose_tile(tiles.d_o, at.count, width_, tiles.d_o_transposed);
         std::fill(tiles.dq, tiles.dq + at.count * width_, 0.0f);
         std::fill(tiles.lse, tiles.lse + tile_size, infinity);
         std::fill(tiles.delta, tiles.delta + tile_size, 0.0f);
 
-        const HeadRows<T> o(args_.o, at.b, at.head);
+        const Rows<T> o = rows_of_head<T>(args_.o, at.b, at.head);
         const std::int64_t row = at.b * args_.q.size(2) + at.head;
         const float* lse = args_.lse.as<float>() + row * args_.q.size(1) + at.begin;
         for (std::int64_t i = 0; i < at.count; ++i) {

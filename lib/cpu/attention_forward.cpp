@@ -3,6 +3,7 @@
 
 #include "cpu/attention.h"
 #include "cpu/attention_tiles.h"
+#include "cpu/few_queries.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -52,8 +53,8 @@ public:
     void run(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t queries = round_up(at.count, tile_unit);
         const std::int64_t group = at.head * args_.k.size(2) / args_.q.size(2);
-        const HeadRows<T> k(args_.k, at.b, group);
-        const HeadRows<T> v(args_.v, at.b, group);
+        const Rows<T> k = rows_of_head<T>(args_.k, at.b, group);
+        const Rows<T> v = rows_of_head<T>(args_.v, at.b, group);
         start(at, tiles);
         VisibleKeys visible(args_, at.b, at.begin, at.count);
         for (std::int64_t key = visible.begin(); key < visible.end(); key += tile_size) {
@@ -76,7 +77,7 @@ public:
 private:
     void start(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t width = padded_dim(dim_);
-        load_tile(HeadRows<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
+        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
         transpose_tile(tiles.q, at.count, width, tiles.q_transposed);
         std::fill(tiles.o, tiles.o + at.count * width, 0.0f);
         std::fill(tiles.maximum, tiles.maximum + tile_size, -infinity);
@@ -110,7 +111,7 @@ private:
 
     void finish(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t width = padded_dim(dim_);
-        const HeadRows<T> o(args_.o, at.b, at.head);
+        const Rows<T> o = rows_of_head<T>(args_.o, at.b, at.head);
         const std::int64_t row = at.b * args_.q.size(2) + at.head;
         float* lse = args_.lse.as<float>() + row * args_.q.size(1) + at.begin;
         for (std::int64_t i = 0; i < at.count; ++i) {
@@ -131,7 +132,7 @@ private:
 };
 
 template <class T>
-void run_typed(const AttentionForward& args, Scratch& scratch) {
+void run_tiles(const AttentionForward& args, Scratch& scratch) {
     const std::int64_t queries = args.q.size(1);
     const std::int64_t heads = args.q.size(2);
     const std::int64_t dim = args.q.size(3);
@@ -158,11 +159,15 @@ void run_typed(const AttentionForward& args, Scratch& scratch) {
 }  // namespace
 
 void run(const AttentionForward& args, Scratch& scratch) {
-    with_compute_type(args.q.dtype(), [&](auto type) { run_typed<decltype(type)>(args, scratch); });
+    if (has_few_queries(args)) {
+        const std::int64_t bytes = few_queries_scratch_bytes(args.q.size(3));
+        return attend_few_queries(args, scratch.take_bytes(bytes * omp_get_max_threads()));
+    }
+    with_compute_type(args.q.dtype(), [&](auto type) { run_tiles<decltype(type)>(args, scratch); });
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {
-    return threads * Tiles::bytes(head_dim);
+    return threads * std::max(Tiles::bytes(head_dim), few_queries_scratch_bytes(head_dim));
 }
 
 }  // namespace gptrain::cpu

@@ -9,6 +9,7 @@
 #include "cpu/dropout_mask.h"
 #include "cpu/tile_kernels.h"
 #include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 
@@ -19,19 +20,16 @@ inline std::int64_t padded_dim(std::int64_t head_dim) {
 
 /// Rows of one head of a [B, S, heads, D] tensor.
 template <class T>
-struct HeadRows {
-    T* data;
-    std::int64_t stride;
-
-    HeadRows(const Tensor& tensor, std::int64_t b, std::int64_t head)
-        : data(tensor.as<T>() + b * tensor.stride(0) + head * tensor.stride(2)),
-          stride(tensor.stride(1)) {}
-    T* operator[](std::int64_t row) const { return data + row * stride; }
-};
+Rows<T> rows_of_head(const Tensor& tensor, std::int64_t b, std::int64_t head) {
+    Rows<T> rows;
+    rows.data = tensor.as<T>() + b * tensor.stride(0) + head * tensor.stride(2);
+    rows.stride = tensor.stride(1);
+    return rows;
+}
 
 /// tile [count][padded_dim] = rows [begin, begin + count)
 template <class T>
-void load_tile(const HeadRows<T>& rows, std::int64_t begin, std::int64_t count, std::int64_t dim,
+void load_tile(const Rows<T>& rows, std::int64_t begin, std::int64_t count, std::int64_t dim,
                float* tile) {
     const std::int64_t width = padded_dim(dim);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -46,7 +44,7 @@ void load_tile(const HeadRows<T>& rows, std::int64_t begin, std::int64_t count, 
 
 /// rows [begin, begin + count) = scale tile, or += if `accumulate`
 template <class T>
-void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, std::int64_t count,
+void store_tile(const float* tile, const Rows<T>& rows, std::int64_t begin, std::int64_t count,
                 std::int64_t dim, Vec8 scale, bool accumulate) {
     for (std::int64_t i = 0; i < count; ++i) {
         T* row = rows[begin + i];

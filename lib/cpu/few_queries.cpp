@@ -1,0 +1,211 @@
+#include "cpu/few_queries.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <omp.h>
+#include <optional>
+#include <type_traits>
+
+#include "cpu/attention_tiles.h"
+#include "cpu/parallel.h"
+#include "cpu/row_products.h"
+#include "cpu/vector_math.h"
+
+namespace gptrain::cpu {
+namespace {
+
+constexpr std::int64_t few_queries = 4;
+/// Keys whose scores are held at a time; they and their values stay in the first cache.
+constexpr std::int64_t block_size = 64;
+/// Heads of a group that share these reads.
+constexpr std::int64_t heads_at_once = 4;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// o (of `vectors` vectors) = rescale o + sum of weights[j] values[j]
+template <int vectors, class T>
+void add_values(const Rows<T>& values, std::int64_t count, const float* weights, Vec8 rescale,
+                float* o) {
+    Vec8 sums[vectors];
+    for (int i = 0; i < vectors; ++i)
+        sums[i] = Vec8::load(o + i * Vec8::size) * rescale;
+    for (std::int64_t j = 0; j < count; ++j) {
+        const Vec8 weight(weights[j]);
+        for (int i = 0; i < vectors; ++i)
+            sums[i] = fma(weight, load(values[j] + i * Vec8::size, Full()), sums[i]);
+    }
+    for (int i = 0; i < vectors; ++i)
+        sums[i].store(o + i * Vec8::size);
+}
+
+/// Attention of one query of one head over the keys so far, with the running softmax of tiles.
+template <class T>
+class Query {
+public:
+    /// `o` is memory for padded_dim(dim) floats.
+    Query(T* q, std::int64_t dim, float* o) : dim_(dim), o_(o) {
+        q_.data = q;
+        std::fill(o, o + padded_dim(dim), 0.0f);
+    }
+
+    /// Adds `count` keys, at most block_size.
+    void add(const Rows<T>& keys, const Rows<T>& values, std::int64_t count) {
+        alignas(32) float scores[block_size];
+        score(keys, values, count, scores);
+        const float rescale = softmax(count, scores);
+        std::int64_t d = 0;
+        for (; d + 64 <= dim_; d += 64)
+            add_values<8>(columns(values, d), count, scores, rescale, o_ + d);
+        for (; d + 16 <= dim_; d += 16)
+            add_values<2>(columns(values, d), count, scores, rescale, o_ + d);
+        for_vectors(d, dim_, [&](std::int64_t i, auto lanes) {
+            Vec8 sum = Vec8::load(o_ + i) * Vec8(rescale);
+            for (std::int64_t j = 0; j < count; ++j)
+                sum = fma(Vec8(scores[j]), load(values[j] + i, lanes), sum);
+            sum.store(o_ + i);
+        });
+    }
+
+    /// Writes the result and returns its lse.
+    float finish(T* o) const {
+        const bool none = maximum_ == -infinity;
+        const Vec8 factor = none ? 0.0f : 1 / sum_;
+        for_vectors(0, dim_, [&](std::int64_t d, auto lanes) {
+            store(o + d, Vec8::load(o_ + d) * factor, lanes);
+        });
+        return none ? -infinity
+                    : static_cast<float>(maximum_ + std::log(static_cast<double>(sum_)));
+    }
+
+private:
+    static Rows<T> columns(Rows<T> rows, std::int64_t begin) {
+        rows.data += begin;
+        return rows;
+    }
+
+    /// Scores of the keys, then -infinity up to the end of the last vector. Requests the values,
+    /// which are needed next.
+    void score(const Rows<T>& keys, const Rows<T>& values, std::int64_t count,
+               float* scores) const {
+        const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)));
+        std::int64_t j = 0;
+        const auto products = [&](auto others) {
+            for (int o = 0; o < others; ++o)
+                for (std::int64_t d = 0; d < dim_; d += 64 / static_cast<std::int64_t>(sizeof(T)))
+                    _mm_prefetch(values[j + o] + d, _MM_HINT_T1);
+            RowProducts<1, others> sums;
+            sums.add(q_, rows_from(keys, j), 0, dim_);
+            for (int o = 0; o < others; ++o)
+                scores[j + o] = scale * sums.of[0][o].sum();
+            j += others;
+        };
+        while (j + others_at_once <= count)
+            products(std::integral_constant<int, others_at_once>());
+        while (j < count)
+            products(std::integral_constant<int, 1>());
+        std::fill(scores + count, scores + round_up(count, Vec8::size), -infinity);
+    }
+
+    /// Replaces scores by their weights; returns the factor of what was summed before.
+    float softmax(std::int64_t count, float* scores) {
+        Vec8 largest(maximum_);
+        for (std::int64_t j = 0; j < count; j += Vec8::size)
+            largest = max(largest, Vec8::load(scores + j));
+        const float maximum = largest.maximum();
+        const float base = maximum == -infinity ? 0.0f : maximum;
+        Vec8 sum = 0.0f;
+        for (std::int64_t j = 0; j < count; j += Vec8::size) {
+            const Vec8 weight = exp(Vec8::load(scores + j) - Vec8(base));
+            weight.store(scores + j);
+            sum = sum + weight;
+        }
+        const float rescale = std::exp(maximum_ - base);
+        maximum_ = maximum;
+        sum_ = sum_ * rescale + sum.sum();
+        return rescale;
+    }
+
+    Rows<T> q_;
+    std::int64_t dim_;
+    float* o_;
+    float maximum_ = -infinity;
+    float sum_ = 0;
+};
+
+template <class T>
+class Attention {
+public:
+    explicit Attention(const AttentionForward& args) : args_(args) {}
+
+    /// Query `i` of sequence `b` in `heads` heads from `head` on, which share a group.
+    void run(std::int64_t b, std::int64_t i, std::int64_t head, std::int64_t heads,
+             float* memory) const {
+        const std::int64_t dim = args_.q.size(3);
+        const std::int64_t group = head * args_.k.size(2) / args_.q.size(2);
+        const Rows<T> keys = rows_of_head<T>(args_.k, b, group);
+        const Rows<T> values = rows_of_head<T>(args_.v, b, group);
+        const auto row = [&](const Tensor& x, std::int64_t h) {
+            return rows_of_head<T>(x, b, head + h)[i];
+        };
+        std::optional<Query<T>> queries[heads_at_once];
+        for (std::int64_t h = 0; h < heads; ++h)
+            queries[h].emplace(row(args_.q, h), dim, memory + h * padded_dim(dim));
+        const std::int64_t end = std::min(args_.k.size(1), args_.q_begin + i + 1 - args_.k_begin);
+        for (std::int64_t key = first_key(b, i); key < end; key += block_size) {
+            const std::int64_t count = std::min(block_size, end - key);
+            for (std::int64_t h = 0; h < heads; ++h)
+                queries[h]->add(rows_from(keys, key), rows_from(values, key), count);
+        }
+        for (std::int64_t h = 0; h < heads; ++h) {
+            args_.lse.as<float>()[(b * args_.q.size(2) + head + h) * args_.q.size(1) + i] =
+                queries[h]->finish(row(args_.o, h));
+        }
+    }
+
+private:
+    std::int64_t first_key(std::int64_t b, std::int64_t i) const {
+        if (args_.first_visible.empty()) return 0;
+        const std::int32_t* first = args_.first_visible.as<std::int32_t>();
+        return std::max<std::int64_t>(0, first[b * args_.q.size(1) + i] - args_.k_begin);
+    }
+
+    const AttentionForward& args_;
+};
+
+template <class T>
+void attend(const AttentionForward& args, std::byte* scratch) {
+    const std::int64_t queries = args.q.size(1);
+    const std::int64_t groups = args.k.size(2);
+    const std::int64_t heads_of_group = args.q.size(2) / groups;
+    const std::int64_t rows = args.q.size(0) * queries * groups;
+    // Heads share reads if there is work for all threads.
+    const std::int64_t heads = rows < omp_get_max_threads() ? 1 : heads_at_once;
+    const std::int64_t parts = div_ceil(heads_of_group, heads);
+    const std::int64_t bytes = few_queries_scratch_bytes(args.q.size(3));
+    const Attention<T> attention(args);
+    const std::int64_t cost = 2 * heads * args.k.size(1) * args.q.size(3) / Vec8::size;
+    parallel_items(rows * parts, cost, [&](std::int64_t item) {
+        const std::int64_t row = item / parts;
+        const std::int64_t head = item % parts * heads;
+        attention.run(row / groups / queries, row / groups % queries,
+                      row % groups * heads_of_group + head, std::min(heads, heads_of_group - head),
+                      reinterpret_cast<float*>(scratch + omp_get_thread_num() * bytes));
+    });
+}
+
+}  // namespace
+
+bool has_few_queries(const AttentionForward& args) {
+    return args.q.size(1) <= few_queries && args.dropout.probability == 0;
+}
+
+void attend_few_queries(const AttentionForward& args, std::byte* scratch) {
+    with_compute_type(args.q.dtype(), [&](auto type) { attend<decltype(type)>(args, scratch); });
+}
+
+std::int64_t few_queries_scratch_bytes(std::int64_t head_dim) {
+    return heads_at_once * padded_dim(head_dim) * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace gptrain::cpu
