@@ -1,16 +1,20 @@
 // Runs a fuzz target on every file of the given folders and prints each name first.
+//
+//   replay TARGET FOLDER...
+#include "fuzz/replay.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "fuzz/target.h"
 
 int main(int argc, char** argv) {
+    const auto target = fuzz_targets.find(argc > 1 ? argv[1] : "");
+    if (target == fuzz_targets.end()) return 2;
     std::size_t count = 0;
-    for (int i = 1; i < argc; ++i) {
+    for (int i = 2; i < argc; ++i) {
         std::vector<std::filesystem::path> files;
         for (const auto& entry : std::filesystem::directory_iterator(argv[i]))
             files.push_back(entry.path());
@@ -21,7 +25,7 @@ int main(int argc, char** argv) {
             // A copy of exactly this size, so that a sanitizer sees a read past the end.
             const std::string input = gptrain::read_file(file, 1 << 20);
             const std::vector<std::uint8_t> bytes(input.begin(), input.end());
-            LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+            target->second(bytes.data(), bytes.size());
         }
         if (files.empty()) return 1;
         count += files.size();
