@@ -42,7 +42,8 @@ struct BackendMemory {
     std::int64_t row_alignment = 1;  ///< as Backend::row_alignment
 };
 
-/// `run` issues an op; ops.h lists and describes them all.
+/// `run` issues an op; ops.h lists and describes them all. PassingBackend passes on every other
+/// function: one that is added here is added there.
 class Backend : public RunsOps<Ops> {
 public:
     virtual ~Backend() = default;

@@ -13,16 +13,16 @@ std::map<std::string, double> TimedBackend::take_times() {
 }
 
 void TimedBackend::copy(const Tensor& to, const Tensor& from) {
-    timed("copy", [&] { inner_.copy(to, from); });
+    timed("copy", [&] { inner().copy(to, from); });
 }
 void TimedBackend::upload(const Tensor& to, std::span<const std::byte> from) {
-    timed("upload", [&] { inner_.upload(to, from); });
+    timed("upload", [&] { inner().upload(to, from); });
 }
 
 void TimedBackend::on(const LinearForward& op) {
     LinearForward product = op;
     product.gelu = {};
-    timed(product.name, [&] { inner_.run(product); });
+    timed(product.name, [&] { inner().run(product); });
     if (!op.gelu.empty()) on(ActivationForward{.u = op.y, .y = op.gelu});
 }
 
