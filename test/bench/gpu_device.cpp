@@ -7,7 +7,10 @@
 
 namespace gptrain::bench {
 
-Device::Device(const OpLimits& limits) : backend_(cuda::make_backend(0, {.tune_gemms = true})) {
+Device::Device(const OpLimits& limits) {
+    cuda::Options options = cuda::options_from_environment();
+    options.tune_gemms = true;
+    backend_ = cuda::make_backend(0, options);
     const std::int64_t bytes = backend_->scratch_bytes(limits);
     scratch_ = backend_->allocate(bytes, MemorySpace::device);
     backend_->use_scratch(Tensor(scratch_.data(), DType::u8, {bytes}));

@@ -201,8 +201,10 @@ RunSpec model_spec(const StepOptions& options) {
 Json measure_step(const StepOptions& options) {
     RunPlan plan = make_plan(model_spec(options), {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
-    const auto device = cuda::make_backend(
-        0, {.tune_gemms = options.tune, .tuning_file = {}, .graphs = options.graphs});
+    cuda::Options backend_options = cuda::options_from_environment();
+    backend_options.tune_gemms = options.tune;
+    backend_options.graphs = options.graphs;
+    const auto device = cuda::make_backend(0, backend_options);
     TimedBackend backend(*device, *cuda::compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = choose_recompute(plan, options.recompute);

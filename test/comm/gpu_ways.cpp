@@ -30,7 +30,7 @@ std::unique_ptr<Communicator> over_nccl(Backend& backend) {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend() {
-    return cuda::make_backend(device().index);
+    return cuda::make_backend(device().index, cuda::options_from_environment());
 }
 
 std::vector<Way> ways() {

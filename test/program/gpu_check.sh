@@ -4,6 +4,7 @@
 check=$(realpath "$(dirname "$0")/../../scripts/gpu_check.sh")
 . "$(dirname "$0")/lib.sh"
 export BUILD=$work/build
+unset CUDA_VISIBLE_DEVICES GPTRAIN_CUDA_ATTENTION GPTRAIN_SHARE_GPU
 
 # programs_that COMMANDS: makes all programs a script of these commands.
 programs_that() {
@@ -59,6 +60,54 @@ says out "exit code 42; see log.txt" "0 passed, 1 failed, 0 not run"
 sanitizer_that 'echo "========= Uninitialized __global__ memory read of size 4 bytes"; exit 124'
 PATH=$work/bin:$PATH checked 1 --only sanitizer.init
 says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
+
+# A machine of two GPUs of compute capability 9.0.
+cat >bin/nvidia-smi <<'END'
+#!/bin/sh
+case "$*" in
+    *--list-gpus*) printf 'GPU 0: H100\nGPU 1: H100\n' ;;
+    *compute_cap*) echo 9.0 ;;
+    *) echo 'H100, 1, 2' ;;
+esac
+END
+printf '#!/bin/sh\nshift 2; exec "$1"\n' >bin/mpirun
+chmod +x bin/nvidia-smi bin/mpirun
+programs_that 'echo "${0##*/}: ${GPTRAIN_CUDA_ATTENTION-own choice}, GPUs ${CUDA_VISIBLE_DEVICES-all}," \
+    "sharing ${GPTRAIN_SHARE_GPU-0}" >>'"$work/seen"
+# sees PART LINES...: what the programs of a part see, on that machine.
+sees() {
+    local part=$1
+    shift
+    : >seen
+    PATH=$work/bin:$PATH checked 0 --only "$part"
+    printf '%s\n' "$@" >expected
+    same seen expected
+}
+# The kernels for sm_90a run in their own parts only, and ranks share a GPU or have one each.
+sees ops.linear "test_gpu_ops: portable, GPUs 0, sharing 0"
+sees model.sm90 "test_gpu_model: sm90, GPUs 0, sharing 0"
+sees messages.shared-2 "test_comm_gpu: portable, GPUs 0, sharing 1"
+sees messages.nccl-2 "test_comm_gpu: portable, GPUs all, sharing 0"
+CUDA_VISIBLE_DEVICES=3,5,6 sees meshes.shared-4 "test_parallel_gpu: portable, GPUs 3, sharing 1"
+CUDA_VISIBLE_DEVICES=3,5,6 sees meshes.nccl-2 "test_parallel_gpu: portable, GPUs 3,5,6, sharing 0"
+PATH=$work/bin:$PATH checked 77 --only meshes.nccl-4
+says out "there are fewer GPUs than 4"
+: >seen
+PATH=$work/bin:$PATH checked 1 --only program.bits
+says seen "gptrain: own choice, GPUs 0, sharing 0"
+
+# Sanitizers too old for the kernels of sm_90a report races that do not exist.
+sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.2.1.0"; echo "ran with $*"'
+PATH=$work/bin:$PATH checked 77 --only races-sm90
+says out "needs Compute Sanitizer 2026.3 or newer"
+PATH=$work/bin:$PATH checked 77 --only sync-sm90
+PATH=$work/bin:$PATH checked 0 --only sanitizer.sm90
+says results/log.txt "ran with --tool memcheck --target"
+PATH=$work/bin:$PATH checked 0 --only races-attention
+says results/log.txt "--tool racecheck --num-cuda-barriers 64"
+sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.10.0.0"; echo "ran with $*"'
+PATH=$work/bin:$PATH checked 0 --only sm90
+says results/log.txt "--tool synccheck --num-cuda-barriers 64"
 
 # What there was no time for has neither passed nor failed.
 programs_that 'echo begun; sleep 30'
