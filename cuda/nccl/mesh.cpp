@@ -9,6 +9,7 @@
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "cuda/nccl/device_operations.h"
+#include "cuda/runtime/probe.h"
 
 namespace gptrain::cuda {
 
@@ -25,7 +26,7 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     const Stream* compute = compute_stream(backend);
     GPTRAIN_CHECK(compute != nullptr, "NCCL for the backend ", backend.name());
     Nccl nccl{};
-    session.run_on_all([&] { nccl = open_nccl(); });
+    session.run_on_all([&] { nccl = open_nccl(driver_version()); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
     std::shared_ptr<DeviceOperations> operations;
     if (listener != nullptr) {

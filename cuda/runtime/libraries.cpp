@@ -1,10 +1,12 @@
 #include "cuda/runtime/libraries.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace gptrain::cuda {
@@ -114,6 +116,25 @@ private:
     std::string name_;
 };
 
+/// The CUDA version that the NCCL with this function was built for; empty if its file does not
+/// tell.
+std::optional<int> cuda_of_library(const void* function) {
+    Dl_info place{};
+    if (dladdr(function, &place) == 0 || place.dli_fname == nullptr) return {};
+    try {
+        const MappedFile file(place.dli_fname);
+        const auto bytes = file.bytes();
+        return cuda_of_nccl({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+/// "12.2" from 12020.
+std::string version_text(int version) {
+    return text(version / 1000, ".", version % 1000 / 10);
+}
+
 }  // namespace
 
 LibraryPlaces library_places() {
@@ -165,7 +186,7 @@ CublasLt open_cublas_lt() {
     return lt;
 }
 
-Nccl open_nccl() {
+Nccl open_nccl(int driver) {
     const std::string name = text("libnccl.so.", NCCL_MAJOR);
     const Functions functions(open_library(name, "communication between GPUs", library_places()),
                               name);
@@ -190,6 +211,7 @@ Nccl open_nccl() {
     int version = 0;
     nccl.get_version(&version);
     require_nccl(version);
+    require_launch_order(cuda_of_library(reinterpret_cast<const void*>(nccl.get_version)), driver);
     return nccl;
 }
 
@@ -199,6 +221,37 @@ void require_nccl(int version) {
     fail(ExitCode::usage, "device: cuda: NCCL ", version / 10000, ".", version / 100 % 100, ".",
          version % 100,
          " is too old; install 2.26 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
+}
+
+std::optional<int> cuda_of_nccl(std::string_view file) {
+    constexpr std::string_view name = "NCCL version ";
+    constexpr std::string_view suffix = "+cuda";
+    constexpr std::string_view ends("\0 \n", 3);
+    for (std::size_t at = file.find(name); at != file.npos; at = file.find(name, at + 1)) {
+        const std::string_view rest = file.substr(at + name.size());
+        std::string_view version = rest.substr(0, rest.find_first_of(ends));
+        const std::size_t cuda = version.find(suffix);
+        if (cuda == version.npos) continue;
+        version.remove_prefix(cuda + suffix.size());
+        const std::size_t point = std::min(version.find('.'), version.size());
+        const auto major = parse_int(version.substr(0, point));
+        const auto minor = parse_int(version.substr(std::min(point + 1, version.size())));
+        if (major && minor) return static_cast<int>(1000 * *major + 10 * *minor);
+    }
+    return {};
+}
+
+void require_launch_order(std::optional<int> nccl_cuda, int driver) {
+    constexpr int oldest = 12030;
+    constexpr std::string_view why = ", but the order of messages is kept from CUDA 12.3 on";
+    if (nccl_cuda.value_or(oldest) < oldest) {
+        fail(ExitCode::usage, "device: cuda: NCCL was built for CUDA ", version_text(*nccl_cuda),
+             why, "; install one for CUDA 12.3 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
+    }
+    if (driver < oldest) {
+        fail(ExitCode::usage, "device: cuda: the NVIDIA driver supports CUDA ",
+             version_text(driver), why, "; install a newer driver");
+    }
 }
 
 }  // namespace gptrain::cuda

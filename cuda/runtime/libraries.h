@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 #include <filesystem>
 #include <nccl.h>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,12 +55,22 @@ struct Nccl {
 /// Loads the library, which stays loaded. Throws Error (usage) that lists the places searched if it
 /// is missing or its major version differs from the headers'.
 CublasLt open_cublas_lt();
-/// The same; an NCCL that require_nccl refuses is an Error too.
-Nccl open_nccl();
+/// The same; an NCCL that require_nccl or require_launch_order refuses is an Error too. `driver`:
+/// as driver_version (probe.h) gives it.
+Nccl open_nccl(int driver);
 
 /// Error (usage) for an NCCL before 2.26, which does not know NCCL_LAUNCH_ORDER_IMPLICIT: messages
 /// of several communicators could wait for each other. `version`: as ncclGetVersion gives it.
 void require_nccl(int version);
+
+/// The CUDA version that an NCCL was built for, 12020 for 12.2: its file holds "NCCL version
+/// 2.26.2+cuda12.2". Empty if it does not.
+std::optional<int> cuda_of_nccl(std::string_view file);
+
+/// Error (usage) if NCCL was built for CUDA before 12.3, or the driver is older than that. NCCL
+/// then starts an operation only when the one before it has ended, on whichever communicator, so
+/// the stages of a pipeline would wait for each other.
+void require_launch_order(std::optional<int> nccl_cuda, int driver);
 
 /// Folders to search for libraries in addition to the loader's own path, in this order:
 /// GPTRAIN_CUDA_LIBS (one or more, separated by ':'), the CUDA toolkit, and `nvidia/*/lib` among

@@ -16,12 +16,6 @@ std::string version_text(int version) {
     return text(version / 1000, ".", version % 1000 / 10);
 }
 
-/// The newest CUDA version that the driver supports; 0 without a driver.
-int driver_version() {
-    int version = 0;
-    return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
-}
-
 int capability(cudaDeviceAttr which, int device) {
     int value = 0;
     static_cast<void>(cudaDeviceGetAttribute(&value, which, device));
@@ -42,6 +36,11 @@ DeviceProbe unusable(std::string reason) {
 }
 
 }  // namespace
+
+int driver_version() {
+    int version = 0;
+    return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
 
 std::string runtime_version() {
     return text("CUDA ", version_text(CUDART_VERSION));

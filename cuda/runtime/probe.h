@@ -20,6 +20,9 @@ struct DeviceProbe {
 /// `device` is an index among those visible to the process.
 DeviceProbe probe_device(int device);
 
+/// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
+int driver_version();
+
 /// "CUDA 13.0": the runtime in the program; empty without a CUDA backend.
 std::string runtime_version();
 

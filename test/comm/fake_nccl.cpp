@@ -188,7 +188,7 @@ cuda::Nccl fake_nccl() {
 
 namespace gptrain::cuda {
 
-Nccl open_nccl() {
+Nccl open_nccl(int /*driver*/) {
     return test::fake_nccl();
 }
 

@@ -23,7 +23,8 @@ std::unique_ptr<Communicator> over_mpi(Backend& backend, bool staged) {
 
 std::unique_ptr<Communicator> over_nccl(Backend& backend) {
     cuda::set_nccl_environment(true);
-    return std::make_unique<cuda::NcclCommunicator>(cuda::open_nccl(), over_mpi(backend, false),
+    return std::make_unique<cuda::NcclCommunicator>(cuda::open_nccl(cuda::driver_version()),
+                                                    over_mpi(backend, false),
                                                     *cuda::compute_stream(backend), "world");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/runtime/probe.h"
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain {
@@ -118,6 +119,9 @@ void set_bytes(void* to, int value, std::int64_t bytes, const Stream& /*stream*/
     std::memset(to, value, static_cast<std::size_t>(bytes));
 }
 
+int driver_version() {
+    return 13000;
+}
 int visible_device_count() {
     return test::fake_devices();
 }

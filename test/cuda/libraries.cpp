@@ -76,7 +76,7 @@ TEST_CASE("the libraries of this machine have the functions that are used") {
     try {
         CHECK(open_cublas_lt().get_version() >= CUBLAS_VER_MAJOR * 10000);
         int version = 0;
-        CHECK(open_nccl().get_version(&version) == ncclSuccess);
+        CHECK(open_nccl(13000).get_version(&version) == ncclSuccess);
         CHECK(version / 10000 == NCCL_MAJOR);
     } catch (const Error& error) {
         // A machine that only builds need not have them.
@@ -90,6 +90,30 @@ TEST_CASE("an NCCL that does not keep the order of messages is refused") {
     CHECK_NOTHROW(require_nccl(22809));
     CHECK(contains(message_of(ExitCode::usage, [] { require_nccl(22505); }),
                    "NCCL 2.25.5 is too old; install 2.26"));
+}
+
+TEST_CASE("an NCCL tells in its file which CUDA it was built for") {
+    const auto found = [](std::string_view before, std::string_view line) {
+        return cuda_of_nccl(text(before, line, std::string_view("\0after+cuda1.1", 15)));
+    };
+    CHECK(found("", "NCCL version 2.26.2+cuda12.2") == 12020);
+    CHECK(found("\x7f"
+                "ELF NCCL version detected : NCCL version %d. ",
+                "NCCL version 2.28.9-rc1+cuda13.0\n") == 13000);
+    CHECK(found("", "NCCL version 2.28.9") == std::nullopt);
+    CHECK(found("", "NCCL version 2.28.9+cuda13") == std::nullopt);
+    CHECK(found("", "") == std::nullopt);
+    CHECK(cuda_of_nccl("NCCL version ") == std::nullopt);
+    CHECK(cuda_of_nccl("NCCL version 2.30.1+cuda12.10") == 12100);
+}
+
+TEST_CASE("an NCCL that runs one operation after the other is refused") {
+    CHECK_NOTHROW(require_launch_order(12030, 13000));
+    CHECK_NOTHROW(require_launch_order(std::nullopt, 12030));
+    CHECK(contains(message_of(ExitCode::usage, [] { require_launch_order(12020, 13000); }),
+                   "NCCL was built for CUDA 12.2, but"));
+    CHECK(contains(message_of(ExitCode::usage, [] { require_launch_order(13000, 12020); }),
+                   "the NVIDIA driver supports CUDA 12.2, but"));
 }
 
 }  // namespace
