@@ -1,9 +1,11 @@
 #include "cuda/nccl/communicator.h"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
 #include "comm/byte_runs.h"
 #include "cuda/runtime/call.h"
 
@@ -55,19 +57,41 @@ struct PartedRuns {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host,
-                                   const Stream& compute, std::string name,
-                                   std::shared_ptr<DeviceOperations> operations)
-    : nccl_(nccl),
+bool NcclCommunicators::connected() const {
+    return std::any_of(all_.begin(), all_.end(),
+                       [](const auto* one) { return one->comm_ != nullptr; });
+}
+
+void NcclCommunicators::abort() noexcept {
+    if (!connected()) return;
+    // In a group the operations of all end before NCCL waits for the stream of any.
+    nccl_.group_start();
+    for (NcclCommunicator* one : all_)
+        if (one->comm_ != nullptr) nccl_.abort(std::exchange(one->comm_, nullptr));
+    nccl_.group_end();
+}
+
+void NcclCommunicators::poll() const {
+    for (NcclCommunicator* one : all_)
+        one->poll();
+}
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
+                                   std::unique_ptr<Communicator> host, const Stream& compute,
+                                   std::string name, std::shared_ptr<DeviceOperations> operations)
+    : siblings_(std::move(siblings)),
+      nccl_(siblings_->nccl()),
       host_communicator_(std::move(host)),
       compute_(compute),
       name_(std::move(name)),
       operations_(std::move(operations)) {
+    siblings_->all_.push_back(this);
     try {
         connect();
         warm_up();
     } catch (...) {
-        abort();
+        siblings_->abort();
+        std::erase(siblings_->all_, this);
         throw;
     }
 }
@@ -84,7 +108,8 @@ NcclCommunicator::~NcclCommunicator() {
     } catch (const Error&) {
         // Any later use of a failed device reports it.
     }
-    abort();
+    if (comm_ != nullptr) siblings_->abort();
+    std::erase(siblings_->all_, this);
 }
 
 void NcclCommunicator::connect() {
@@ -132,10 +157,6 @@ void NcclCommunicator::warm_up() {
     }
 }
 
-void NcclCommunicator::abort() noexcept {
-    if (comm_ != nullptr) nccl_.abort(std::exchange(comm_, nullptr));
-}
-
 void NcclCommunicator::check(ncclResult_t status, std::string_view call) {
     if (status == ncclSuccess || status == ncclInProgress) return;
     const char* details = nccl_.last_error(comm_);
@@ -143,7 +164,8 @@ void NcclCommunicator::check(ncclResult_t status, std::string_view call) {
         text("NCCL: ", call, " on ", name_, " (rank ", rank(), " of ", size(),
              "): ", nccl_.error_string(status), details == nullptr || *details == '\0' ? "" : ": ",
              details == nullptr ? "" : details);
-    abort();
+    warn(message, "; this rank ends its messages");
+    siblings_->abort();
     fail(exit_code_of(status), message);
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "cuda/nccl/device_operations.h"
@@ -11,6 +12,29 @@
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
+
+class NcclCommunicator;
+
+/// NCCL, and the communicators of a rank, which end together: ncclCommAbort waits for the stream of
+/// its communicator, where an operation may wait for one of another communicator
+/// (https://github.com/NVIDIA/nccl/issues/829).
+class NcclCommunicators {
+public:
+    explicit NcclCommunicators(const Nccl& nccl) : nccl_(nccl) {}
+
+    const Nccl& nccl() const { return nccl_; }
+    /// True if there is a communicator that has not been aborted.
+    bool connected() const;
+    /// Ends all operations, also those that hang. Any later use of a communicator is an Error.
+    void abort() noexcept;
+    /// Throws if an operation of any communicator has failed. For a host that waits for the device.
+    void poll() const;
+
+private:
+    friend class NcclCommunicator;
+    const Nccl nccl_;
+    std::vector<NcclCommunicator*> all_;  ///< that exist
+};
 
 /// Operations run on their own stream. Each starts after all computation issued before it;
 /// computation issued after its `wait` runs after it; the host waits for neither. Tensors are in
@@ -22,16 +46,20 @@ namespace gptrain::cuda {
 ///
 /// NCCL does not block the host while it connects ranks: the host asks it whether it is done, or
 /// another rank was lost. The next call of the communicator or of a `wait` detects faults of the
-/// network or of another rank. The communicator then aborts, which ends operations that hang in its
-/// stream, and throws an Error: `hang` if a rank or its connection was lost, otherwise `bug`.
+/// network or of another rank. It then warns of the fault, aborts all communicators of this rank
+/// and throws an Error: `hang` if a rank or its connection was lost, otherwise `bug`. The warning
+/// comes first because aborting may take long.
 class NcclCommunicator final : public Communicator {
 public:
-    /// `host` connects the same ranks through host memory. Computation is issued to `compute`,
+    /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
+    /// memory. Computation is issued to `compute`,
     /// which outlives the communicator. `operations`, if given, learns how far the device is. All
     /// ranks construct it together; the constructor runs each operation once.
-    NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host, const Stream& compute,
-                     std::string name, std::shared_ptr<DeviceOperations> operations = nullptr);
-    /// Aborts if an exception is in flight; otherwise waits for its operations and the other ranks.
+    NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
+                     std::unique_ptr<Communicator> host, const Stream& compute, std::string name,
+                     std::shared_ptr<DeviceOperations> operations = nullptr);
+    /// Aborts all siblings if an exception is in flight; otherwise waits for its operations and the
+    /// other ranks.
     ~NcclCommunicator() override;
 
     int rank() const override { return host_communicator_->rank(); }
@@ -51,17 +79,18 @@ public:
     void poll();
 
 private:
+    friend class NcclCommunicators;
     void connect();
     void warm_up();
     /// Waits until NCCL has done what it only began in this call.
     void settle(ncclResult_t status, std::string_view call);
     void check(ncclResult_t status, std::string_view call);
-    void abort() noexcept;
     template <class Issue>
     Pending issue(std::string_view call, const Issue& issue);
     std::shared_ptr<Event> free_event();
 
-    const Nccl nccl_;
+    const std::shared_ptr<NcclCommunicators> siblings_;
+    const Nccl& nccl_;
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "base/log.h"
 #include "comm/mpi_mesh.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
@@ -25,8 +25,9 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     if (shape.size() == 1) return one_rank_mesh();
     const Stream* compute = compute_stream(backend);
     GPTRAIN_CHECK(compute != nullptr, "NCCL for the backend ", backend.name());
-    Nccl nccl{};
-    session.run_on_all([&] { nccl = open_nccl(driver_version()); });
+    std::shared_ptr<NcclCommunicators> all;
+    session.run_on_all(
+        [&] { all = std::make_shared<NcclCommunicators>(open_nccl(driver_version())); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
     std::shared_ptr<DeviceOperations> operations;
     if (listener != nullptr) {
@@ -34,14 +35,11 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
         operations->watch(device_index(backend));
         listener->on_timer(operations->timer());
     }
-    std::vector<NcclCommunicator*> all;
     const auto connect = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
         auto host = hosts(group);
         if (group.size == 1) return host;
-        auto made = std::make_unique<NcclCommunicator>(
-            nccl, std::move(host), *compute, std::string(name_of(group.axis)), operations);
-        all.push_back(made.get());
-        return made;
+        return std::make_unique<NcclCommunicator>(all, std::move(host), *compute,
+                                                  std::string(name_of(group.axis)), operations);
     };
     CommunicatorFactory make = connect;
     if (listener != nullptr) {
@@ -58,10 +56,13 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     }
     Mesh mesh(shape, place_of(session.rank(), shape), connections, make);
     mesh.warm_up();
-    set_wait_callback(backend, [all] {
-        for (NcclCommunicator* communicator : all)
-            communicator->poll();
+    mesh.set_abort([all](std::string_view why) {
+        if (!all->connected()) return;
+        warn(why, "; this rank ends its messages");
+        all->abort();
     });
+    // The backend outlives the mesh, after which there are none.
+    set_wait_callback(backend, [all] { all->poll(); });
     return mesh;
 }
 

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/mpi_session.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -112,6 +115,13 @@ public:
     void warm_up() const;
     /// Host memory allocated by all communicators.
     std::int64_t held_bytes() const;
+    /// Ends all messages, also those that wait for ranks that are gone, if memory is not released
+    /// before they end; messages over MPI need not end. All later messages are Errors. `why` is the
+    /// fault: aborting may take long, so it is reported first.
+    void abort(std::string_view why) const {
+        if (abort_) abort_(why);
+    }
+    void set_abort(std::function<void(std::string_view why)> abort) { abort_ = std::move(abort); }
 
 private:
     struct Connection {
@@ -124,7 +134,23 @@ private:
     MeshPlace place_;
     std::array<std::unique_ptr<Communicator>, axes> communicators_;
     std::vector<Connection> connections_;
+    std::function<void(std::string_view why)> abort_;
 };
+
+/// Returns work(). If it throws an Error of this rank alone, aborts the mesh first: device memory
+/// that outlives `work` is released only when the device is done, and its messages may wait for
+/// ranks for ever.
+template <class Work>
+auto or_abort(const Mesh& mesh, const Work& work) {
+    try {
+        return work();
+    } catch (const CommonError&) {
+        throw;
+    } catch (const std::exception& error) {
+        mesh.abort(error.what());
+        throw;
+    }
+}
 
 /// The mesh of a single-rank run.
 Mesh one_rank_mesh();

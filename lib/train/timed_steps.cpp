@@ -45,12 +45,9 @@ void prepare(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices
     run.engine->initialise();
 }
 
-}  // namespace
-
-std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
-                               std::int64_t count, const std::function<bool()>& stop) {
-    TimedRun run;
-    prepare(spec, plan, devices, run);
+/// Seconds of the steps after the first two.
+std::vector<double> times_of(TimedRun& run, const RunPlan& plan, const RunDevices& devices,
+                             std::int64_t count, const std::function<bool()>& stop) {
     StepRunner steps(*run.engine, run.faults.get(), devices.observers);
     StepBatch batch = made_up_batch(plan, devices.mesh.place().dp);
     std::vector<double> seconds;
@@ -68,6 +65,17 @@ std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const R
     }
     take(steps.finish());
     return seconds;
+}
+
+}  // namespace
+
+std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
+                               std::int64_t count, const std::function<bool()>& stop) {
+    TimedRun run;
+    return or_abort(devices.mesh, [&] {
+        prepare(spec, plan, devices, run);
+        return times_of(run, plan, devices, count, stop);
+    });
 }
 
 }  // namespace gptrain

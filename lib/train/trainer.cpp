@@ -168,16 +168,18 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {
-        run.emplace(inputs, directory, devices, cost);
-        run->start(checkpoint, initial);
-        ranks.run_on_first([&] {
-            warn_of_later_checkpoints(checkpoint, paths.checkpoints());
-            report_ended_decay(plan);
-            if (!plan.shortening_note.empty()) print(plan.shortening_note);
+        return or_abort(devices.mesh, [&] {
+            run.emplace(inputs, directory, devices, cost);
+            run->start(checkpoint, initial);
+            ranks.run_on_first([&] {
+                warn_of_later_checkpoints(checkpoint, paths.checkpoints());
+                report_ended_decay(plan);
+                if (!plan.shortening_note.empty()) print(plan.shortening_note);
+            });
+            // Until now a signal ended the run; from here on it only asks the run to stop.
+            requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");
+            return run->run(*requests);
         });
-        // Until now a signal ended the run; from here on it only asks the run to stop.
-        requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");
-        return run->run(*requests);
     } catch (const CommonError&) {
         // All ranks get here. End the messages in flight now, while their memory is alive; during
         // exception unwinding nobody would wait for them.

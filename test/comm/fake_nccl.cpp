@@ -79,6 +79,7 @@ ncclResult_t init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
 ncclResult_t group_end() {
     --fake_state().open_groups;
     std::vector<Pending> started;
+    if (group().empty()) issued().push_back("group ends");
     for (const auto& call : group())
         started.push_back(call());
     group().clear();
@@ -161,6 +162,7 @@ cuda::Nccl fake_nccl() {
     };
     nccl.abort = [](ncclComm_t comm) {
         ++fake_state().aborted;
+        issued().push_back("abort");
         remove(comm);
         return ncclSuccess;
     };

@@ -23,8 +23,8 @@ std::unique_ptr<Communicator> over_mpi(Backend& backend, bool staged) {
 
 std::unique_ptr<Communicator> over_nccl(Backend& backend) {
     cuda::set_nccl_environment(true);
-    return std::make_unique<cuda::NcclCommunicator>(cuda::open_nccl(cuda::driver_version()),
-                                                    over_mpi(backend, false),
+    auto all = std::make_shared<cuda::NcclCommunicators>(cuda::open_nccl(cuda::driver_version()));
+    return std::make_unique<cuda::NcclCommunicator>(std::move(all), over_mpi(backend, false),
                                                     *cuda::compute_stream(backend), "world");
 }
 

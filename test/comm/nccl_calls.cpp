@@ -28,8 +28,9 @@ std::unique_ptr<Communicator> connect_all(
     std::shared_ptr<cuda::DeviceOperations> operations = nullptr) {
     auto hosts = std::make_unique<MpiCommunicator>(
         session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
-    return std::make_unique<cuda::NcclCommunicator>(fake_nccl(), std::move(hosts), compute, "tp",
-                                                    std::move(operations));
+    return std::make_unique<cuda::NcclCommunicator>(
+        std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts), compute, "tp",
+        std::move(operations));
 }
 
 /// A communicator of all ranks on stream `comm`, used from stream `compute`.
@@ -280,6 +281,49 @@ TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
     fake_state().async_error = ncclRemoteError;
     CHECK(error_of(asked_while_waiting()).code() == ExitCode::hang);
     fake_state() = {};
+}
+
+TEST_CASE("The communicators of a rank are aborted together, or not at all") {
+    if (session().size() == 1) return;
+    const CleanState state;
+    const auto backend = cpu::make_backend();
+    // The groups tp and model have several ranks.
+    const auto make = [&] {
+        return cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+    };
+    const std::vector<std::string> together = {"abort", "abort", "group ends"};
+    {
+        const Mesh mesh = make();
+        const Array x(*backend, DType::f32, {3});
+        fake_state().async_error = ncclRemoteError;
+        issued().clear();
+        CHECK(error_of([&] { mesh.tp().all_reduce(*x, Reduce::sum).wait(); }).code() ==
+              ExitCode::hang);
+        CHECK(issued() == together);
+        CHECK(error_of([&] { mesh.model().all_reduce(*x, Reduce::sum).wait(); }).code() ==
+              ExitCode::bug);
+        fake_state().async_error = ncclSuccess;
+    }
+    // When the mesh has gone, the host has nothing to ask.
+    asked_while_waiting()();
+    {
+        // A rank that fails alone has ended its messages when its Error passes.
+        const Mesh mesh = make();
+        issued().clear();
+        CHECK(error_of([&] { or_abort(mesh, [] { fail(ExitCode::io, "disk full"); }); }).code() ==
+              ExitCode::io);
+        CHECK(issued() == together);
+    }
+    {
+        const Mesh mesh = make();
+        const auto fault = [] { throw CommonError(ExitCode::io, "all ranks know"); };
+        issued().clear();
+        CHECK(error_of([&] { or_abort(mesh, fault); }).code() == ExitCode::io);
+        CHECK(issued().empty());
+        CHECK(or_abort(mesh, [] { return 3; }) == 3);
+    }
+    CHECK(fake_state().aborted == 4);
+    CHECK(fake_state().destroyed == 2);
 }
 
 TEST_CASE("Ranks take the devices of their machine in turn") {

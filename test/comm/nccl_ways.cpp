@@ -16,8 +16,9 @@ std::vector<Way> ways() {
                  static const cuda::Stream compute;
                  auto hosts = std::make_unique<MpiCommunicator>(
                      session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
-                 return std::make_unique<cuda::NcclCommunicator>(fake_nccl(), std::move(hosts),
-                                                                 compute, "tp");
+                 return std::make_unique<cuda::NcclCommunicator>(
+                     std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts),
+                     compute, "tp");
              }}};
 }
 
