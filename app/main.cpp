@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/signals.h"
 #include "commands.h"
+#include "cuda/runtime/probe.h"
 #include "version.h"
 
 namespace {
@@ -89,6 +90,7 @@ int main(int argc, char** argv) {
     gptrain::end_on_signals({.before = "gptrain: error: interrupted by ", .after = {}, .code = {}});
     try {
         gptrain::start_process("gptrain");
+        gptrain::cuda::load_kernels_at_start();
         return run(argc, argv);
     } catch (const std::exception& error) {
         const gptrain::Failure failure = gptrain::failure_of(error);

@@ -6,6 +6,8 @@
 
 namespace gptrain::cuda {
 
+void load_kernels_at_start() {}
+
 DeviceProbe probe_device(int /*device*/) {
     return {DeviceState::not_built, "this program was built without CUDA"};
 }

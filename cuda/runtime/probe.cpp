@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <cuda_runtime.h>
+#include <string_view>
 
+#include "base/log.h"
 #include "base/text.h"
 
 namespace gptrain::cuda {
@@ -22,13 +24,6 @@ int capability(cudaDeviceAttr which, int device) {
     return value;
 }
 
-/// A kernel that is loaded at its first launch would wait for messages under way, which may wait
-/// for what that kernel computes. Takes effect only before the first use of CUDA.
-void load_kernels_at_start() {
-    constexpr int only_if_not_set = 0;
-    setenv("CUDA_MODULE_LOADING", "EAGER", only_if_not_set);
-}
-
 DeviceProbe unusable(std::string reason) {
     // Clear the error, or the next call reports it again.
     static_cast<void>(cudaGetLastError());
@@ -36,6 +31,16 @@ DeviceProbe unusable(std::string reason) {
 }
 
 }  // namespace
+
+void load_kernels_at_start() {
+    constexpr const char* name = "CUDA_MODULE_LOADING";
+    const char* before = std::getenv(name);
+    if (before != nullptr && std::string_view(before) == "LAZY") {
+        warn(name, "=LAZY is ignored: a kernel that is loaded later could wait for ever; unset it");
+    }
+    constexpr int overwrite = 1;
+    setenv(name, "EAGER", overwrite);
+}
 
 int driver_version() {
     int version = 0;

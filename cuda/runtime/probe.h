@@ -17,7 +17,13 @@ struct DeviceProbe {
     std::string reason;  ///< why the device is not usable
 };
 
-/// `device` is an index among those visible to the process.
+/// Makes CUDA load all kernels when it starts. One that is loaded at its first launch would wait
+/// for messages under way, which may wait for what it computes. Takes effect only before the first
+/// use of CUDA, which may be MPI's. Warns if it replaces the user's CUDA_MODULE_LOADING=LAZY.
+void load_kernels_at_start();
+
+/// Calls load_kernels_at_start, for programs that have not. `device` is an index among those
+/// visible to the process.
 DeviceProbe probe_device(int device);
 
 /// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
