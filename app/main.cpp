@@ -20,8 +20,8 @@ constexpr auto description =
 
 constexpr auto footer =
     "Exit status:\n"
-    "  0 done; 1 a bug or device fault; 2 usage, run spec, missing device or memory;\n"
-    "  3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank;\n"
+    "  0 done; 1 a bug; 2 usage, run spec, missing device or memory;\n"
+    "  3 a bad input file; 4 numerical failure; 5 input/output; 6 hang, lost rank or failed GPU;\n"
     "  75 saved on a signal or time limit, run again";
 
 int report(std::string_view message, gptrain::ExitCode code) {

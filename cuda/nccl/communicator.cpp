@@ -29,9 +29,16 @@ std::size_t unsigned_size(std::int64_t size) {
     return static_cast<std::size_t>(size);
 }
 
-/// Remote and system errors come from outside the program.
+/// Faults of other ranks, of the network and of the device come from outside the program; such as
+/// two ranks on one device from how it was started.
 ExitCode exit_code_of(ncclResult_t status) {
-    return status == ncclRemoteError || status == ncclSystemError ? ExitCode::hang : ExitCode::bug;
+    switch (status) {
+        case ncclRemoteError:
+        case ncclSystemError:
+        case ncclUnhandledCudaError: return ExitCode::hang;
+        case ncclInvalidUsage: return ExitCode::usage;
+        default: return ExitCode::bug;
+    }
 }
 
 /// The bytes of a contiguous tensor.

@@ -47,8 +47,9 @@ private:
 /// NCCL does not block the host while it connects ranks: the host asks it whether it is done, or
 /// another rank was lost. The next call of the communicator or of a `wait` detects faults of the
 /// network or of another rank. It then warns of the fault, aborts all communicators of this rank
-/// and throws an Error: `hang` if a rank or its connection was lost, otherwise `bug`. The warning
-/// comes first because aborting may take long.
+/// and throws an Error: `hang` if a rank, its connection or a device was lost, `usage` if NCCL
+/// cannot connect these ranks, otherwise `bug`. The warning comes first because aborting may take
+/// long.
 class NcclCommunicator final : public Communicator {
 public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host

@@ -1,6 +1,5 @@
 // The CUDA runtime for host code: streams, events, memory, launches. Failures throw an Error that
-// names the call: `usage` if memory is short, `bug` for a device fault. The emulator has a twin of
-// this file.
+// names the call; exit_code_of (call.h) has its code. The emulator has a twin of this file.
 #pragma once
 
 #include <array>

@@ -13,12 +13,12 @@ namespace gptrain {
 /// Exit codes. Scripts depend on these numbers.
 enum class ExitCode : int {
     done = 0,
-    bug = 1,        ///< a fault in the program or the device
+    bug = 1,        ///< a fault in the program
     usage = 2,      ///< bad command line or run spec, or a missing device or too little memory
     bad_input = 3,  ///< a file with invalid contents
     numerical = 4,  ///< training diverged
     io = 5,         ///< disk full, lost file, failed write
-    hang = 6,       ///< a hang or a lost rank
+    hang = 6,       ///< a hang, a lost rank or failed hardware: start the run again
     requeue = 75,   ///< saved on a signal or time limit: start the run again
 };
 

@@ -5,8 +5,8 @@
 #
 # gptrain runs as one step of the job. Where another start helps, the job is put back into the queue
 # and goes on from its newest checkpoint: after exit code 75 (saved on a signal or time limit), 6 (a
-# hang or a lost rank), and when a task was killed, which srun reports as a code above 128. Three
-# such restarts without a new checkpoint in between are a crash loop, which ends the job. Any other
+# hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a code
+# above 128. Three such restarts without a new checkpoint in between are a crash loop, which ends the job. Any other
 # code ends it too; the job's exit code is gptrain's.
 #
 # A node that gptrain's errors name in two starts is left out from then on, if Slurm has enough

@@ -237,6 +237,19 @@ TEST_CASE("A lost rank ends the communicator") {
     CHECK(fake_state().destroyed == 0);
 }
 
+TEST_CASE("Lost hardware has the exit code of a lost rank, unlike a wrong start and a bug") {
+    const auto code_of = [](ncclResult_t fault) {
+        Rig rig;
+        const Array x(*rig.backend, DType::f32, {3});
+        fake_state().async_error = fault;
+        return error_of([&] { rig.all->all_reduce(*x, Reduce::sum).wait(); }).code();
+    };
+    CHECK(code_of(ncclSystemError) == ExitCode::hang);
+    CHECK(code_of(ncclUnhandledCudaError) == ExitCode::hang);
+    CHECK(code_of(ncclInvalidUsage) == ExitCode::usage);
+    CHECK(code_of(ncclInternalError) == ExitCode::bug);
+}
+
 TEST_CASE("A call that NCCL refuses leaves no open group") {
     Rig rig;
     const Array whole(*rig.backend, DType::f32, {rig.all->size()});
