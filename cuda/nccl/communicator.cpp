@@ -154,6 +154,8 @@ void NcclCommunicator::warm_up() {
     all_reduce(all, Reduce::sum).wait();
     reduce_scatter(own, all, 0).wait();
     all_gather(all, own, 0).wait();
+    // Connects all pairs: their buffers are taken before memory is planned.
+    all_to_all(other, all).wait();
     send_recv(all, next, other, previous).wait();
     send_recv(all, previous, other, next).wait();
     Event done;

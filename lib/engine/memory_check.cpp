@@ -48,6 +48,10 @@ RankClaims from_message(std::string_view message) {
 
 }  // namespace
 
+std::int64_t device_reserve(std::int64_t reserve, std::int64_t taken) {
+    return std::max(reserve - taken, device_floor);
+}
+
 std::int64_t host_bytes(const MemoryPlan& plan, bool in_host_memory) {
     return host_reserve + (in_host_memory ? plan.total() : plan.total() - plan.on_device());
 }
@@ -80,8 +84,7 @@ MemoryCheck::MemoryCheck(const Backend& backend, const MpiSession& ranks)
     const auto free = backend.free_bytes();
     if (!free) return;
     device_ = {"free memory of the GPU", *free, true};
-    device_reserve_ =
-        std::max<std::int64_t>(backend.reserve_bytes() - backend.bytes_outside_arenas(), 0);
+    device_reserve_ = device_reserve(backend.reserve_bytes(), backend.bytes_outside_arenas());
 }
 
 std::optional<MemoryShortage> MemoryCheck::find_shortage(const MemoryPlan& plan) const {

@@ -19,6 +19,13 @@ namespace gptrain {
 /// (measured in docs/performance.md).
 constexpr std::int64_t host_reserve = std::int64_t{128} << 20;
 
+/// Device memory that libraries take after the check, however much they have taken before it:
+/// cuBLASLt's code, and what NCCL's other algorithms need.
+constexpr std::int64_t device_floor = std::int64_t{256} << 20;
+
+/// Device memory to leave to driver and libraries, of which they have `taken` some already.
+std::int64_t device_reserve(std::int64_t reserve, std::int64_t taken);
+
 /// Host memory of a process with this plan. `in_host_memory`: the process computes in host memory.
 std::int64_t host_bytes(const MemoryPlan& plan, bool in_host_memory);
 
@@ -62,7 +69,7 @@ private:
     std::vector<MemoryLimit> host_;
     bool in_host_memory_;
     std::optional<MemoryLimit> device_;
-    std::int64_t device_reserve_ = 0;  ///< not yet taken
+    std::int64_t device_reserve_ = 0;
 };
 
 /// "35.0 GiB needed (128 MiB for libraries), 23.5 GiB available (LIMIT)".

@@ -55,6 +55,13 @@ TEST_CASE("control groups of version 1 bound memory, whose path may be that outs
     CHECK(available(host_memory_limits(root.path()), "memory.limit_in_bytes") == 0);
 }
 
+TEST_CASE("a device keeps memory for its libraries, however much they have taken") {
+    constexpr std::int64_t mib = std::int64_t{1} << 20;
+    CHECK(device_reserve(1024 * mib, 300 * mib) == 724 * mib);
+    CHECK(device_reserve(1024 * mib, 900 * mib) == 256 * mib);
+    CHECK(device_reserve(1024 * mib, 3000 * mib) == 256 * mib);
+}
+
 TEST_CASE("ranks share the memory of their machine, and have their own limits alone") {
     const MemoryLimit machine = {"machine", 100, false};
     const MemoryLimit own = {"own", 50, true};
