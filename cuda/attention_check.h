@@ -27,7 +27,8 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
 std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream);
 
 /// Whether to use the sm_90a kernels: as `choice` says, and only if `check` finds nothing wrong
-/// with them; warns if it does. Throws Error (usage) if `choice` asks for them on another device.
+/// with them; warns if it does. Throws Error (usage) if `choice` asks for them and the check fails,
+/// or on another device.
 bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
                            const std::function<std::string()>& check);
 

@@ -93,7 +93,7 @@ TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree
     CHECK(choose_sm90_attention(AttentionChoice::automatic, hopper.properties, check));
     CHECK(checks == 2);
     fault = "their check was ended by signal 11";
-    CHECK_FALSE(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check));
+    CHECK_THROWS_AS(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check), Error);
     CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, hopper.properties, check));
     CHECK(checks == 4);
     CHECK_FALSE(choose_sm90_attention(AttentionChoice::portable, hopper.properties, check));
