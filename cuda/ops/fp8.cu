@@ -62,7 +62,7 @@ struct ConvertArgs {
 template <class T, class Fp8>
 __device__ inline float factor_of(const ConvertArgs<T, Fp8>& args) {
     const float found = load(args.amax);
-    const bool given = found > 0;
+    const bool given = found >= fp8_smallest_amax;
     if (block_index().x == 0 && block_index().y == 0 && thread_index() == 0) {
         *args.scale = given ? found / Fp8::largest : 1.0f;
     }

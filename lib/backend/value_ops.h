@@ -76,8 +76,12 @@ struct Fp8Matrix {
     bool empty() const { return scale.empty(); }
 };
 
-/// scale = amax / largest number of the format, or 1 if amax is 0. stored = x (largest /
-/// amax), rounded to nearest even; values beyond the largest saturate, NaN stays NaN.
+/// Below it the factor to FP8 would exceed the numbers of fp32.
+constexpr float fp8_smallest_amax = 0x1p-100f;
+
+/// scale = amax / largest number of the format, stored = x (largest / amax), both 1 in place of the
+/// quotient if amax is below fp8_smallest_amax. Rounded to nearest even; values beyond the largest
+/// saturate, NaN stays NaN.
 struct ToFp8 {
     static constexpr std::string_view name = "to_fp8";
     Tensor x;       ///< [R, C] rows, or [R C]; fp32 or compute dtype

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/records.h"
 #include "checkpoint/shard_record.h"

@@ -30,8 +30,9 @@ void convert(const ToFp8& args) {
     Fp8* by_rows = pointer_or_null<Fp8>(args.out.rows);
     Fp8* by_columns = pointer_or_null<Fp8>(args.out.columns);
     const float amax = *args.amax.as<float>();
-    *args.out.scale.as<float>() = amax > 0 ? amax / Fp8::largest : 1;
-    const float factor = amax > 0 ? Fp8::largest / amax : 1;
+    const bool given = amax >= fp8_smallest_amax;
+    *args.out.scale.as<float>() = given ? amax / Fp8::largest : 1;
+    const float factor = given ? Fp8::largest / amax : 1;
     parallel_ranges(rows * cols, 8, 64, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t row = i / cols;

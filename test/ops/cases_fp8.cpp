@@ -45,7 +45,7 @@ OpCase update_amax(const Dims& size, DType dtype, double before) {
 struct Conversion {
     DType from, to;
     bool rows, columns;
-    double amax;  ///< given: of the values, smaller than some of them, or 0
+    double amax;  ///< given: of the values, smaller than some of them, or (nearly) 0
 };
 
 OpCase convert(const Dims& size, const Conversion& how) {
@@ -165,6 +165,8 @@ std::vector<OpCase> fp8_cases() {
                 cases.push_back(convert(size, {from, to, true, true, 3.4}));
                 cases.push_back(convert(size, {from, to, true, false, 0.01}));
                 cases.push_back(convert(size, {from, to, false, true, 0}));
+                // Its reciprocal is beyond fp32.
+                cases.push_back(convert(size, {from, to, true, false, 0x1p-140}));
             }
         }
     }

@@ -39,8 +39,9 @@ void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Arra
     // These steps are part of the contract, in fp32.
     const auto largest = static_cast<float>(format.largest);
     const auto found = static_cast<float>(amax(0).value);
-    const float factor = found > 0 ? largest / found : 1;
-    scale(0) = found > 0 ? found / largest : 1;
+    const bool given = found >= 0x1p-100F;
+    const float factor = given ? largest / found : 1;
+    scale(0) = given ? found / largest : 1;
     const std::int64_t width = x.size(x.shape().rank() - 1);
     for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
         const double stored = nearest(static_cast<float>(x(i).value) * factor, format);
