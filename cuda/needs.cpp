@@ -25,7 +25,8 @@ std::int64_t linear_scratch_bytes(const OpLimits& limits) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     const std::int64_t all_sums = round_up(tokens * limits.widest * 4, Arena::alignment);
     const bool sums = limits.compute != DType::f32;
-    return Gemms::workspace_bytes + (sums ? std::min(linear_sums_bytes, all_sums) : 0);
+    return Gemms::workspace_bytes + std::max(sums ? std::min(linear_sums_bytes, all_sums) : 0,
+                                             Scratch::bytes_of<float>(limits.widest));
 }
 
 std::int64_t bias_scratch_bytes(const OpLimits& limits) {

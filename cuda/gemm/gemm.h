@@ -7,12 +7,15 @@ namespace gptrain::cuda {
 
 /// c = a b, or c += a b with `accumulate`.
 ///
-/// `bias`, `gelu_input` and `accumulate` exclude each other; `gelu` works alone or with `bias`:
+/// `bias`, `gelu_input` and `accumulate` exclude each other; `gelu` works alone or with `bias`, and
+/// `a_sums` alone or with `accumulate`:
 ///  - `bias` (a row of c's width and dtype) is added to every row before the sum is rounded.
 ///  - `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form,
 ///    rounded once.
 ///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(a b + bias), tanh form, from the
 ///    sums before they are rounded to c.
+///  - `a_sums` (a vector): also computes a_sums = the sum of each row of a. Only with an fp32 c and
+///    without FP8: the library stores them in c's dtype, but FP8's in bf16.
 ///
 /// Dtypes: a and b are both fp32, both bf16 or both fp16, and c has their dtype or fp32. Or both
 /// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's
@@ -25,11 +28,13 @@ struct Gemm {
     const std::byte* bias = nullptr;  ///< [N]
     Matrix gelu_input = {};           ///< [M, N]; no data: not used
     Matrix gelu = {};                 ///< [M, N]; no data: not used
+    float* a_sums = nullptr;          ///< [M], =
     bool accumulate = false;
     bool fast_accumulation = false;  ///< FP8 only: sums may have fewer bits than fp32
 
     bool has_epilogue() const {
-        return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr;
+        return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr ||
+               a_sums != nullptr;
     }
 };
 

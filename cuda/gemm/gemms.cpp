@@ -53,7 +53,7 @@ public:
     void tune(const std::function<void()>& work);
     bool use_table(std::string_view table);
     void multiply(const Gemm& gemm, const OpContext& context);
-    void multiply(const Gemm& gemm, const std::function<void()>& separate,
+    bool multiply(const Gemm& gemm, const std::function<void()>& separate,
                   const OpContext& context);
 
 private:
@@ -174,11 +174,14 @@ void Gemms::Library::multiply(const Gemm& gemm, const OpContext& context) {
          gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "");
 }
 
-void Gemms::Library::multiply(const Gemm& gemm, const std::function<void()>& separate,
+bool Gemms::Library::multiply(const Gemm& gemm, const std::function<void()>& separate,
                               const OpContext& context) {
-    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
+    if (gemm.c.rows == 0 || gemm.c.cols == 0) return false;
     PreparedGemm* entry = fused(gemm);
-    if (entry == nullptr || entry->separate) return separate();
+    if (entry == nullptr || entry->separate) {
+        separate();
+        return false;
+    }
     const bool undecided = timing_ && !entry->chosen;
     const Scratch unused = context.scratch;
     const bool runs = compute(*entry, gemm, context);
@@ -187,6 +190,7 @@ void Gemms::Library::multiply(const Gemm& gemm, const std::function<void()>& sep
     if (undecided && entry->separate)
         tuning_->record(to_text(key_of(gemm)), std::string(separate_word));
     if (!runs) separate();
+    return runs;
 }
 
 bool Gemms::Library::faster_separate(const Gemm& gemm, const std::function<void()>& separate,
@@ -251,9 +255,9 @@ void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
     GPTRAIN_CHECK(!gemm.has_epilogue(), "no separate epilogue");
     library_->multiply(gemm, context);
 }
-void Gemms::multiply(const Gemm& gemm, const std::function<void()>& separate,
+bool Gemms::multiply(const Gemm& gemm, const std::function<void()>& separate,
                      const OpContext& context) {
-    library_->multiply(gemm, separate, context);
+    return library_->multiply(gemm, separate, context);
 }
 
 }  // namespace gptrain::cuda

@@ -38,9 +38,10 @@ public:
     /// Takes `workspace_bytes` of the context's scratch memory.
     void multiply(const Gemm& gemm, const OpContext& context);
     /// A GEMM with an epilogue, either fused in one library call or by calling `separate`, which
-    /// computes the same in the same context with plain GEMMs and our own kernels. Uses `separate`
+    /// computes the op in the same context with plain GEMMs and our own kernels. Uses `separate`
     /// if the library cannot fuse the epilogue or if tuning found `separate` clearly faster.
-    void multiply(const Gemm& gemm, const std::function<void()>& separate,
+    /// Returns true if the library has fused it.
+    bool multiply(const Gemm& gemm, const std::function<void()>& separate,
                   const OpContext& context);
 
     static constexpr std::int64_t workspace_bytes = std::int64_t{32} << 20;

@@ -8,8 +8,9 @@
 #include "base/text.h"
 
 // The library's matrices are column-major: our row-major c = a b is its c' = b' a', where x' is the
-// same memory read column by column. So its first operand is our b, its rows are our columns, and a
-// bias that we add to every row is added to every column there.
+// same memory read column by column. So its first operand is our b, its rows are our columns, a
+// bias that we add to every row is added to every column there, and the sums of our a's rows over K
+// are those of its second operand, one for each column of its result: a bias gradient, BGRADB.
 
 namespace gptrain::cuda {
 namespace {
@@ -49,14 +50,16 @@ std::int64_t alignment_of(const Matrix& matrix) {
 
 /// The alignment of what the epilogue reads and writes besides the result; 0 if there is nothing.
 std::int64_t epilogue_alignment(const Gemm& gemm) {
+    const void* bias = bias_vector_of(gemm);
     const std::int64_t of_bias =
-        gemm.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(gemm.bias));
+        bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(bias));
     if (!has_gelu_epilogue(gemm)) return of_bias;
     const std::int64_t of_matrix = alignment_of(auxiliary_of(gemm));
     return of_bias == 0 ? of_matrix : std::min(of_bias, of_matrix);
 }
 
 cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
+    if (gemm.a_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
     const bool bias = gemm.bias != nullptr;
     if (gemm.gelu.data != nullptr)
         return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -179,7 +182,8 @@ LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
       alignments_{alignment_of(gemm.b), alignment_of(gemm.a), alignment_of(result_of(gemm))} {
     GPTRAIN_CHECK(gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows &&
                       gemm.b.cols == gemm.c.cols && gemm.c.col_stride == 1 &&
-                      (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype),
+                      (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype) &&
+                      (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
                   "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ",
                   gemm.b.cols, " to ", gemm.c.rows, " x ", gemm.c.cols);
     set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(gemm.b));
@@ -191,6 +195,7 @@ LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     Gemm aligned = gemm;
     auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(gemm));
     if (gemm.bias != nullptr) aligned.bias = address;
+    if (gemm.a_sums != nullptr) aligned.a_sums = reinterpret_cast<float*>(address);
     if (gemm.gelu_input.data != nullptr) aligned.gelu_input.data = address;
     if (gemm.gelu.data != nullptr) aligned.c.data = address;
     set_addresses(aligned);
@@ -200,14 +205,15 @@ void LtGemm::set_epilogue(const Gemm& gemm) const {
     const cublasLtEpilogue_t epilogue = epilogue_of(gemm);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     const auto dtype = static_cast<std::int32_t>(library_type(gemm.c.dtype));
-    if (gemm.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
+    if (bias_vector_of(gemm) != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
     // Without a type of its own the auxiliary matrix has that of the result, as ours does.
     if (has_gelu_epilogue(gemm))
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(gemm).row_stride);
 }
 
 void LtGemm::set_addresses(const Gemm& gemm) const {
-    if (gemm.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
+    const void* bias = bias_vector_of(gemm);
+    if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     if (has_gelu_epilogue(gemm))
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(gemm).data);
     if (!gemm.a.is_fp8()) return;

@@ -30,6 +30,12 @@ inline const Matrix& auxiliary_of(const Gemm& gemm) {
     return gemm.gelu.data != nullptr ? gemm.c : gemm.gelu_input;
 }
 
+/// The library's bias vector, which it reads, or where it stores the sums of a's rows.
+inline const void* bias_vector_of(const Gemm& gemm) {
+    if (gemm.a_sums != nullptr) return gemm.a_sums;
+    return gemm.bias;
+}
+
 /// The text form of an algorithm, and its inverse; nothing if `word` is not a valid form.
 std::string to_text(const Algorithm& algorithm);
 std::optional<Algorithm> algorithm_of(std::string_view word);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/device/device.cuh"
+#include "cuda/device/partial_sums.h"
 #include "cuda/ops/activation.h"
 #include "cuda/ops/gelu.cuh"
 #include "cuda/ops/linear_bias.h"
@@ -177,14 +178,25 @@ void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
 }
 
 void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
-    gemms.multiply({.a = matrix_by_columns(args.dy, args.dy8).transposed(),
-                    .b = matrix_by_columns(args.x, args.x8),
-                    .c = Matrix(args.dweight),
-                    .accumulate = true},
-                   context);
-    if (args.dbias.empty()) return;
-    context.scratch.reset();
-    run(BiasGrad{.dy = args.dy, .dbias = args.dbias}, context);
+    const Gemm gemm = {.a = matrix_by_columns(args.dy, args.dy8).transposed(),
+                       .b = matrix_by_columns(args.x, args.x8),
+                       .c = Matrix(args.dweight),
+                       .accumulate = true};
+    if (args.dbias.empty()) return gemms.multiply(gemm, context);
+    check_bias(args.dy, args.dbias);
+    const auto multiply_then_sum = [&] {
+        gemms.multiply(gemm, context);
+        context.scratch.reset();
+        run(BiasGrad{.dy = args.dy, .dbias = args.dbias}, context);
+    };
+    Gemm with_sums = gemm;
+    with_sums.a_sums = context.scratch.take<float>(args.dbias.elements());
+    if (!gemms.multiply(with_sums, multiply_then_sum, context)) return;
+    add_partial_sums({.data = with_sums.a_sums,
+                      .count = 1,
+                      .columns = args.dbias.elements(),
+                      .totals = {args.dbias.as<float>(), nullptr}},
+                     context.stream);
 }
 
 }  // namespace gptrain::cuda

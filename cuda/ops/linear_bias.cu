@@ -161,22 +161,22 @@ void add_to_rows(const Tensor& y, const Tensor& bias, const OpContext& context) 
            aligned ? add_bias_kernel<T, true> : add_bias_kernel<T, false>, args);
 }
 
-void check_sizes(const Tensor& rows, const Tensor& bias) {
+}  // namespace
+
+void check_bias(const Tensor& rows, const Tensor& bias) {
     GPTRAIN_CHECK(rows.rank() == 2 && rows.size(0) <= INT32_MAX && rows.size(1) <= INT32_MAX &&
                       bias.elements() == rows.size(1) && bias.contiguous(),
                   "bias ", bias.shape().to_text(), " of ", rows.shape().to_text());
 }
 
-}  // namespace
-
 void run(const BiasGrad& args, const OpContext& context) {
-    check_sizes(args.dy, args.dbias);
+    check_bias(args.dy, args.dbias);
     with_compute_type(args.dy.dtype(),
                       [&](auto type) { sum_rows<decltype(type)>(args.dy, args.dbias, context); });
 }
 
 void run(const AddBias& args, const OpContext& context) {
-    check_sizes(args.y, args.bias);
+    check_bias(args.y, args.bias);
     with_compute_type(args.y.dtype(),
                       [&](auto type) { add_to_rows<decltype(type)>(args.y, args.bias, context); });
 }

@@ -1,4 +1,8 @@
-// Biases of linear layers that no GEMM epilogue handles.
+// Biases of linear layers where no GEMM handles them.
+//
+// LinearWeightGrad sums dy in its GEMM, which reads dy anyway (linear.h). This kernel is for layers
+// whose bias gradient comes without a weight gradient (deferred W, a frozen weight, sequence
+// parallelism of a row layer, FP8), and where the library does not do it, or not faster.
 #pragma once
 
 #include "backend/backend.h"
@@ -7,10 +11,12 @@
 namespace gptrain::cuda {
 
 /// dbias += sum of the rows of dy. Each block sums some rows; the parts are added in an order that
-/// depends only on sizes. Not an epilogue of dweight's GEMM, because the library's would overwrite
-/// dbias.
+/// depends only on sizes.
 void run(const BiasGrad& args, const OpContext& context);
 void run(const AddBias& args, const OpContext& context);
+
+/// Throws an Error (bug) if this cannot be the bias of these rows, or its gradient.
+void check_bias(const Tensor& rows, const Tensor& bias);
 
 /// For BiasGrad.
 std::int64_t bias_scratch_bytes(const OpLimits& limits);

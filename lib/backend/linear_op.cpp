@@ -45,6 +45,7 @@ LinearOp::LinearOp(const LinearWeightGrad& args)
     : kind(Kind::weight_grad),
       first(form_of(columns_of(args.dy, args.dy8))),
       second(form_of(columns_of(args.x, args.x8))),
+      extra(form_of(args.dbias)),
       result(form_of(args.dweight)) {}
 
 }  // namespace gptrain

@@ -29,7 +29,7 @@ struct LinearOp {
     Kind kind = Kind::forward;
     MatrixLayout first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
     MatrixLayout second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
-    MatrixLayout extra;   ///< bias, or gelu_input; a bias gradient is not part of the GEMM
+    MatrixLayout extra;   ///< bias, or gelu_input; for weight_grad dbias
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
     /// Adds to the result, which weight_grad always does.

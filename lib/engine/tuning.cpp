@@ -88,7 +88,7 @@ public:
                 return backend_.run(LinearWeightGrad{.x = plain(second),
                                                      .dy = plain(first),
                                                      .dweight = result,
-                                                     .dbias = {},
+                                                     .dbias = extra,
                                                      .x8 = columns(second),
                                                      .dy8 = columns(first)});
         }

@@ -19,7 +19,7 @@ struct Operation {
     cublasOperation_t transpose_a = CUBLAS_OP_N;
     cublasOperation_t transpose_b = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    const void* bias = nullptr;
+    void* bias = nullptr;
     std::int32_t bias_type = -1;
     void* aux = nullptr;
     std::int32_t aux_type = -1;
@@ -79,6 +79,10 @@ double gelu_slope(double u) {
 
 bool has_bias(cublasLtEpilogue_t epilogue) {
     return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+/// The sums of an operand over the GEMM's length are then written as the bias.
+bool has_bias_gradient(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 /// The sums are then written as an auxiliary output.
 bool has_gelu(cublasLtEpilogue_t epilogue) {
@@ -159,10 +163,36 @@ bool has_auxiliary(const Operation& operation, const Layouts& at) {
            operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
 }
 
+/// The bias, or its gradient, has the result's type; with FP8 operands and an fp32 result it is
+/// bf16.
+std::int32_t bias_type_of(const Layouts& at) {
+    return is_fp8(at.a.type) && at.d.type == CUDA_R_32F ? CUDA_R_16BF : at.d.type;
+}
+
+bool has_bias_type(const Operation& operation, const Layouts& at) {
+    return operation.bias_type == -1 || operation.bias_type == bias_type_of(at);
+}
+
 bool is_supported(const Operation& operation, const Layouts& at) {
+    const bool bias = has_bias(operation.epilogue) || has_bias_gradient(operation.epilogue);
     const bool gelu = has_gelu(operation.epilogue) || operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
     return has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
-           (!gelu || has_auxiliary(operation, at));
+           (!bias || has_bias_type(operation, at)) && (!gelu || has_auxiliary(operation, at));
+}
+
+/// Overwrites the bias with the sums over the GEMM's length: of each row of the first operand
+/// (BGRADA), or of each column of the second one (BGRADB).
+void write_bias_gradient(const Operation& operation, const void* a, const void* b,
+                         const Layouts& at, std::uint64_t length) {
+    const bool of_a = operation.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    for (std::int64_t i = 0; std::cmp_less(i, of_a ? at.d.rows : at.d.cols); ++i) {
+        double sum = 0;
+        for (std::int64_t k = 0; std::cmp_less(k, length); ++k) {
+            sum += of_a ? element(a, at.a, operation.transpose_a == CUBLAS_OP_T, i, k)
+                        : element(b, at.b, operation.transpose_b == CUBLAS_OP_T, k, i);
+        }
+        write(operation.bias, bias_type_of(at), i, sum);
+    }
 }
 
 template <class T>
@@ -319,6 +349,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
     const auto& of_d = *reinterpret_cast<const Layout*>(layout_d);
     if (!is_supported(operation, {of_a, of_b, of_d})) return CUBLAS_STATUS_NOT_SUPPORTED;
     const std::int32_t aux_type = operation.aux_type == -1 ? of_d.type : operation.aux_type;
+    const std::int32_t bias_type = bias_type_of({of_a, of_b, of_d});
     const bool ta = operation.transpose_a == CUBLAS_OP_T;
     const bool tb = operation.transpose_b == CUBLAS_OP_T;
     const std::uint64_t length = ta ? of_a.rows : of_a.cols;
@@ -337,7 +368,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                 sum += element(a, of_a, ta, row, k) * element(b, of_b, tb, k, col);
             sum *= factor;
             if (weight_of_c != 0) sum += weight_of_c * element(c, of_c, false, row, col);
-            if (has_bias(operation.epilogue)) sum += read(operation.bias, operation.bias_type, row);
+            if (has_bias(operation.epilogue)) sum += read(operation.bias, bias_type, row);
             if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
                 sum *= gelu_slope(read(operation.aux, aux_type, row + col * operation.aux_stride));
             }
@@ -348,6 +379,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
             write(d, of_d.type, row + col * of_d.stride, sum);
         }
     }
+    if (has_bias_gradient(operation.epilogue))
+        write_bias_gradient(operation, a, b, {of_a, of_b, of_d}, length);
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -21,28 +21,40 @@ using test::contains;
 using test::contents;
 using test::TempFolder;
 
-/// Owns a bf16 matrix [8, 8] in memory that kernels may access.
+/// Owns a matrix [8, 8], bf16 or fp32, in memory that kernels may access.
 class Eight {
 public:
-    explicit Eight(float value = 0) {
-        for (std::int64_t i = 0; i < 64; ++i)
-            set(i, value);
-    }
+    explicit Eight(float value = 0, DType dtype = DType::bf16) : dtype_(dtype) { fill(value); }
     Eight(const Eight&) = delete;
     Eight& operator=(const Eight&) = delete;
     ~Eight() { release(data_, MemorySpace::device); }
 
-    void set(std::int64_t i, float value) const { tensor().as<Bf16>()[i] = to_bf16(value); }
-    Tensor tensor() const { return {data_, DType::bf16, {8, 8}}; }
-    Tensor row() const { return {data_, DType::bf16, {8}}; }
+    void set(std::int64_t i, float value) const {
+        if (dtype_ == DType::f32) {
+            tensor().as<float>()[i] = value;
+        } else {
+            tensor().as<Bf16>()[i] = to_bf16(value);
+        }
+    }
+    void fill(float value) const {
+        for (std::int64_t i = 0; i < 64; ++i)
+            set(i, value);
+    }
+    float at(std::int64_t i) const {
+        return dtype_ == DType::f32 ? tensor().as<float>()[i] : to_float(tensor().as<Bf16>()[i]);
+    }
+    Tensor tensor() const { return {data_, dtype_, {8, 8}}; }
+    Tensor row() const { return {data_, dtype_, {8}}; }
     bool all(float value) const {
-        const Bf16* numbers = tensor().as<Bf16>();
-        return std::all_of(numbers, numbers + 64,
-                           [=](Bf16 number) { return to_float(number) == value; });
+        for (std::int64_t i = 0; i < 64; ++i) {
+            if (at(i) != value) return false;
+        }
+        return true;
     }
 
 private:
-    std::byte* data_ = allocate(128, MemorySpace::device);
+    DType dtype_;
+    std::byte* data_ = allocate(64 * 4, MemorySpace::device);
 };
 
 TEST_CASE("only where bits may differ the library does the gelu, on sums that are not rounded",
@@ -76,7 +88,7 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
     CHECK(gelu.all(216.0f / 256));
 }
 
-/// Ops whose GEMMs have an epilogue. All sums are 1 + 2^-9, which bf16 stores as 1.
+/// Ops whose GEMMs have an epilogue. All sums over x are 1 + 2^-9, which bf16 stores as 1.
 class EpilogueOps {
 public:
     EpilogueOps() {
@@ -97,10 +109,26 @@ public:
                                   .gelu_input = gelu_input_.tensor(),
                                   .dx = dx_.tensor()},
                   gemms, device.context());
+        dweight_.fill(1);
+        dbias_.fill(1);
+        cuda::run(LinearWeightGrad{.x = weight_.tensor(),
+                                   .dy = x_.tensor(),
+                                   .dweight = dweight_.tensor(),
+                                   .dbias = dbias_.row()},
+                  gemms, device.context());
         device.synchronize();
     }
     /// 1 + 2^-9 + 2^-8 rounds to 1 + 2^-7, but 1 + 2^-8 rounds to 1. The slope of gelu at 0 is 1/2.
-    bool right() const { return y_.all(1 + 0x1p-7f) && dx_.all(0.5f); }
+    /// Gradients are added to 1: the sum of column i of x to dbias[i] and to all of row i of
+    /// dweight.
+    bool right() const {
+        for (std::int64_t i = 0; i < 8; ++i) {
+            const float sum = 1 + (i == 0 ? 8 : i == 1 ? 0x1p-6f : 0);
+            if (dbias_.at(i) != sum || dweight_.at(8 * i) != sum || dweight_.at(8 * i + 7) != sum)
+                return false;
+        }
+        return y_.all(1 + 0x1p-7f) && dx_.all(0.5f);
+    }
 
 private:
     Eight x_;
@@ -109,6 +137,8 @@ private:
     Eight gelu_input_;
     Eight y_;
     Eight dx_;
+    Eight dweight_{0, DType::f32};
+    Eight dbias_{0, DType::f32};
 };
 
 /// During its lifetime, GEMMs of this kind take far longer than anything else.
@@ -161,8 +191,8 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
     Gemms gemms(device.properties, &table);
     CHECK(gemms.use_table(found));
     const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
-    CHECK(runs_in([&] { ops.run(gemms, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
-    CHECK(fake_cublas_lt_runs(fake_fast) == fast + 2);
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == (apart ? Runs{3, 0} : Runs{0, 3}));
+    CHECK(fake_cublas_lt_runs(fake_fast) == fast + 3);
     CHECK(ops.right());
 }
 
@@ -171,7 +201,7 @@ TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     TuningTable table;
     Gemms gemms(device.properties, GENERATE(true, false) ? &table : nullptr);
     const EpilogueOps ops;
-    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 2});
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 3});
     CHECK(ops.right());
 }
 
@@ -187,8 +217,30 @@ TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "
     Gemms gemms(device.properties, &table);
     const EpilogueOps ops;
     if (tuned) gemms.tune([&] { ops.run(gemms, device); });
-    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{2, 0});
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{3, 0});
     CHECK(ops.right());
+}
+
+TEST_CASE("the library sums rows for a bias gradient in fp32, and so not those of FP8 operands",
+          "[gemms]") {
+    const DType dtype = GENERATE(DType::f32, DType::bf16, DType::f16, DType::f8e4m3);
+    CAPTURE(name_of(dtype));
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    // All zeros, in every dtype.
+    std::vector<std::byte> zeros(16 * 16 * 4);
+    const float scale = 1;
+    Matrix a(Tensor(zeros.data(), dtype, {16, 16}));
+    if (a.is_fp8()) a.scale = &scale;
+    const Numbers c(16, 16, 1);
+    std::vector<float> sums(16, 7);
+    const Gemm gemm = {.a = a, .b = a.transposed(), .c = c.matrix(), .a_sums = sums.data()};
+    bool separate = false;
+    const bool fused = gemms.multiply(
+        gemm, [&] { separate = true; }, device.context());
+    CHECK(fused != a.is_fp8());
+    CHECK(separate == a.is_fp8());
+    CHECK(sums == std::vector<float>(16, a.is_fp8() ? 7.0f : 0.0f));
 }
 
 /// The tuning table of a run whose GEMM has a GELU epilogue, or none.
@@ -225,6 +277,33 @@ TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[
     CHECK(contains(with, without.substr(entry, without.find("entries") - entry)));
     const Delay delay(fake_with_epilogue);
     CHECK(contains(tuned_forward(true, false, device), " apart\n"));
+}
+
+TEST_CASE("a table without bias gradients keeps its entries when they are tuned", "[gemms]") {
+    const TempFolder folder;
+    const auto file = folder / "products.txt";
+    Device device;
+    const Eight x(1);
+    const Eight dweight(0, DType::f32);
+    const Eight dbias(0, DType::f32);
+    const auto tuned = [&](const Tensor& sums) {
+        TuningTable table(file);
+        Gemms gemms(device.properties, &table);
+        gemms.tune([&] {
+            cuda::run(
+                LinearWeightGrad{
+                    .x = x.tensor(), .dy = x.tensor(), .dweight = dweight.tensor(), .dbias = sums},
+                gemms, device.context());
+        });
+        device.synchronize();
+        return contents(file);
+    };
+    const std::string without = tuned({});
+    CHECK(contains(without, "entries 1\n"));
+    const std::string with = tuned(dbias.row());
+    CHECK(contains(with, "entries 2\n"));
+    const std::size_t entry = without.find('\n');
+    CHECK(contains(with, without.substr(entry, without.find("entries") - entry)));
 }
 
 }  // namespace

@@ -99,9 +99,10 @@ void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
     context.stream.issue([library = library_.get(), gemm] { library->multiply(gemm); });
 }
 
-void Gemms::multiply(const Gemm& /*gemm*/, const std::function<void()>& separate,
+bool Gemms::multiply(const Gemm& /*gemm*/, const std::function<void()>& separate,
                      const OpContext& /*context*/) {
     separate();
+    return false;
 }
 
 }  // namespace gptrain::cuda

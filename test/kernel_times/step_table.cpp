@@ -109,8 +109,6 @@ void StepTable::add_known_kernels() {
                 work_.bytes("residual_norm_backward"));
     add_traffic("GELU", "ops/activation.cu", "forward_kernel<Bf16, 0, true, false>",
                 work_.gelu_bytes());
-    add_traffic("bias gradients", "ops/linear_bias.cu", "bias_grad_kernel<Bf16, true>",
-                work_.bias_gradient_bytes());
     add_traffic("AdamW", "ops/optimizer.cu", "update_chunks<Bf16>", work_.bytes("adamw"));
 }
 

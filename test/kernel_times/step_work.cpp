@@ -47,15 +47,6 @@ double StepWork::bytes(std::string_view name) const {
     return all;
 }
 
-double StepWork::bias_gradient_bytes() const {
-    double all = 0;
-    for (const auto& [op, count] : ops_) {
-        if (op.name != "linear_weight_grad" || is_of_head(op, plan_)) continue;
-        all += count * static_cast<double>(op.length * op.rows * size_of(op.dtype));
-    }
-    return all;
-}
-
 double StepWork::gelu_bytes() const {
     double all = 0;
     for (const auto& [op, count] : ops_) {

@@ -44,9 +44,8 @@ public:
     const std::vector<CountedOp>& ops() const { return ops_; }
     /// Bytes of all ops of this name.
     double bytes(std::string_view name) const;
-    /// Bytes that the kernels of GEMM ops move after the GEMM: the gradients that a bias sums, and
-    /// the input and output of GELU. (The meter counts what an op reads and writes once.)
-    double bias_gradient_bytes() const;
+    /// Bytes that GELU reads and writes after a GEMM, in a kernel of its own. (The meter counts
+    /// what an op reads and writes once.)
     double gelu_bytes() const;
 
 private:
