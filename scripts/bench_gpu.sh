@@ -24,6 +24,7 @@
 # A table and one line of JSON come last. A time is the median of up to 20 steps after 5; fewer where
 # they take long, as the table says.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 
 die() {
@@ -31,50 +32,27 @@ die() {
     exit 2
 }
 
-mode=model
 model=
+sweep=
+kernels=
 microbatches=1
 precision=bf16
-step_options=()
-torch=true
+recompute=
+graphs=
+no_torch=
 seconds=240
 output=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --kernels) mode=kernels ;;
-        --no-torch) torch=false ;;
-        --graphs) step_options+=(--graphs) ;;
-        --sweep | --microbatches | --precision | --recompute | --seconds | --output)
-            (($# > 1)) || die "$1 needs a value"
-            case $1 in
-                --sweep)
-                    [[ $2 == attention ]] || die "--sweep $2: there is attention"
-                    mode=attention
-                    ;;
-                --recompute) step_options+=(--recompute "$2") ;;
-                *) printf -v "${1#--}" %s "$2" ;;
-            esac
-            shift
-            ;;
-        -*) die "unknown option '$1' (--help lists them)" ;;
-        *)
-            [[ -z $model ]] || die "one model at a time"
-            model=$1
-            ;;
-    esac
-    shift
-done
-[[ $mode != model || -n $model ]] || die "which model? (--help lists them)"
+take_options model= sweep kernels\? microbatches precision recompute graphs\? no_torch\? seconds output \
+    -- "$@"
+[[ -z $sweep || $sweep == attention ]] || die "--sweep $sweep: there is attention"
+[[ -n $model$sweep$kernels ]] || die "which model? (--help lists them)"
+step_options=(${graphs:+"$graphs"} ${recompute:+--recompute "$recompute"})
 
 bench=$(program bench_gpu)
 python=${PYTHON:-python3}
-if $torch && ! "$python" -c 'import torch' 2>/dev/null; then
+if [[ -z $no_torch ]] && ! "$python" -c 'import torch' 2>/dev/null; then
     echo "PyTorch: not run ($python does not have it)" >&2
-    torch=false
+    no_torch=true
 fi
 if [[ -n $output ]]; then
     mkdir -p "$output"
@@ -107,7 +85,7 @@ measured() {
 # torch_measured ARGUMENTS...: the same from PyTorch, an empty object where it fails.
 torch_measured() {
     local said
-    $torch || { echo '{}' && return; }
+    [[ -z $no_torch ]] || { echo '{}' && return; }
     if said=$(timeout --kill-after=5 "$(left)" "$python" "$root/scripts/bench_torch.py" "$@"); then
         head -n -1 <<<"$said" >&2
         tail -n 1 <<<"$said"
@@ -155,20 +133,17 @@ attention_table() {
     done | sort -s -k 1,4
 }
 
-case $mode in
-    kernels)
-        ours=$(measured "$bench" kernels)
-        finish "{\"bench\":\"gpu kernels\",$head_of_json,\"ours\":$ours}"
-        exit
-        ;;
-    attention)
-        ours=$(measured "$bench" attention)
-        theirs=$(torch_measured --sweep attention)
-        attention_table "$ours" "$theirs"
-        finish "{\"bench\":\"gpu attention\",$head_of_json,\"ours\":$ours,\"torch\":$theirs}"
-        exit
-        ;;
-esac
+if [[ -n $kernels ]]; then
+    ours=$(measured "$bench" kernels)
+    finish "{\"bench\":\"gpu kernels\",$head_of_json,\"ours\":$ours}"
+    exit
+elif [[ -n $sweep ]]; then
+    ours=$(measured "$bench" attention)
+    theirs=$(torch_measured --sweep attention)
+    attention_table "$ours" "$theirs"
+    finish "{\"bench\":\"gpu attention\",$head_of_json,\"ours\":$ours,\"torch\":$theirs}"
+    exit
+fi
 
 ceiling=$(measured "$bench" product --seconds 3)
 echo "$ceiling" >&2

@@ -15,26 +15,12 @@
 # Exit code 0: all were noticed (or fit, or are listed); 1: one lives, does not build or does not fit,
 # or a named test fails without it; 2: usage.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
-list=$root/scripts/mutations.txt
+mutations=$root/scripts/mutations.txt
 
-room='' only='' action=plant
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
-            exit 0
-            ;;
-        --room) room=${2:?--room needs a value} && shift ;;
-        --only) only=,${2:?--only needs a value}, && shift ;;
-        --list | --check) action=${1#--} ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-    shift
-done
+room='' only='' list='' check=''
+take_options room only list\? check\? -- "$@"
 
 # The faults: parallel arrays, from 1 up.
 files=('') finds=('') replacements=('') tests=('')
@@ -48,14 +34,14 @@ read_list() {
             'test: '*) tests+=("${line#test: }") ;;
             '' | '#'*) ;;
             *)
-                echo "error: $list: not a line of a fault: $line" >&2
+                echo "error: $mutations: not a line of a fault: $line" >&2
                 exit 1
                 ;;
         esac
-    done <"$list"
+    done <"$mutations"
     local count=${#files[@]}
     if ((count < 2 || ${#finds[@]} != count || ${#replacements[@]} != count || ${#tests[@]} != count)); then
-        echo "error: $list: a fault has not its four lines (file, find, with, test)" >&2
+        echo "error: $mutations: a fault has not its four lines (file, find, with, test)" >&2
         exit 1
     fi
 }
@@ -64,7 +50,7 @@ chosen() {
     local i
     for ((i = 1; i < ${#files[@]}; ++i)); do
         [[ -z $room || ${files[i]} == lib/$room/* ]] || continue
-        [[ -z $only || $only == *,$i,* ]] || continue
+        [[ -z $only || ,$only, == *,$i,* ]] || continue
         echo "$i"
     done
 }
@@ -149,17 +135,17 @@ if ((${#numbers[@]} == 0)); then
     echo "error: no such fault (--list prints them)" >&2
     exit 2
 fi
-if [[ $action == list ]]; then
+if [[ -n $list ]]; then
     for i in "${numbers[@]}"; do describe "$i"; done
     exit 0
 fi
 failed=0
 for i in "${numbers[@]}"; do
     fits "$i" && continue
-    echo "error: $list: does not fit the code exactly once: $(describe "$i")" >&2
+    echo "error: $mutations: does not fit the code exactly once: $(describe "$i")" >&2
     failed=1
 done
-if [[ $action == check ]] || ((failed)); then
+if [[ -n $check ]] || ((failed)); then
     ((failed)) || echo "${#numbers[@]} faults fit the code"
     exit $failed
 fi

@@ -1,18 +1,20 @@
 # shellcheck shell=bash
 # Sourced by scripts for their options.
 
-# take_options NAME... -- ARGUMENT...: sets the variable NAME for each --NAME VALUE; for a name that
-# ends in "?", --NAME has no value and sets the variable to the option itself. --help prints the
-# head of the script; what is no option of it ends it with exit code 2.
+# take_options NAME... -- ARGUMENT...: sets the variable NAME for each --NAME VALUE, NAME_A for
+# --NAME-A VALUE. For a name that ends in "?", --NAME has no value and sets the variable to the option
+# itself. For one that ends in "=", the first argument that is no option sets it. --help prints the
+# head of the script. Any other argument ends the script with exit code 2.
 take_options() {
-    local known=" " name
+    local known=" " name operand=
     while [[ $1 != -- ]]; do
-        known+="$1 "
+        if [[ $1 == *= ]]; then operand=${1%=}; else known+="$1 "; fi
         shift
     done
     shift
     while (($#)); do
         name=${1#--}
+        name=${name//-/_}
         if [[ $1 == -h || $1 == --help ]]; then
             sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
             exit 0
@@ -23,6 +25,10 @@ take_options() {
             (($# > 1)) || { echo "error: $1 needs a value" >&2 && exit 2; }
             printf -v "$name" %s "$2"
             shift 2
+        elif [[ $1 != -* && -n $operand ]]; then
+            printf -v "$operand" %s "$1"
+            operand=
+            shift
         else
             echo "error: unknown option '$1' (--help lists them)" >&2
             exit 2

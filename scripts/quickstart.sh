@@ -12,6 +12,7 @@
 # Installs missing packages first (root is asked for only then). Text and tokens go to data/, the
 # run to runs/; git ignores both. A second call uses what is there again and trains a new run.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 stage() { printf '\n=== %s\n' "$*"; }
 die() {
@@ -28,31 +29,11 @@ show_command() {
     done
     printf '\n\n'
 }
-usage() { sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
-
 corpus=
 vocab_size=4096
 steps=
 prompt="In the beginning"
-while (($#)); do
-    case $1 in
-        -h | --help)
-            usage
-            exit 0
-            ;;
-        --corpus | --vocab-size | --steps | --prompt)
-            (($# > 1)) || die "$1 needs a value"
-            case $1 in
-                --corpus) corpus=$2 ;;
-                --vocab-size) vocab_size=$2 ;;
-                --steps) steps=$2 ;;
-                --prompt) prompt=$2 ;;
-            esac
-            shift 2
-            ;;
-        *) die "unknown option '$1' (--help lists them)" ;;
-    esac
-done
+take_options corpus vocab_size steps prompt -- "$@"
 [[ $vocab_size =~ ^[1-9][0-9]*$ ]] || die "--vocab-size $vocab_size: not a number"
 if [[ -n $corpus ]]; then
     [[ -f $corpus && -r $corpus ]] || die "--corpus $corpus: no such file, or not readable"
