@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/temporary_file.h"
 #include "catch.h"
 #include "support.h"
+#include "support/temp_folder.h"
 #include "text/protobuf_wire.h"
 #include "text/tokenizer.h"
 
@@ -140,14 +140,15 @@ TEST_CASE("every hostile model of the corpus is refused by file and fault") {
 }
 
 TEST_CASE("models too large for a file of the corpus") {
-    const fs::path path = fs::current_path() / "large.model";
+    const test::TempFolder folder;
+    const fs::path path = folder / "large.model";
     const std::string good = read_file(corpus / "good.model", 1 << 20);
     const auto with_piece = [&](const std::string& text) {
         std::string piece;
         append_bytes_field(piece, 1, text);
         std::string model = good;
         append_bytes_field(model, 1, piece);
-        write_file_durably(path, model);
+        test::fill(path, model);
     };
     SECTION("a piece that overflows the library's stack") {
         with_piece(std::string(400'000, 'a'));
@@ -160,14 +161,13 @@ TEST_CASE("models too large for a file of the corpus") {
             append_bytes_field(piece, 1, text("p", i));
             append_bytes_field(model, 1, piece);
         }
-        write_file_durably(path, model);
+        test::fill(path, model);
         CHECK(refusal(path).find("more than 1048576 pieces") != std::string::npos);
     }
     SECTION("a file above the limit") {
         File(path, File::Mode::create).truncate((std::int64_t{64} << 20) + 1);
         CHECK(refusal(path).find("limit") != std::string::npos);
     }
-    fs::remove(path);
 }
 
 TEST_CASE("no model file, or none that can be one") {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/temporary_file.h"
 #include "catch.h"
+#include "support/temp_folder.h"
 #include "text/documents.h"
 #include "text/json_line.h"
 #include "text/record_reader.h"
@@ -18,8 +18,9 @@ namespace {
 
 std::vector<Record> records(const std::string& contents, RecordUnit unit,
                             std::int64_t limit = 1 << 20) {
-    const fs::path path = fs::current_path() / "records.txt";
-    write_file_durably(path, contents);
+    const test::TempFolder folder;
+    const fs::path path = folder / "records.txt";
+    test::fill(path, contents);
     RecordReader reader(path, unit, limit);
     std::vector<Record> all;
     for (Record record; reader.next(record);)
