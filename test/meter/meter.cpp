@@ -1,0 +1,88 @@
+// The counting backend and its communicator.
+#include <vector>
+
+#include "catch.h"
+#include "meter/meter_communicator.h"
+
+namespace gptrain {
+namespace {
+
+class Listed final : public OpListener {
+public:
+    void on_op(const OpWork& op) override { names.emplace_back(op.name); }
+    std::vector<std::string> names;
+};
+
+}  // namespace
+
+TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct linear ops") {
+    MeterBackend meter(BackendMemory{});
+    Listed listed;
+    meter.listen(listed);
+    Arena arena(meter, MemorySpace::device, "tested", 1 << 20);
+    const Tensor x = arena.allocate(DType::f32, {4, 8});
+    const Tensor weight = arena.allocate(DType::f32, {16, 8});
+    const Tensor y = arena.allocate(DType::f32, {4, 16});
+    const LinearForward forward = {.x = x, .weight = weight, .bias = {}, .y = y};
+    meter.run(forward);
+    meter.run(forward);
+    meter.run(LinearInputGrad{.dy = y, .weight = weight, .gelu_input = {}, .dx = x});
+    meter.run(Fill{.x = x, .value = 0});
+    AdamWPiece piece;
+    piece.main_param = piece.main_grad = piece.exp_avg = piece.exp_avg_sq =
+        arena.allocate(DType::f32, {100});
+    const AdamWPiece pieces[] = {piece, piece};
+    meter.run(AdamW{.pieces = pieces});
+    meter.run(MuonUpdate{.main_param = weight, .x = weight, .weight = {}, .step = {}});
+    CHECK(meter.work().gemms == 3 * 2 * 4 * 8 * 16);
+    CHECK(meter.work().attention == 0);
+    CHECK(meter.work().total() == meter.work().gemms);
+    CHECK(meter.work().updates == 2 * 100 + 16 * 8);
+    CHECK(meter.linear_ops().size() == 2);
+    CHECK(listed.names == std::vector<std::string>{"linear_forward", "linear_forward",
+                                                   "linear_input_grad", "fill", "adamw",
+                                                   "muon_update"});
+    meter.clear_work();
+    CHECK(meter.work().total() == 0);
+    std::vector<float> values(32, 1);
+    meter.download(std::as_writable_bytes(std::span(values)), x);
+    CHECK(values == std::vector<float>(32, 0));
+}
+
+TEST_CASE("the meter's communicators hold the host memory that sums over MPI take") {
+    MeterBackend meter(BackendMemory{});
+    Arena arena(meter, MemorySpace::device, "tested", 1 << 20);
+    const Tensor x = arena.allocate(DType::f32, {1000});
+    const Tensor part = arena.allocate(DType::f32, {250});
+    // A rank receives the other three ranks' 250 elements of what it sums: 3,000 bytes, which end
+    // at a multiple of 256.
+    {
+        MeterCommunicator sums(1, 4);
+        sums.all_reduce(x, Reduce::sum).wait();
+        CHECK(sums.held_bytes() == 3072);
+        sums.reduce_scatter(part, x, 0).wait();
+        CHECK(sums.held_bytes() == 3072);
+        // Two at a time need twice as much, and three in turn no more.
+        Pending first = sums.all_reduce(x, Reduce::sum);
+        Pending second = sums.reduce_scatter(part, x, 0);
+        CHECK(sums.held_bytes() == 2 * 3072);
+        first.wait();
+        Pending third = sums.all_reduce(x, Reduce::sum);
+        CHECK(sums.held_bytes() == 2 * 3072);
+    }
+    MeterCommunicator others(1, 4);
+    others.all_gather(x, part, 0).wait();
+    others.broadcast(x, 0).wait();
+    others.send_recv(x, 0, x, 2).wait();
+    CHECK(others.held_bytes() == 0);
+    // Five ranks share 4 elements: the last one sums none.
+    const Tensor few = arena.allocate(DType::f32, {4});
+    MeterCommunicator last(4, 5);
+    last.all_reduce(few, Reduce::sum).wait();
+    CHECK(last.held_bytes() == 0);
+    MeterCommunicator alone(0, 1);
+    alone.all_reduce(x, Reduce::sum).wait();
+    CHECK(alone.held_bytes() == 0);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,236 @@
+// What each step computes, and where answers end.
+#include "serve/scheduler.h"
+
+#include <cmath>
+#include <limits>
+
+#include "catch.h"
+#include "served_ids.h"
+
+namespace gptrain::test {
+namespace {
+
+/// Notes what it gets.
+struct Client final : AnswerReader {
+    void take(std::size_t, const AnswerPiece& piece) override {
+        text += piece.text;
+        new_tokens += piece.new_tokens;
+        tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+        CHECK_FALSE(end);
+        end = piece.end;
+    }
+    void give_up(int code, const std::string&) override { status = code; }
+    bool gone() const override { return left || status != 0; }
+
+    std::string text;
+    std::int64_t new_tokens = 0;
+    std::vector<TokenLogprob> tokens;
+    std::optional<TextEnd> end;
+    int status = 0;
+    bool left = false;
+};
+
+Answer answer(const std::shared_ptr<Client>& client, std::vector<std::int32_t> prompt,
+              std::int64_t max_tokens) {
+    Answer wanted;
+    wanted.prompt = std::move(prompt);
+    wanted.max_tokens = max_tokens;
+    wanted.sampling.temperature = 0;
+    wanted.reader = client;
+    return wanted;
+}
+
+/// Logits that make `id` three times as likely as each other token.
+std::vector<float> logits_for(std::int32_t id) {
+    std::vector<float> logits(served_vocab);
+    logits[static_cast<std::size_t>(id)] = std::log(3.0f);
+    return logits;
+}
+
+bool is_step(const TextStep& step, std::int64_t place, std::int64_t before,
+             const std::vector<std::int32_t>& tokens, std::int64_t logits) {
+    return step.place == place && step.before == before && step.tokens == tokens &&
+           step.logits == logits;
+}
+
+/// Writes `ids` one after the other, alone.
+void write(Scheduler& scheduler, const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids) {
+        const auto steps = scheduler.next_steps();
+        REQUIRE(steps.size() == 1);
+        scheduler.take(0, logits_for(id));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a step has a token of each answer, then prompts in the order in which they came") {
+    Scheduler scheduler(served_codec(), {.texts = 3, .positions = 16, .tokens = 6, .logits = 3});
+    const auto a = std::make_shared<Client>();
+    const auto others = std::make_shared<Client>();
+    scheduler.add(answer(a, {1, 3, 4, 5}, 9));
+    scheduler.add(answer(others, {11, 12, 13, 14, 15}, 9));
+    scheduler.add(answer(others, {21, 22}, 9));
+    scheduler.add(answer(others, {31}, 9));
+    auto steps = scheduler.next_steps();
+    CHECK(scheduler.running() == 3);
+    CHECK(scheduler.waiting() == 1);
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 0, 0, {1, 3, 4, 5}, 1));
+    CHECK(is_step(steps[1], 1, 0, {11, 12}, 0));
+    scheduler.take(0, logits_for(6));
+    CHECK(a->text == "6 ");
+
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 3);
+    CHECK(is_step(steps[0], 0, 4, {6}, 1));
+    CHECK(is_step(steps[1], 1, 2, {13, 14, 15}, 1));
+    CHECK(is_step(steps[2], 2, 0, {21, 22}, 1));
+    for (std::size_t i = 0; i < 3; ++i)
+        scheduler.take(i, logits_for(7));
+
+    // The place of a client that has gone is the next one's.
+    a->left = true;
+    steps = scheduler.next_steps();
+    CHECK(scheduler.waiting() == 0);
+    REQUIRE(steps.size() == 3);
+    CHECK(is_step(steps[0], 1, 5, {7}, 1));
+    CHECK(is_step(steps[1], 2, 2, {7}, 1));
+    CHECK(is_step(steps[2], 0, 0, {31}, 1));
+    CHECK(scheduler.prompt_tokens() == 4 + 5 + 2 + 1);
+    CHECK(scheduler.new_tokens() == 4);
+}
+
+TEST_CASE("a prompt's last token waits for a step that has room for its logits") {
+    Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 8, .logits = 2});
+    const auto client = std::make_shared<Client>();
+    Answer echo = answer(client, {5, 6, 7}, 1);
+    echo.logprobs = 0;
+    echo.prompt_logprobs = true;
+    scheduler.add(echo);
+    scheduler.add(answer(client, {11, 12, 13}, 1));
+    const auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 0, 0, {5, 6}, 2));
+    CHECK(is_step(steps[1], 1, 0, {11, 12}, 0));
+}
+
+TEST_CASE("an answer ends at its tokens, at the model's end, at a stop text and without room") {
+    Scheduler scheduler(served_codec(), {.texts = 1, .positions = 6, .tokens = 6, .logits = 1});
+    const auto client = std::make_shared<Client>();
+    SECTION("max_tokens") {
+        scheduler.add(answer(client, {1}, 2));
+        write(scheduler, {7, 8});
+        CHECK(client->end == TextEnd::max_tokens);
+        CHECK(client->text == "7 8 ");
+    }
+    SECTION("end of a text") {
+        scheduler.add(answer(client, {1}, 4));
+        write(scheduler, {7, 2});
+        CHECK(client->end == TextEnd::end_token);
+        CHECK(client->text == "7 ");
+        CHECK(client->new_tokens == 1);
+    }
+    SECTION("stop text") {
+        Answer stopped = answer(client, {1}, 4);
+        stopped.stop = {"8 9"};
+        scheduler.add(stopped);
+        write(scheduler, {7, 8});
+        CHECK(client->text == "7 ");  // the rest may be the stop text
+        write(scheduler, {9});
+        CHECK(client->end == TextEnd::stop_text);
+        CHECK(client->text == "7 ");
+    }
+    SECTION("last position") {
+        scheduler.add(answer(client, {1, 3, 4, 5}, 100));
+        write(scheduler, {7, 8});
+        CHECK(client->end == TextEnd::last_position);
+        CHECK(client->text == "7 8 ");
+    }
+    SECTION("nothing wanted") {
+        scheduler.add(answer(client, {1, 3}, 0));
+        CHECK(scheduler.next_steps().empty());
+        CHECK(client->end == TextEnd::max_tokens);
+    }
+    CHECK(client->end);
+    CHECK(scheduler.running() == 0);
+    CHECK(scheduler.next_steps().empty());
+}
+
+TEST_CASE("log-probabilities are of the model's own distribution, the prompt's first") {
+    Scheduler scheduler(served_codec(), {.texts = 1, .positions = 16, .tokens = 8, .logits = 2});
+    const auto client = std::make_shared<Client>();
+    Answer echo = answer(client, {5, 6, 7}, 1);
+    echo.logprobs = 2;
+    echo.prompt_logprobs = true;
+    echo.sampling.temperature = 1e-3;
+    scheduler.add(echo);
+    CHECK(scheduler.next_steps().at(0).logits == 2);
+    scheduler.take(0, logits_for(6));
+    scheduler.take(0, logits_for(30));
+    CHECK(scheduler.next_steps().at(0).tokens == std::vector<std::int32_t>{7});
+    scheduler.take(0, logits_for(8));
+    CHECK(client->end == TextEnd::max_tokens);
+    REQUIRE(client->tokens.size() == 4);
+    const double likely = std::log(3.0 / (served_vocab + 2));
+    const double other = std::log(1.0 / (served_vocab + 2));
+    const auto check = [](const TokenLogprob& token, std::int32_t id, double logprob) {
+        CHECK(token.id == id);
+        CHECK(*token.logprob == Approx(logprob));
+    };
+    CHECK(client->tokens[0].id == 5);
+    CHECK_FALSE(client->tokens[0].logprob);
+    check(client->tokens[1], 6, likely);
+    check(client->tokens[2], 7, other);
+    check(client->tokens[3], 8, likely);
+    const auto& top = client->tokens[2].top;
+    REQUIRE(top.size() == 2);
+    CHECK(top[0].first == 30);
+    CHECK(top[0].second == Approx(likely));
+    CHECK(top[1].first == 0);
+    CHECK(top[1].second == Approx(other));
+}
+
+TEST_CASE("a prompt whose log-probabilities are all that is wanted is read to its last token") {
+    Scheduler scheduler(served_codec(), {.texts = 1, .positions = 16, .tokens = 8, .logits = 4});
+    const auto client = std::make_shared<Client>();
+    Answer echo = answer(client, {5, 6, 7}, 0);
+    echo.logprobs = 0;
+    echo.prompt_logprobs = true;
+    scheduler.add(echo);
+    CHECK(scheduler.next_steps().at(0).logits == 3);
+    scheduler.take(0, logits_for(6));
+    CHECK_FALSE(client->end);
+    scheduler.take(0, logits_for(7));
+    CHECK(client->end == TextEnd::max_tokens);
+    CHECK(client->tokens.size() == 3);
+    scheduler.take(0, logits_for(8));  // nobody wants it any more
+    CHECK(client->new_tokens == 0);
+    CHECK(scheduler.running() == 0);
+}
+
+TEST_CASE("one answer's fault, lateness or loss leaves the others alone") {
+    Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 8, .logits = 2});
+    const auto faulty = std::make_shared<Client>();
+    const auto good = std::make_shared<Client>();
+    const auto late = std::make_shared<Client>();
+    const auto waits = std::make_shared<Client>();
+    scheduler.add(answer(faulty, {5}, 4));
+    scheduler.add(answer(good, {6}, 4));
+    Answer too_late = answer(late, {7}, 4);
+    too_late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+    scheduler.add(too_late);
+    scheduler.add(answer(waits, {8}, 4));
+    CHECK(scheduler.next_steps().size() == 2);
+    CHECK(late->status == 503);
+    scheduler.take(0, std::vector<float>(served_vocab, std::numeric_limits<float>::quiet_NaN()));
+    scheduler.take(1, logits_for(9));
+    CHECK(faulty->status == 500);
+    CHECK(good->text == "9 ");
+    CHECK(scheduler.running() == 1);
+    scheduler.drop_waiting();
+    CHECK(waits->status == 503);
+    CHECK(scheduler.next_steps().size() == 1);
+}
+
+}  // namespace gptrain::test
