@@ -34,8 +34,8 @@ struct SquareSum {
 };
 
 /// How `DecideStep` clips gradients and moves the fp16 loss scale: it doubles after
-/// `growth_interval` clean steps and halves on a skipped step, never below 1. With growth_interval
-/// 0 it never changes.
+/// `growth_interval` clean steps and halves on a step whose loss or gradients are not finite, never
+/// below 1. With growth_interval 0 it never changes.
 struct StepPolicy {
     double clip_grad = 1.0;  ///< 0: no clipping
     std::int64_t growth_interval = 0;
