@@ -67,8 +67,8 @@ public:
     /// "weight"). Those of frozen parameters are in the compute dtype; without those in int8.
     void visit_model(const StateVisitor& visitor) const;
 
-    /// Passes on what visit_model would visit if all frozen weights were in the compute dtype.
-    /// Those in int8 have values in memory that they share while `load` runs.
+    /// Passes to `load` what visit_model would visit if all frozen weights were in the compute
+    /// dtype. While `load` runs, the weights in int8 share one buffer for their values.
     void visit_model_in_turn(const std::function<void(std::span<const StateInTurn>)>& load);
 
     /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
@@ -136,16 +136,15 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
 /// The memory of measure_run in less time: a step of one microbatch takes as much as one of many.
 MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// The part of measure_memory that lasts from step to step, in less time still: without workspace,
+/// The part of measure_memory that lasts from step to step, in even less time: without workspace,
 /// messages and snapshot.
 MemoryPlan lasting_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// Runs two steps on the meter and returns what the second one, at the final global batch size,
-/// does: it starts as every later step does, with updated weights still on their way.
+/// Runs two steps on the meter and returns the trace of the second one, at the final global batch
+/// size: it starts as every later step does, with updated weights still on their way.
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// What the first step does, if it is one at the final global batch size: no weights are on their
-/// way to it.
+/// The trace of a first step at the final global batch size: no weights are on their way to it.
 StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
 /// Everything in which a rank's run can differ from those of the other ranks of its stage: the

@@ -1,4 +1,4 @@
-// How likely given texts are by a model that is in memory, of a run or of an evaluation.
+// Scores texts with a model in memory: how likely their tokens are. Runs and evaluations share it.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,8 @@ std::int64_t longest_input(std::span<const ScoreRequest> requests);
 /// FP8, which needs sizes that are multiples of 16.
 bool takes_shorter_batches(const RunPlan& plan);
 
-/// The scores of each request's scored tokens, in order; on rank 0, and nothing on the others. All
-/// ranks call it with the same requests, none of which is longer than plan.seq_length + 1 with the
+/// The scores of each request's scored tokens, in order, on rank 0; empty on the others. All ranks
+/// call it with the same requests, none of which is longer than plan.seq_length + 1 with the
 /// virtual tokens that come before it. Data ranks share them. The longest go first, in batches of
 /// plan.batch, padded to the longest of their batch. After each batch all ranks call `go_on` with
 /// the requests done; if it returns false, the same on all, the result is empty everywhere. Error

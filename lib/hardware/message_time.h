@@ -29,8 +29,8 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
 ///
 /// Within a node: a ring of p ranks with p - 1 steps (2 (p - 1) for an all-reduce), or a tree with
 /// log2 p steps at half the bandwidth, whichever is faster. Across nodes: each of a group's ranks
-/// on a node brings the network cards that are nearest to it, so that a ring has the least of the
-/// link's bandwidth and of the cards' together; its steps cost the network's latency at node
+/// on a node contributes the network cards nearest to it, and a ring runs at the lower of the
+/// link's bandwidth and the sum of these cards'; its steps cost the network's latency at node
 /// borders. A message between two ranks has one step. An operation within a node that was measured
 /// (link.measured) takes what its messages took there (measured_time.h). `only_rings`: there are
 /// neither trees nor sums in switches, as in deterministic runs with NCCL.

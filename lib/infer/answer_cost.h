@@ -1,4 +1,4 @@
-// What an answer of `generate` takes on given hardware.
+// The time and memory of an answer of `generate` on given hardware.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ struct GgufExport {
     DType dtype = DType::f32;  ///< of the matrices: fp32, bf16 or fp16; all else is fp32
 };
 
-/// Writes the file durably, tensor by tensor. Error (usage): llama.cpp has not what the model or
-/// its tokenizer does, or a weight is too large for fp16.
+/// Writes the file durably, tensor by tensor. Error (usage): llama.cpp lacks a feature of the model
+/// or its tokenizer, or a weight is too large for fp16.
 void write_gguf_model(const std::filesystem::path& path, const GgufExport& request,
                       const WeightReader& weights);
 

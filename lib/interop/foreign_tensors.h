@@ -1,4 +1,4 @@
-// How the tensors of another program's model are made of ours.
+// Maps our tensors to those of another program's model.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What llama.cpp must be told of a model: its architecture and settings.
+// What a GGUF file states about a model for llama.cpp: its architecture and settings.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@ struct GgufTokenizer {
 
 /// Adds the tokenizer. Unused tokens fill the model's vocabulary up to `vocab`. llama.cpp finds the
 /// same ids for byte-level BPE without NFC, and for BPE models of sentencepiece that do not
-/// normalise text; only U+2581 is the same as a blank for it. Error (usage) that names what it has
-/// not; (bad_input) for a faulty tokenizer.
+/// normalise text; except that it reads U+2581 as a blank. Error (usage) that names what llama.cpp
+/// lacks; (bad_input) for a faulty tokenizer.
 void add_gguf_vocabulary(const GgufTokenizer& tokenizer, std::int64_t vocab, GgufMetadata& to);
 
 }  // namespace gptrain

@@ -30,7 +30,7 @@ struct Chart {
     std::string title;
     std::string unit;
     std::vector<Curve> curves;
-    /// Small changes of the value mean nothing: they are not drawn as if they were large.
+    /// True if small changes of the value mean nothing; the chart then does not magnify them.
     bool steady = false;
 };
 

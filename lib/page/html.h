@@ -25,7 +25,7 @@ std::string table(std::string_view rows);
 /// The class of a colour, counted from 0; colours repeat after the eighth.
 std::string colour_class(std::size_t colour);
 
-/// A small area of a colour, as a key.
+/// A small area of a colour, for a legend.
 std::string swatch(std::size_t colour);
 
 /// The head of a table with a column for each run, in its colour, and the start of its body.

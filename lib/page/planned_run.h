@@ -1,4 +1,4 @@
-// What a run should take by its plan, to compare with what was measured.
+// The memory, messages and time that a run's plan predicts, to compare with the measured ones.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PlannedRun {
 };
 
 /// The number of ranks that logged this, from the FLOP/s of all and of one device; nothing if the
-/// log does not tell.
+/// log does not show it.
 std::optional<std::int64_t> logged_ranks(const RunLog& log, const RunSpec& spec);
 
 /// Executes a step of the run on the meter. `needs`: those of the target backend. A spec that

@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// Bytes of device memory that the rank that needs the most takes, at least.
+/// Lower bound on the device memory, in bytes, of the rank that needs the most.
 double memory_bound(const LayerMemory& costs, const RunPlan& plan);
 
 /// A plan's chunks, its messages between stages, and what it does with all data ranks at the start
@@ -21,11 +21,11 @@ struct StepCosts {
 StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const RunPlan& plan,
                      const HardwareProfile& hardware);
 
-/// The same with nothing known but the FLOPs, at the highest rate of the device, and free messages.
+/// The same from the FLOPs alone, at the highest rate of the device, with free messages.
 StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware);
 
-/// Lower bound on the step time: the work of a stage, with the shortest way of the first microbatch
-/// to it and of the last one's gradients from it.
+/// Lower bound on the step time: the work of a stage, plus the shortest time in which the first
+/// microbatch reaches it and the last one's gradients leave it.
 double work_bound(const StepCosts& costs, const RunPlan& plan);
 
 /// The same with the schedule simulated. It leaves out the update of the weights and what messages

@@ -30,8 +30,8 @@ struct Choices {
 /// The spec's own. Its global batch size must be given.
 Choices choices_of(const RunSpec& spec);
 
-/// The spec with these settings in place of its own. With another global batch size it has as many
-/// steps as the same samples take.
+/// The spec with these settings in place of its own. With another global batch size the number of
+/// steps changes, so that the number of samples stays.
 RunSpec with_choices(const RunSpec& spec, const Choices& choices);
 
 }  // namespace gptrain

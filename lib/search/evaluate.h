@@ -24,13 +24,13 @@ RunPlan plan_of(const SearchContext& context, const Choices& choices);
 /// class of ranks, and without the timeline.
 StepEstimate time_of(const SearchContext& context, const RunPlan& plan);
 
-/// What a rank must have for this memory, with the reserve for libraries.
+/// The memory that a rank needs for this plan of memory, with the reserve for libraries.
 std::int64_t required_bytes(const SearchContext& context, const MemoryPlan& memory);
 
-/// The most of the first ranks of the first and the last stage.
+/// The larger memory of two ranks: the first of the first stage and the first of the last stage.
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan);
 
-/// The most of all ranks.
+/// The largest memory of any rank.
 std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan);
 
 }  // namespace gptrain

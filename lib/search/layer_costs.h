@@ -1,4 +1,4 @@
-// What layers take in time and memory, measured on small pipelines on the meter.
+// The time and memory of layers, measured on small pipelines on the meter.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct LayerBytes {
 ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other);
 ChunkCost operator*(double count, const ChunkCost& cost);
 
-/// A chunk of n layers takes n x layer, the model's first chunk `embedding` besides, and the last
+/// A chunk of n layers takes n x layer. The model's first chunk also takes `embedding`, its last
 /// one `head`.
 template <class Cost>
 struct ChunkParts {

@@ -1,5 +1,5 @@
-// What is known of candidates that were measured: one line of JSON for each start and each end of a
-// measurement. So the next start of the program goes on where this one ends, however it ends.
+// The record of a measurement of candidates: one line of JSON for each start and each end of one.
+// So the next start of the program continues where this one ends, however it ends.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a search makes of the values of its keys.
+// What became of each value of the keys that a search varies.
 #pragma once
 
 #include <array>

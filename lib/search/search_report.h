@@ -42,7 +42,7 @@ std::string largest_loss(const StepTime& step);
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".
 std::string describe(const Found& found);
 
-/// The same with the settings that are mostly alike: layers and shard_optimizer.
+/// The same, also with the settings that rarely differ: layers and shard_optimizer.
 std::string describe_fully(const Found& found);
 
 /// Why the values of the search's keys that are not among the best are left out.

@@ -19,7 +19,7 @@ struct ModelSize {
 /// From 2 layers to 80, the smallest first, each at most about twice as large as the one before.
 std::span<const ModelSize> model_sizes();
 
-/// Tokens with which a parameter is trained best for the FLOPs (Hoffmann et al. 2022, arXiv
+/// Tokens per parameter that give the lowest loss for the FLOPs (Hoffmann et al. 2022, arXiv
 /// 2203.15556).
 constexpr double tokens_per_parameter = 20;
 

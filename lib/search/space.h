@@ -55,9 +55,9 @@ FixedKey parse_fixed_key(std::string_view text);
 /// Limits a key to the values that it has in `specs`.
 void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& specs);
 
-/// One of all candidates that differ only in schedule, virtual stages, the split of the layers and
-/// the optimizer's sharding. Its schedule is zero_bubble if theirs defer weight gradients, else
-/// 1f1b. Their layers take the same time and memory.
+/// Stands for all candidates that differ only in schedule, virtual stages, the split of the layers
+/// and the optimizer's sharding; their layers take the same time and memory. Its schedule is
+/// zero_bubble if theirs defer weight gradients, else 1f1b.
 std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
                                       std::int64_t ranks);
 

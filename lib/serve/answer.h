@@ -1,4 +1,4 @@
-// A text that the server continues for a client, and what the client gets of it.
+// A text that the server continues for a client, and what the client receives.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ public:
     virtual ~AnswerReader() = default;
     /// Delivers the next piece of answer `index`. Nothing follows its end.
     virtual void take(std::size_t index, const AnswerPiece& piece) = 0;
-    /// No answer of the request goes on, because of an error (an HTTP status).
+    /// Ends all answers of the request because of an error (an HTTP status).
     virtual void give_up(int status, const std::string& message) = 0;
     /// True if nobody wants the answers any more.
     virtual bool gone() const = 0;

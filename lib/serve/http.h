@@ -22,8 +22,8 @@ struct HttpReply {
     std::string body;
 };
 
-/// The answer to one request, whole or as a stream. Any thread may call it, for as long as it
-/// likes: once the client is gone, nothing happens.
+/// The answer to one request, whole or as a stream. Any thread may call it at any time; once the
+/// client is gone, the calls do nothing.
 class HttpAnswer {
 public:
     virtual ~HttpAnswer() = default;

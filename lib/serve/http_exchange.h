@@ -35,7 +35,7 @@ public:
     void release();
     /// Wakes a sleeping connection whose client has gone, so that the library closes it.
     void wake_if_gone();
-    /// Gives the client up.
+    /// Gives up on the client.
     void close();
 
     // Of the request, for the server's thread alone.

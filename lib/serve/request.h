@@ -1,5 +1,5 @@
 // The bodies of requests, in the form of OpenAI's API. Errors are (bad_input), in one line for the
-// client; a key that gptrain cannot honour is one of them, unless its value asks for nothing.
+// client. A key that gptrain cannot honour is an Error, unless its value asks for nothing.
 #pragma once
 
 #include <cstdint>

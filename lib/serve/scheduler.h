@@ -1,6 +1,6 @@
 // Decides what each step of a BatchGenerator computes: first one token for every answer that is
-// being written, then as much of the prompts of others as the step has room for, in the order in
-// which they came.
+// being written, then as much of the other answers' prompts as the step has room for, in order of
+// arrival.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,5 @@
-// The paths of the server: who may ask, what they ask for, and which answers that takes.
+// The paths of the server: who may use them, what a request asks for, and the answers that it
+// needs.
 #pragma once
 
 #include <chrono>
@@ -43,7 +44,7 @@ public:
     /// The answers that were asked for since the last call. With none it waits up to `patience`.
     /// `waiting`: answers that have no place yet.
     std::vector<Answer> new_answers(std::chrono::milliseconds patience, std::int64_t waiting);
-    /// From now on nobody is answered.
+    /// From now on every request is refused.
     void stop();
 
 private:

@@ -1,4 +1,4 @@
-// From what a model says of a task's questions to the task's results.
+// Turns a model's answers to a task's questions into the task's results.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace gptrain {
 
-/// What a document adds to a metric: the metric is made of the sum of the values over the sum of
+/// What a document adds to a metric, which is a function of the sum of the values over the sum of
 /// the weights.
 struct MetricShare {
     double value = 0;
     double weight = 1;
 };
 
-/// One document's share of each metric, and what the model said of it for --details.
+/// One document's share of each metric, and the model's answers for --details.
 struct ItemResult {
     std::vector<MetricShare> shares;  ///< in the order of metric_names
     Json details;                     ///< an object

@@ -17,8 +17,8 @@ namespace gptrain {
 class TaskEncoder {
 public:
     /// `max_length`: the tokens that a model reads at a time. Error (usage) if the tokenizer has
-    /// neither begin nor end of a text, one of which stands before a text without a context. The
-    /// tokenizer must outlive it.
+    /// neither a begin-of-text nor an end-of-text token: one of them stands before a text without a
+    /// context. The tokenizer must outlive it.
     TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length);
 
     /// One for each choice, for last_word one, for perplexity one for each window; none for

@@ -1,5 +1,5 @@
-// Lines of JSON with a conversation each, as documents of which a model learns what the assistant
-// says.
+// Turns lines of JSON, a conversation each, into documents of which a model learns what the
+// assistant says.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ public:
     /// encloses.
     std::string render(const Json& messages, const Json& variables,
                        std::vector<TextRange>& generated) const;
-    /// True if the template says with {% generation %} what the assistant writes.
+    /// True if the template marks what the assistant writes with {% generation %}.
     bool marks_generation() const;
 
     /// True if the template's text contains the word.

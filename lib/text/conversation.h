@@ -22,10 +22,10 @@ struct LearnedText {
 /// More assistant's turns than this need a template with {% generation %}.
 constexpr std::int64_t max_learned_turns = 1024;
 
-/// The text of a conversation, messages as ChatTemplate::render takes them, each with a role.
-/// Learned is what {% generation %} encloses. With a template that lacks it, the conversation is
+/// The text of a conversation, messages as ChatTemplate::render takes them, each with a role. The
+/// model learns what {% generation %} encloses. With a template that lacks it, the conversation is
 /// rendered up to each message of the assistant with the generation prompt, then with that message:
-/// what the second text adds to the first is learned. Errors (bad_input): those of
+/// the model learns what the second text adds to the first. Errors (bad_input): those of
 /// ChatTemplate::render, too many turns, and a template whose texts do not begin with each other.
 LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
                            const Json& variables);

@@ -14,9 +14,9 @@
 
 namespace gptrain {
 
-/// Reads one file or pipe once, from start to end. Gzip and zstd data, told by its first bytes, is
-/// decompressed on the way, all members of it. Errors (bad_input) name the file: missing, a folder,
-/// named .gz or .zst but not such data, or damaged or truncated data.
+/// Reads one file or pipe once, from start to end. Gzip and zstd data, recognised by its first
+/// bytes, is decompressed while it is read, all members of it. Errors (bad_input) name the file:
+/// missing, a folder, named .gz or .zst but not such data, or damaged or truncated data.
 class InputFile {
 public:
     explicit InputFile(const std::filesystem::path& path);

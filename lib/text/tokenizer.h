@@ -18,7 +18,7 @@ class TokenModel;
 /// Size limit of a tokenizer's file.
 constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
 
-/// A tokenizer as it is read, stored in checkpoints and told from others.
+/// A tokenizer as it is read, stored in checkpoints and identified.
 struct TokenizerFile {
     std::string bytes;
     std::string source;               ///< its name in errors

@@ -30,12 +30,12 @@ public:
     /// The folder with the tokenizer of the weights, for data.tokenizer; empty if they have none.
     std::filesystem::path tokenizer_folder() const;
 
-    /// Tells the model apart from others (source_weights.h).
+    /// Identifies the model (source_weights.h).
     std::string fingerprint() const;
 
     /// Fills `weights`, and prints where they come from.
     void load(Backend& backend, const StateSource& weights);
-    /// The same, one after the other.
+    /// The same, one state after the other.
     void load_in_turn(Backend& backend, std::span<const StateInTurn> weights);
 
     /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.

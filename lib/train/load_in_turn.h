@@ -9,9 +9,9 @@
 
 namespace gptrain {
 
-/// Fills the states in order and tells each that its values are there. If a checkpoint turns out
-/// to be damaged, it begins again with the next one, which `check_candidate` may refuse by throwing
-/// an Error. All ranks call it together.
+/// Fills the states in order and notifies each when its values are there. If a checkpoint turns out
+/// to be damaged, starts again with the next one, which `check_candidate` may refuse by throwing an
+/// Error. All ranks call it together.
 void load_in_turn(ModelSource& source, Backend& backend, const MpiSession& ranks,
                   std::span<const StateInTurn> states,
                   const std::function<void()>& check_candidate);

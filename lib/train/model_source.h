@@ -1,6 +1,5 @@
-// A trained model where a user keeps it: a checkpoint or a folder of Hugging Face's transformers.
-// The checkpoint of an adapter has the adapter alone; the model that it adapts is a source of its
-// own.
+// A stored model: a checkpoint or a folder of Hugging Face's transformers. The checkpoint of an
+// adapter has the adapter alone; the model that it adapts is a source of its own.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a user or the system asks of a run: to save now, or to stop. Nothing here acts; the trainer
+// Requests of a user or the system to a run: save now, or stop. Nothing here acts; the trainer
 // polls between steps.
 #pragma once
 

@@ -50,7 +50,7 @@ private:
         bool any() const { return validation || tasks; }
     };
     Evaluations evaluations_due(std::int64_t step) const;
-    /// Those after the last step that are not in metrics.jsonl.
+    /// The evaluations due after the last step that are not in metrics.jsonl.
     Evaluations evaluations_missing() const;
     bool replica_check_due(std::int64_t step) const {
         return devices_.mesh.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
@@ -65,11 +65,11 @@ private:
 
     /// Tunes, then makes the engine and what listens to it.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
-    /// Says what the last start lost, if it did.
+    /// Reports the work that the last failure cost, if any.
     void report_loss(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
-    /// Meanwhile a report on a hang says that the rank loads a batch.
+    /// A hang report shows that the rank loads a batch while this runs.
     StepBatch next_batch(BatchLoader& loader);
     /// Issues the next step, then takes over the results of the one before it.
     void issue_step(const StepBatch& batch);

@@ -49,7 +49,7 @@ public:
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
     LocalCopies* local() const { return local_.get(); }
-    /// Removes local copies of later steps: the run takes another branch.
+    /// Removes local copies of later steps, which the run computes again.
     void drop_local_after(std::int64_t step);
 
 private:

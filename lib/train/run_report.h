@@ -28,7 +28,7 @@ public:
     /// Starts the reports of a run that continues after step `first`. Only rank 0 calls it.
     void begin(std::int64_t first, const RunSpec& effective) { reports_->begin(first, effective); }
 
-    /// The run goes on with other data after `run`. Only rank 0 calls it.
+    /// The run continues with other data after `run`. Only rank 0 calls it.
     void data_changed(const RunState& run) {
         reports_->data_changed(run.step, run.consumed_samples);
     }
@@ -49,7 +49,7 @@ public:
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(const Evaluation& evaluation);
     void tasks(const TaskEvaluation& evaluation);
-    /// After a loss spike in step `from` the run goes on after `step`.
+    /// After a loss spike in step `from` the run continues after `step`.
     void rolled_back(std::int64_t step, std::int64_t from);
     /// Records a skipped update.
     void skipped(std::int64_t step, const std::string& reason);

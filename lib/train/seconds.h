@@ -1,4 +1,4 @@
-// Time that passed, for the accounts of a run.
+// Elapsed time, for a run's accounts of its time.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The weights of a model where it is kept, read tensor by tensor on one rank.
+// The weights of a stored model, read tensor by tensor on one rank.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ private:
     std::optional<ElementReader> reader_;  ///< of a checkpoint
 };
 
-/// Tells models apart, wherever and in whatever format they are kept: the CRC-32C of the names,
+/// Identifies a model, wherever and in whatever format it is stored: the CRC-32C of the names,
 /// shapes and first values of all tensors, in decimal. All ranks call it together; rank 0 reads.
 std::string fingerprint(const ModelSource& source, const MpiSession& ranks);
 
