@@ -27,6 +27,9 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     meter.run(forward);
     meter.run(forward);
     meter.run(LinearInputGrad{.dy = y, .weight = weight, .gelu_input = {}, .dx = x});
+    const Int8Matrix int8 = {arena.allocate(DType::i8, {16, 8}),
+                             arena.allocate(DType::f32, {16, 1})};
+    meter.run(Int8LinearForward{.x = x, .weight = int8, .bias = {}, .y = y});
     meter.run(Fill{.x = x, .value = 0});
     AdamWPiece piece;
     piece.main_param = piece.main_grad = piece.exp_avg = piece.exp_avg_sq =
@@ -34,14 +37,14 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     const AdamWPiece pieces[] = {piece, piece};
     meter.run(AdamW{.pieces = pieces});
     meter.run(MuonUpdate{.main_param = weight, .x = weight, .weight = {}, .step = {}});
-    CHECK(meter.work().gemms == 3 * 2 * 4 * 8 * 16);
+    CHECK(meter.work().gemms == 4 * 2 * 4 * 8 * 16);
     CHECK(meter.work().attention == 0);
     CHECK(meter.work().total() == meter.work().gemms);
     CHECK(meter.work().updates == 2 * 100 + 16 * 8);
     CHECK(meter.linear_ops().size() == 2);
     CHECK(listed.names == std::vector<std::string>{"linear_forward", "linear_forward",
-                                                   "linear_input_grad", "fill", "adamw",
-                                                   "muon_update"});
+                                                   "linear_input_grad", "int8_linear_forward",
+                                                   "fill", "adamw", "muon_update"});
     meter.clear_work();
     CHECK(meter.work().total() == 0);
     std::vector<float> values(32, 1);

@@ -101,6 +101,17 @@ TEST_CASE("a step has a token of each answer, then prompts in the order in which
     CHECK(scheduler.new_tokens() == 4);
 }
 
+TEST_CASE("a long prompt holds up no answer that is being written") {
+    Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 6, .logits = 2});
+    const auto client = std::make_shared<Client>();
+    scheduler.add(answer(client, {11, 12, 13, 14, 15, 16, 17, 18}, 1));
+    scheduler.add(answer(client, {21}, 1));
+    const auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 1, 0, {21}, 1));
+    CHECK(is_step(steps[1], 0, 0, {11, 12, 13, 14, 15}, 0));
+}
+
 TEST_CASE("a prompt's last token waits for a step that has room for its logits") {
     Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 8, .logits = 2});
     const auto client = std::make_shared<Client>();
