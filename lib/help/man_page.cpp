@@ -112,8 +112,8 @@ std::string behind_heading(const std::string& paragraphs) {
 std::string usage_of(const OptionHelp& option) {
     std::string out;
     for (const std::string& name : option.names)
-        out += (out.empty() ? "" : ", ") + bold(name);
-    if (!option.value.empty()) out += (out.empty() ? "" : " ") + italic(option.value);
+        out += text(out.empty() ? "" : ", ", bold(name));
+    if (!option.value.empty()) out += text(out.empty() ? "" : " ", italic(option.value));
     if (option.repeats) out += " ...";
     return out;
 }

@@ -57,7 +57,7 @@ std::string zsh_options(const CommandHelp& command, const ProgramHelp& program) 
 
 std::string to_zsh_completion(const ProgramHelp& program) {
     const CommandHelp& command = program.command;
-    const std::string name = "_" + function_name(command.name);
+    const std::string name = text("_", function_name(command.name));
     std::string commands;
     std::string branches;
     for (const CommandHelp& inner : command.commands) {
