@@ -124,7 +124,7 @@ void add_export(CLI::App& app, Command& chosen) {
     command->add_option("--output", options->to.output, "The folder or file to write")
         ->required()
         ->type_name("PATH");
-    command->add_option("--dtype", options->dtype, "Of the weights")
+    command->add_option("--dtype", options->dtype, "Dtype of the weights")
         ->type_name("bf16|fp16|fp32")
         ->capture_default_str();
     command->add_flag("--merge", options->merge,

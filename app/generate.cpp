@@ -197,7 +197,8 @@ void add_chat_options(CLI::App& command, Options& options) {
                     "llama3, mistral or plain; default: the model's own")
         ->type_name("FILE|NAME")
         ->needs(chat);
-    command.add_option("--system", options.system, "What the assistant is told first")
+    command
+        .add_option("--system", options.system, "System message: what the assistant is told first")
         ->type_name("TEXT")
         ->needs(chat);
     command
@@ -228,7 +229,7 @@ void add_generate(CLI::App& app, Command& chosen) {
     CLI::Option* prompt =
         command->add_option("--prompt", options->prompt,
                             "Text to continue (token ids for a run without a tokenizer); empty: a "
-                            "new document; without it a terminal asks for prompts");
+                            "new document; without it, asks for prompts on a terminal");
     command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
         ->type_name("FILE")
         ->excludes(prompt);

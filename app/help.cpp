@@ -73,8 +73,8 @@ ProgramHelp program_help(const CLI::App& app) {
 }  // namespace
 
 void add_help(CLI::App& app, Command& chosen) {
-    CLI::App* command =
-        app.add_subcommand("help", "Show all options, for a shell's completion or as a man page");
+    CLI::App* command = app.add_subcommand(
+        "help", "Show all options as text, as a man page or as a shell's completion");
     auto format = std::make_shared<std::string>();
     add_help_format(*command, *format);
     command->final_callback([&app, &chosen, format] {

@@ -29,8 +29,8 @@ void run_import(const Options& options, const MpiSession& session) {
 }  // namespace
 
 void add_import(CLI::App& app, Command& chosen) {
-    CLI::App* command =
-        app.add_subcommand("import", "Make a checkpoint of a model of Hugging Face's transformers");
+    CLI::App* command = app.add_subcommand(
+        "import", "Import a model of Hugging Face's transformers as a checkpoint");
     auto options = std::make_shared<Options>();
     command
         ->add_option("from", options->from,

@@ -167,12 +167,12 @@ void add_inspect(CLI::App& app, Command& chosen) {
     add_settings(*command, options->settings);
     command
         ->add_option("--tokenizer", options->tokenizer,
-                     "Shows the first documents of a token data set as text, the part of them that "
-                     "is learned in colour or between {+ and +}")
+                     "Show the first documents of a token data set as text, learned text in colour "
+                     "or between {+ and +}")
         ->type_name("FILE");
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
     command->add_flag("--view", options->view,
-                      "Make model.h5 of a checkpoint of very many ranks, which has none");
+                      "Make model.h5 for a checkpoint of so many ranks that it was left out");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return inspect(*options); }; });
 }

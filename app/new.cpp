@@ -236,14 +236,14 @@ ExitCode write_new_spec(NewOptions options) {
 void add_data_options(CLI::App& command, NewOptions& options) {
     command
         .add_option("--data", options.data,
-                    "Token files to train on; without them a terminal is asked for everything")
+                    "Token files to train on; without them, asks for everything on a terminal")
         ->type_name("PREFIX");
     command
         .add_option("--tokenizer", options.tokenizer,
-                    "The tokenizer that made them; default: the one next to them")
+                    "The tokenizer that made the token files; default: the one next to them")
         ->type_name("TOKENIZER");
     CLI::Option* hours =
-        command.add_option("--hours", options.hours, "Time to train, by the estimate")
+        command.add_option("--hours", options.hours, "Hours of training, as estimated")
             ->type_name("H")
             ->check(CLI::Range(1e-3, max_hours).description(""));
     command
@@ -258,15 +258,15 @@ void add_data_options(CLI::App& command, NewOptions& options) {
 void add_machine_options(CLI::App& command, NewOptions& options) {
     command
         .add_option("--device", options.device,
-                    "What trains; default: that of --hardware, or what this machine has")
+                    "Device to train on; default: that of --hardware, or what this machine has")
         ->type_name("cpu|cuda");
-    command.add_option("--ranks", options.ranks, "Ranks that train")
+    command.add_option("--ranks", options.ranks, "Number of ranks")
         ->type_name("N")
         ->check(whole_number(1, max_new_ranks).description(""))
         ->capture_default_str();
     command
         .add_option("--hardware", options.hardware,
-                    "A profile of the program (h100-sxm, ...) or a file like those of "
+                    "A built-in profile (h100-sxm, ...) or a file like those of "
                     "configs/hardware; default: the CPU of this machine")
         ->type_name("NAME|FILE");
 }
@@ -281,7 +281,7 @@ void add_new(CLI::App& app, Command& chosen) {
     add_machine_options(*command, *options);
     command
         ->add_option("--output", options->output,
-                     "The run spec to write, which must not exist; default: by the data's name")
+                     "The run spec to write, which must not exist; default: named after the data")
         ->type_name("FILE.yaml");
     command->final_callback([&chosen, options] {
         if (options->data.empty() && !(stdin_is_terminal() && stdout_is_terminal()))

@@ -104,7 +104,7 @@ void add_problem_options(CLI::App& command, PlanOptions& options) {
         ->type_name("N|N..M");
     command
         .add_option("--hardware", options.hardware,
-                    "A profile of the program (h100-sxm, ...) or a file like those of "
+                    "A built-in profile (h100-sxm, ...) or a file like those of "
                     "configs/hardware")
         ->type_name("NAME|FILE");
     command
@@ -165,7 +165,8 @@ void add_inference_options(CLI::App& command, PlanOptions& options) {
         ->type_name("SIZES")
         ->needs(inference);
     command
-        .add_option("--max-latency", options.max_latency, "Show only what answers within S seconds")
+        .add_option("--max-latency", options.max_latency,
+                    "Show only meshes that answer within S seconds")
         ->type_name("S")
         ->check(CLI::PositiveNumber)
         ->needs(inference);
@@ -176,8 +177,8 @@ void add_measure_options(CLI::App& command, PlanOptions& options) {
         command
             .add_option("--measure", options.measure,
                         "Train a few steps with each of the K fastest on the ranks started "
-                        "(mpirun, srun), and rank them by the measured time; the same command goes "
-                        "on if it is interrupted")
+                        "(mpirun, srun), and rank them by the measured time; after an interruption "
+                        "the same command continues")
             ->type_name("K")
             ->check(whole_number(1, 1000))
             ->excludes("--max-days", "--picture", "--inference");

@@ -191,7 +191,7 @@ ExitCode report(const ReportOptions& options) {
 
 void add_report(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "report", "Show runs, also while they are under way: a page with charts, or tables");
+        "report", "Show runs, finished or under way: a page with charts, or tables");
     auto options = std::make_shared<ReportOptions>();
     command->add_option("runs", options->runs, "Output directories of the runs")
         ->required()
@@ -211,7 +211,7 @@ void add_report(CLI::App& app, Command& chosen) {
         ->add_option(
             "--hardware", options->hardware,
             "Also compare with the estimated time of a step on this hardware, and draw its "
-            "timeline: a profile of the program (h100-sxm, ...) or a file")
+            "timeline: a built-in profile (h100-sxm, ...) or a file")
         ->type_name("NAME|FILE");
     command
         ->add_option("--timeline", options->timelines,

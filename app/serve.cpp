@@ -83,7 +83,7 @@ void add_limits(CLI::App& command, Options& options) {
         ->check(whole_number(2, std::int64_t{1} << 30));
     command
         .add_option("--waiting", options.serve.waiting,
-                    "Answers that may wait for a place; requests beyond get status 429")
+                    "Answers that may wait for a place; further requests get status 429")
         ->check(whole_number(0, std::int64_t{1} << 20))
         ->capture_default_str();
     command
@@ -91,7 +91,9 @@ void add_limits(CLI::App& command, Options& options) {
                     "Connections at a time; more wait to be accepted")
         ->check(whole_number(1, 65536))
         ->capture_default_str();
-    command.add_option("--max-body", options.serve.http.body_bytes, "Bytes of a request's body")
+    command
+        .add_option("--max-body", options.serve.http.body_bytes,
+                    "Largest body of a request, in bytes")
         ->check(whole_number(1, std::int64_t{1} << 30))
         ->capture_default_str();
     command
@@ -116,14 +118,14 @@ void check_options(const Options& options) {
 }  // namespace
 
 void add_serve(CLI::App& app, Command& chosen) {
-    CLI::App* command = app.add_subcommand(
-        "serve", "Answer over HTTP with a trained model, in the form of OpenAI's API");
+    CLI::App* command =
+        app.add_subcommand("serve", "Serve a trained model over HTTP with OpenAI's API");
     auto options = std::make_shared<Options>();
     add_model_options(*command, options->model);
-    command->add_option("--host", options->serve.host, "The address to listen at")
+    command->add_option("--host", options->serve.host, "Address to listen on")
         ->type_name("ADDRESS")
         ->capture_default_str();
-    command->add_option("--port", options->serve.port, "The port to listen at; 0: any free one")
+    command->add_option("--port", options->serve.port, "Port to listen on; 0: any free one")
         ->check(whole_number(0, 65535))
         ->capture_default_str();
     command

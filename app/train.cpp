@@ -170,7 +170,7 @@ void add_train(CLI::App& app, Command& chosen) {
         ->needs(dry_run);
     CLI::Option* hardware =
         app.add_option("--hardware", options->hardware,
-                       "Estimate the time of a step on this hardware: a profile of the program "
+                       "Estimate the time of a step on this hardware: a built-in profile "
                        "(h100-sxm, ...) or a file like those of configs/hardware")
             ->type_name("NAME|FILE")
             ->needs(dry_run);

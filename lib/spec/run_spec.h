@@ -128,7 +128,7 @@ struct TrainingSpec {
     bool operator==(const TrainingSpec&) const = default;
 };
 
-/// A task of the program by its name, or the path of a task file.
+/// A built-in task by its name, or the path of a task file.
 struct TaskName {
     std::string text;
 
