@@ -28,7 +28,7 @@ constexpr Variant variants[] = {
     // A KV cache: new queries after the keys that it holds.
     {2, 1, 70, 4, 2, 16, 69, 0},
     {1, 5, 40, 2, 2, 8, 35, 0, true},
-    // Few queries, which the CPU computes without tiles: odd sizes, documents, all and no keys seen.
+    // Few queries, for which the CPU needs no tiles: odd sizes, documents, all and no keys seen.
     {2, 3, 133, 6, 1, 84, 130, 0, true},
     {1, 1, 300, 5, 1, 128, 299, 0},
     {1, 2, 65, 2, 2, 72, 200, 3, true},
