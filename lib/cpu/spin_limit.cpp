@@ -24,7 +24,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds interval{500};
 
 /// Threads that wait for a core, in the mean over an interval, from which on spinning is limited,
-/// and below which it no longer is. docs/performance.md, "Next to other programs", has measurements.
+/// and below which it no longer is. docs/performance.md, "Next to other programs", has
+/// measurements.
 constexpr double limit_from = 0.25;
 constexpr double limit_below = 0.1;
 
