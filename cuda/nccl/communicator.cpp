@@ -85,12 +85,14 @@ void NcclCommunicators::poll() const {
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
                                    std::unique_ptr<Communicator> host, const Stream& compute,
-                                   std::string name, std::shared_ptr<DeviceOperations> operations)
+                                   const RankGroup& group,
+                                   std::shared_ptr<DeviceOperations> operations)
     : siblings_(std::move(siblings)),
       nccl_(siblings_->nccl()),
       host_communicator_(std::move(host)),
       compute_(compute),
-      name_(std::move(name)),
+      name_(name_of(group.axis)),
+      all_to_all_(group.all_to_all),
       operations_(std::move(operations)) {
     siblings_->all_.push_back(this);
     try {
@@ -154,8 +156,8 @@ void NcclCommunicator::warm_up() {
     all_reduce(all, Reduce::sum).wait();
     reduce_scatter(own, all, 0).wait();
     all_gather(all, own, 0).wait();
-    // Connects all pairs: their buffers are taken before memory is planned.
-    all_to_all(other, all).wait();
+    // Connects all pairs, whose buffers would otherwise be taken after memory is planned.
+    if (all_to_all_) all_to_all(other, all).wait();
     send_recv(all, next, other, previous).wait();
     send_recv(all, previous, other, next).wait();
     Event done;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/mesh.h"
 #include "cuda/nccl/device_operations.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/runtime.h"
@@ -53,11 +53,13 @@ private:
 class NcclCommunicator final : public Communicator {
 public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
-    /// memory. Computation is issued to `compute`,
-    /// which outlives the communicator. `operations`, if given, learns how far the device is. All
-    /// ranks construct it together; the constructor runs each operation once.
+    /// memory. Computation is issued to `compute`, which outlives the communicator. `group`
+    /// names the axis in messages. `operations`, if given, learns how far the device is. All ranks
+    /// construct it together; the constructor runs each operation once, all_to_all only if the
+    /// group uses it.
     NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
-                     std::unique_ptr<Communicator> host, const Stream& compute, std::string name,
+                     std::unique_ptr<Communicator> host, const Stream& compute,
+                     const RankGroup& group,
                      std::shared_ptr<DeviceOperations> operations = nullptr);
     /// Aborts all siblings if an exception is in flight; otherwise waits for its operations and the
     /// other ranks.
@@ -95,6 +97,7 @@ private:
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
+    const bool all_to_all_;
     const std::shared_ptr<DeviceOperations> operations_;
     Stream stream_{Stream::Priority::urgent};
     std::deque<std::shared_ptr<Event>> events_;  ///< the one used longest ago first

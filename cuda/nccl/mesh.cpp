@@ -38,8 +38,8 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     const auto connect = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
         auto host = hosts(group);
         if (group.size == 1) return host;
-        return std::make_unique<NcclCommunicator>(all, std::move(host), *compute,
-                                                  std::string(name_of(group.axis)), operations);
+        return std::make_unique<NcclCommunicator>(all, std::move(host), *compute, group,
+                                                  operations);
     };
     CommunicatorFactory make = connect;
     if (listener != nullptr) {

@@ -125,9 +125,13 @@ std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels
 Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
            const CommunicatorFactory& make)
     : shape_(shape), place_(place) {
-    for (int axis = 0; axis < axes; ++axis) {
-        communicators_[static_cast<std::size_t>(axis)] =
-            make(group_on(static_cast<Axis>(axis), place, shape, connections));
+    const std::vector<Axis>& all_to_all = connections.all_to_all;
+    for (int index = 0; index < axes; ++index) {
+        const auto axis = static_cast<Axis>(index);
+        RankGroup group = group_on(axis, place, shape, connections);
+        group.all_to_all =
+            std::find(all_to_all.begin(), all_to_all.end(), axis) != all_to_all.end();
+        communicators_[static_cast<std::size_t>(index)] = make(group);
     }
     connect(connections.channels, make);
 }

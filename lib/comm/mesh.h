@@ -76,6 +76,7 @@ struct MeshConnections {
     std::int64_t kv_sharers = 1;        ///< tp neighbours that share k/v heads
     bool split_tied_embedding = false;  ///< first and last stage share the embedding
     std::vector<Channel> channels;
+    std::vector<Axis> all_to_all;  ///< axes on which every pair of ranks exchanges messages
 };
 
 /// The ranks that one communicator connects.
@@ -84,6 +85,7 @@ struct RankGroup {
     std::int64_t id = 0;   ///< world rank of its first member; unique among groups made together
     int rank = 0;          ///< this rank's rank in the group
     int size = 1;
+    bool all_to_all = false;  ///< every pair exchanges messages
 };
 
 /// Makes the communicator of a group. All ranks of the world call it together, each for its own

@@ -57,12 +57,21 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
     return channels;
 }
 
+/// Axes on which the model or the sums of gradients use all_to_all.
+std::vector<Axis> all_to_all_axes(const RunPlan& plan) {
+    std::vector<Axis> axes;
+    if (plan.context_method == ContextMethod::all_to_all) axes.push_back(Axis::cp);
+    if (plan.grad_reduce != DType::f32) axes.push_back(Axis::dp_cp);
+    return axes;
+}
+
 }  // namespace
 
 MeshConnections mesh_connections(const RunPlan& plan) {
     return {.kv_sharers = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1),
             .split_tied_embedding = has_tied_ends(plan),
-            .channels = channels_of(pipeline_of(plan, 1))};
+            .channels = channels_of(pipeline_of(plan, 1)),
+            .all_to_all = all_to_all_axes(plan)};
 }
 
 }  // namespace gptrain

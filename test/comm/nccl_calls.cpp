@@ -1,4 +1,5 @@
 // The order of streams, faults, and the choice of devices, on stand-ins for NCCL and CUDA.
+#include <algorithm>
 #include <cstdlib>
 
 #include "catch.h"
@@ -25,11 +26,11 @@ struct CleanState {
 
 std::unique_ptr<Communicator> connect_all(
     Backend& backend, const cuda::Stream& compute,
-    std::shared_ptr<cuda::DeviceOperations> operations = nullptr) {
+    std::shared_ptr<cuda::DeviceOperations> operations = nullptr, const RankGroup& group = {}) {
     auto hosts = std::make_unique<MpiCommunicator>(
         session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
     return std::make_unique<cuda::NcclCommunicator>(
-        std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts), compute, "tp",
+        std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts), compute, group,
         std::move(operations));
 }
 
@@ -88,6 +89,20 @@ TEST_CASE("Operations come after the computation before them, computation after 
     CHECK(fake_state().finalized == 1);
     CHECK(fake_state().destroyed == 1);
     CHECK(fake_state().aborted == 0);
+}
+
+TEST_CASE("Pairs of ranks that exchange messages are connected before memory is planned") {
+    const CleanState state;
+    const auto backend = cpu::make_backend();
+    const cuda::Stream compute;
+    const auto sends = [&](bool all_to_all) {
+        issued().clear();
+        connect_all(*backend, compute, nullptr, {.all_to_all = all_to_all});
+        return std::count_if(issued().begin(), issued().end(),
+                             [](const std::string& call) { return call.starts_with("send on"); });
+    };
+    const auto neighbours = sends(false);
+    CHECK(sends(true) == neighbours + session().size());
 }
 
 TEST_CASE("NCCL is asked until it has connected the ranks, or lost one") {

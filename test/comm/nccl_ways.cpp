@@ -18,7 +18,7 @@ std::vector<Way> ways() {
                      session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
                  return std::make_unique<cuda::NcclCommunicator>(
                      std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts),
-                     compute, "tp");
+                     compute, RankGroup{});
              }}};
 }
 
