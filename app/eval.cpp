@@ -17,7 +17,7 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct EvalCommand {
     ModelOptions model;
     EvaluationData data;
     std::vector<std::string> tasks;
@@ -33,7 +33,7 @@ void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
         {{"loss", result.loss}, {"perplexity", result.perplexity}, {"tokens", result.tokens}}));
 }
 
-void evaluate_on_tasks(const InferenceRun& run, const Options& options) {
+void evaluate_on_tasks(const InferenceRun& run, const EvalCommand& options) {
     std::vector<Task> tasks;
     run.ranks.run_on_all([&] {
         require_causal(run.plan.mlm, run.source.folder(), "answer tasks");
@@ -45,7 +45,7 @@ void evaluate_on_tasks(const InferenceRun& run, const Options& options) {
     run.ranks.run_on_first([&] { report_tasks(results, options.files); });
 }
 
-ExitCode run_eval(const Options& options) {
+ExitCode run_eval(const EvalCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         if (options.tasks.empty()) {
             evaluate_data(run, options.data);
@@ -55,7 +55,7 @@ ExitCode run_eval(const Options& options) {
     });
 }
 
-void add_task_options(CLI::App& command, Options& options) {
+void add_task_options(CLI::App& command, EvalCommand& options) {
     CLI::Option* task =
         command
             .add_option("--task", options.tasks,
@@ -91,7 +91,7 @@ void add_eval(CLI::App& app, Command& chosen) {
         "eval",
         "Measure a trained model: its loss on a text, or its results on tasks; the last line of "
         "stdout is a JSON object");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<EvalCommand>();
     add_model_options(*command, options->model);
     command
         ->add_option(

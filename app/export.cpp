@@ -13,7 +13,7 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct ExportCommand {
     ModelOptions model;
     std::string format;
     std::string dtype = "fp32";
@@ -28,7 +28,7 @@ DType dtype_of(const std::string& word) {
     fail(ExitCode::usage, "--dtype ", word, ": must be bf16, fp16 or fp32");
 }
 
-std::int64_t shard_bytes(const Options& options) {
+std::int64_t shard_bytes(const ExportCommand& options) {
     constexpr std::int64_t usual_bytes = 5'000'000'000;
     const std::string& word = options.max_shard_size;
     if (word.empty()) return usual_bytes;
@@ -69,7 +69,7 @@ void print_result(const ExportedModel& exported, const ExportOptions& options, b
           name_of(options.dtype));
 }
 
-ExitCode run_export(Options options) {
+ExitCode run_export(ExportCommand options) {
     options.to.dtype = dtype_of(options.dtype);
     options.to.max_shard_bytes = shard_bytes(options);
     options.to.output = absolute_path(options.to.output);
@@ -108,7 +108,7 @@ ExitCode run_export(Options options) {
 void add_export(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "export", "Write a trained model for Hugging Face's transformers or llama.cpp");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ExportCommand>();
     command
         ->add_option("checkpoint", options->model.checkpoint,
                      "A checkpoint, or an output directory (its newest valid checkpoint)")

@@ -22,7 +22,7 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct GenerateCommand {
     ModelOptions model;
     std::optional<std::string> prompt;
     std::string prompt_file;
@@ -37,7 +37,7 @@ struct Options {
 constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
 // Of texts whose length is not known before, if --context says nothing: more takes memory that few
 // conversations use.
-constexpr std::int64_t default_context = 8192;
+constexpr std::int64_t generate_context = 8192;
 
 CLI::Validator seed() {
     const auto check = [](const std::string& word) {
@@ -63,17 +63,17 @@ bool is_interactive() {
     return stdin_is_terminal() && stdout_is_terminal();
 }
 
-std::int64_t positions_of(const Options& options, const RunPlan& plan) {
+std::int64_t positions_of(const GenerateCommand& options, const RunPlan& plan) {
     const std::int64_t last = last_position(plan.model);
     if (options.context && *options.context > last) {
         fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
              " positions", source_of_positions(plan.model));
     }
-    return options.context.value_or(std::min({last, plan.model.max_positions, default_context}));
+    return options.context.value_or(std::min({last, plan.model.max_positions, generate_context}));
 }
 
 /// The prompt of the command line, on rank 0; nothing if lines of stdin are the prompts.
-std::optional<std::string> given_prompt(const Options& options, const InferenceRun& run) {
+std::optional<std::string> given_prompt(const GenerateCommand& options, const InferenceRun& run) {
     std::optional<std::string> prompt = options.prompt;
     run.ranks.run_on_first([&] {
         if (!options.prompt_file.empty()) prompt = read_file(options.prompt_file, max_prompt_bytes);
@@ -112,7 +112,7 @@ void for_each_line(const InferenceRun& run,
     if (interactive) print_raw("\n");
 }
 
-void run_chat(const Options& options, const InferenceRun& run) {
+void run_chat(const GenerateCommand& options, const InferenceRun& run) {
     ChatOptions chat_options = {.chat_template = options.chat_template,
                                 .system = options.system,
                                 .positions = 0,
@@ -130,7 +130,7 @@ void run_chat(const Options& options, const InferenceRun& run) {
         run, [&](const std::string& line, const Reader& reader) { chat.answer(line, reader); });
 }
 
-void run_prompts(const Options& options, const InferenceRun& run) {
+void run_prompts(const GenerateCommand& options, const InferenceRun& run) {
     GenerateOptions generate_options = options.generate;
     if (options.max_tokens) generate_options.write.max_tokens = *options.max_tokens;
     if (options.prompt || !options.prompt_file.empty()) {
@@ -148,7 +148,7 @@ void run_prompts(const Options& options, const InferenceRun& run) {
     });
 }
 
-ExitCode run_generate(const Options& options) {
+ExitCode run_generate(const GenerateCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         run.ranks.run_on_all(
             [&] { require_causal(run.plan.mlm, run.source.folder(), "generate text"); });
@@ -187,7 +187,7 @@ void add_sampling_options(CLI::App& command, SamplingOptions& sampling) {
         ->capture_default_str();
 }
 
-void add_chat_options(CLI::App& command, Options& options) {
+void add_chat_options(CLI::App& command, GenerateCommand& options) {
     CLI::Option* chat = command.add_flag(
         "--chat", options.chat,
         "Talk to the model in turns: the prompt, or each line of stdin, is a turn");
@@ -210,7 +210,7 @@ void add_chat_options(CLI::App& command, Options& options) {
 }
 
 /// Error if the options leave open what to write, or contradict each other.
-void check_options(const Options& options) {
+void check_options(const GenerateCommand& options) {
     const bool has_prompt = options.prompt || !options.prompt_file.empty();
     if (!has_prompt && !options.chat && !is_interactive())
         throw CLI::RequiredError("--prompt, --prompt-file or --chat");
@@ -224,7 +224,7 @@ void check_options(const Options& options) {
 
 void add_generate(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<GenerateCommand>();
     add_model_options(*command, options->model);
     CLI::Option* prompt =
         command->add_option("--prompt", options->prompt,

@@ -11,12 +11,12 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct ImportCommand {
     std::filesystem::path from;
     std::filesystem::path output;
 };
 
-void run_import(const Options& options, const MpiSession& session) {
+void run_import(const ImportCommand& options, const MpiSession& session) {
     require_one_rank(session, "import");
     const std::filesystem::path output = absolute_path(options.output);
     const ImportedModel model = import_model(options.from, output);
@@ -31,7 +31,7 @@ void run_import(const Options& options, const MpiSession& session) {
 void add_import(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "import", "Import a model of Hugging Face's transformers as a checkpoint");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ImportCommand>();
     command
         ->add_option("from", options->from,
                      "The model's folder, with config.json and the weights as safetensors")

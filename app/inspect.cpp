@@ -25,7 +25,7 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct InspectCommand {
     std::filesystem::path path;
     std::vector<std::string> settings;
     std::filesystem::path tokenizer;
@@ -51,7 +51,7 @@ void view_checkpoint(const std::filesystem::path& folder) {
     print("wrote ", (folder / model_index_name).string());
 }
 
-void inspect_spec(const Options& options) {
+void inspect_spec(const InspectCommand& options) {
     const RunSpec spec = load_run_spec(options.path, options.settings);
     const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
                                           .cuda = plan_for_cuda(spec.device),
@@ -77,7 +77,7 @@ void show_documents(const IndexedDataset& data, const std::filesystem::path& pat
     }
 }
 
-void inspect_tokens(const Options& options) {
+void inspect_tokens(const InspectCommand& options) {
     const IndexedDataset data(options.path);
     print("token data set ", options.path.string());
     print("  documents    ", data.num_documents());
@@ -113,7 +113,7 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
            (name == "checkpoints" || !list_checkpoints(path).empty());
 }
 
-ExitCode inspect(const Options& options) {
+ExitCode inspect(const InspectCommand& options) {
     namespace fs = std::filesystem;
     const fs::path& path = options.path;
     if (!options.tokenizer.empty() && !is_token_data(path)) {
@@ -154,7 +154,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "inspect",
         "Show the contents of a run spec, token data set, checkpoint or checkpoints/ folder");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<InspectCommand>();
     command
         ->add_option(
             "path", options->path,

@@ -16,7 +16,7 @@
 namespace gptrain {
 namespace {
 
-struct Options {
+struct ServeCommand {
     ModelOptions model;
     std::string token_file;
     std::optional<std::int64_t> context;
@@ -26,7 +26,7 @@ struct Options {
 
 constexpr std::int64_t max_token_bytes = 4096;
 // If --context says nothing: more takes memory that few answers use.
-constexpr std::int64_t default_context = 2048;
+constexpr std::int64_t serve_context = 2048;
 
 /// The token in a file, without blanks around it.
 std::string read_token(const std::string& file) {
@@ -40,13 +40,13 @@ std::string read_token(const std::string& file) {
     return token;
 }
 
-std::int64_t context_of(const Options& options, const RunPlan& plan) {
+std::int64_t context_of(const ServeCommand& options, const RunPlan& plan) {
     const std::int64_t last = last_position(plan.model);
     if (options.context && *options.context > last) {
         fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
              " positions", source_of_positions(plan.model));
     }
-    return options.context.value_or(std::min({last, plan.model.max_positions, default_context}));
+    return options.context.value_or(std::min({last, plan.model.max_positions, serve_context}));
 }
 
 /// The run's name, or that of the folder of a model of transformers.
@@ -55,7 +55,7 @@ std::string name_of(const ModelSource& source) {
     return std::filesystem::canonical(source.folder()).filename().string();
 }
 
-ExitCode run_serve(const Options& options) {
+ExitCode run_serve(const ServeCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         ServeOptions serve_options = options.serve;
         serve_options.max_time = std::chrono::seconds(options.seconds);
@@ -71,7 +71,7 @@ ExitCode run_serve(const Options& options) {
     });
 }
 
-void add_limits(CLI::App& command, Options& options) {
+void add_limits(CLI::App& command, ServeCommand& options) {
     command
         .add_option("--answers", options.serve.answers,
                     "Answers that are written at the same time; each has a place in the cache")
@@ -109,7 +109,7 @@ void add_limits(CLI::App& command, Options& options) {
 }
 
 /// Error if anyone on the network could use the model.
-void check_options(const Options& options) {
+void check_options(const ServeCommand& options) {
     if (!options.token_file.empty() || is_loopback(options.serve.host)) return;
     throw CLI::ValidationError("--host",
                                "an address that other machines can reach needs --token-file FILE");
@@ -120,7 +120,7 @@ void check_options(const Options& options) {
 void add_serve(CLI::App& app, Command& chosen) {
     CLI::App* command =
         app.add_subcommand("serve", "Serve a trained model over HTTP with OpenAI's API");
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ServeCommand>();
     add_model_options(*command, options->model);
     command->add_option("--host", options->serve.host, "Address to listen on")
         ->type_name("ADDRESS")

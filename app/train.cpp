@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t max_ranks = std::int64_t{1} << 24;  // in a dry run
 
-struct Options {
+struct TrainCommand {
     std::string config;
     std::vector<std::string> settings;
     std::string resume = "auto";
@@ -64,13 +64,13 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
-RunSpec load_training(const Options& options) {
+RunSpec load_training(const TrainCommand& options) {
     RunSpec spec = load_run_spec(options.config, options.settings);
     check_int8_training(spec);
     return spec;
 }
 
-ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
+ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     RunSpec spec;
@@ -95,7 +95,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
 }
 
 /// The number of ranks that a dry run assumes.
-std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel) {
+std::int64_t dry_run_ranks(const TrainCommand& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
     const std::int64_t ranks = min_ranks(parallel);
     if (ranks > max_ranks) {
@@ -108,7 +108,7 @@ std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel)
     return ranks;
 }
 
-void dry_run(const Options& options) {
+void dry_run(const TrainCommand& options) {
     const RunSpec spec = load_training(options);
     DryRunOptions dry;
     dry.timeline = options.timeline;
@@ -126,7 +126,7 @@ void dry_run(const Options& options) {
     print_dry_run(spec, make_plan(spec, target), target, dry);
 }
 
-ExitCode run_training(const Options& options) {
+ExitCode run_training(const TrainCommand& options) {
     if (options.dry_run) {
         dry_run(options);
         return ExitCode::done;
@@ -146,7 +146,7 @@ void add_settings(CLI::App& command, std::vector<std::string>& settings) {
 }
 
 void add_train(CLI::App& app, Command& chosen) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TrainCommand>();
     app.add_option("--config", options->config, "Run spec (YAML)")->type_name("RUN.yaml");
     add_settings(app, options->settings);
     app.add_option("--resume", options->resume,

@@ -6,8 +6,6 @@ option(GPTRAIN_UNITY "Compile the sources of a room as one" ON)
 # These repeat a local name of another source of their room, or give a class a member of a local
 # type, of which g++ warns in a file that is included.
 set(alone
-  app/export.cpp app/generate.cpp app/import.cpp app/inspect.cpp
-  app/serve.cpp app/train.cpp
   lib/checkpoint/records.cpp lib/checkpoint/snapshot.cpp
   lib/cpu/gemm.cpp
   lib/data/indexed_writer.cpp
