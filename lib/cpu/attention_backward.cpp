@@ -58,7 +58,7 @@ public:
           mask_(args_.dropout),
           dim_(args_.q.size(3)),
           width_(padded_dim(dim_)),
-          scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)))) {}
+          scale_(score_scale(dim_)) {}
 
     void run(std::int64_t b, std::int64_t group, const Tiles& tiles) const {
         const std::int64_t keys = args_.k.size(1);

@@ -48,7 +48,7 @@ public:
           kernels_(kernels),
           mask_(args.dropout),
           dim_(args.q.size(3)),
-          scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)))) {}
+          scale_(score_scale(dim_)) {}
 
     void run(const QueryTile& at, const Tiles& tiles) const {
         const std::int64_t queries = round_up(at.count, tile_unit);
@@ -118,9 +118,7 @@ private:
             const bool none = tiles.maximum[i] == -infinity;
             const Vec8 factor = none ? 0.0f : 1 / tiles.sum[i];
             store_tile(tiles.o + i * width, o, at.begin + i, 1, dim_, factor, false);
-            lse[i] = none ? -infinity
-                          : static_cast<float>(tiles.maximum[i] +
-                                               std::log(static_cast<double>(tiles.sum[i])));
+            lse[i] = lse_of(tiles.maximum[i], tiles.sum[i]);
         }
     }
 

@@ -42,22 +42,25 @@ void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, flo
     }
 }
 
+KeyRange keys_seen(const AttentionForward& args, std::int64_t b, std::int64_t i) {
+    std::int64_t begin = 0;
+    if (!args.first_visible.empty()) {
+        const auto* first = args.first_visible.as<std::int32_t>();
+        begin = std::max<std::int64_t>(0, first[b * args.q.size(1) + i] - args.k_begin);
+    }
+    return {begin, std::min(args.k.size(1), args.q_begin + i + 1 - args.k_begin)};
+}
+
 VisibleKeys::VisibleKeys(const AttentionForward& args, std::int64_t b, std::int64_t begin,
                          std::int64_t count) {
-    const std::int64_t keys = args.k.size(1);
-    const std::int32_t* first_visible =
-        args.first_visible.empty()
-            ? nullptr
-            : args.first_visible.as<std::int32_t>() + b * args.q.size(1) + begin;
-    std::int64_t first_of_all = keys;
+    std::int64_t first_of_all = args.k.size(1);
     for (std::int64_t i = 0; i < tile_size; ++i) {
         first_[i] = 0;
         last_[i] = -1;
         if (i >= count) continue;
-        if (first_visible != nullptr) {
-            first_[i] = std::max<std::int64_t>(0, first_visible[i] - args.k_begin);
-        }
-        last_[i] = std::min(keys - 1, args.q_begin + begin + i - args.k_begin);
+        const KeyRange seen = keys_seen(args, b, begin + i);
+        first_[i] = seen.begin;
+        last_[i] = seen.end - 1;
         if (first_[i] > last_[i]) continue;
         first_of_all = std::min(first_of_all, first_[i]);
         end_ = std::max(end_, last_[i] + 1);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backend/ops.h"
@@ -16,6 +17,18 @@ namespace gptrain::cpu {
 /// Head dim as stored in tiles; padding columns are 0.
 inline std::int64_t padded_dim(std::int64_t head_dim) {
     return round_up(head_dim, tile_unit);
+}
+
+inline float score_scale(std::int64_t head_dim) {
+    return static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+/// log of the sum of exponentials, from a running softmax over the keys that a query sees: their
+/// maximum, -infinity if there are none, and the sum relative to it.
+inline float lse_of(float maximum, float sum) {
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    if (maximum == none) return none;
+    return static_cast<float>(maximum + std::log(static_cast<double>(sum)));
 }
 
 /// Rows of one head of a [B, S, heads, D] tensor.
@@ -84,6 +97,15 @@ struct QueryTile {
     std::int64_t begin;
     std::int64_t count;
 };
+
+/// Keys, by index among those of the call; none if end <= begin.
+struct KeyRange {
+    std::int64_t begin;
+    std::int64_t end;
+};
+
+/// The keys that query `i` of sequence `b` sees.
+KeyRange keys_seen(const AttentionForward& args, std::int64_t b, std::int64_t i);
 
 /// The keys that a tile of queries sees, by index among the keys of the call.
 class VisibleKeys {

@@ -44,7 +44,7 @@ template <class T>
 class Query {
 public:
     /// `o` is memory for padded_dim(dim) floats.
-    Query(T* q, std::int64_t dim, float* o) : dim_(dim), o_(o) {
+    Query(T* q, std::int64_t dim, float scale, float* o) : dim_(dim), scale_(scale), o_(o) {
         q_.data = q;
         std::fill(o, o + padded_dim(dim), 0.0f);
     }
@@ -69,13 +69,11 @@ public:
 
     /// Writes the result and returns its lse.
     float finish(T* o) const {
-        const bool none = maximum_ == -infinity;
-        const Vec8 factor = none ? 0.0f : 1 / sum_;
+        const Vec8 factor = maximum_ == -infinity ? 0.0f : 1 / sum_;
         for_vectors(0, dim_, [&](std::int64_t d, auto lanes) {
             store(o + d, Vec8::load(o_ + d) * factor, lanes);
         });
-        return none ? -infinity
-                    : static_cast<float>(maximum_ + std::log(static_cast<double>(sum_)));
+        return lse_of(maximum_, sum_);
     }
 
 private:
@@ -88,7 +86,6 @@ private:
     /// which are needed next.
     void score(const Rows<T>& keys, const Rows<T>& values, std::int64_t count,
                float* scores) const {
-        const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dim_)));
         std::int64_t j = 0;
         const auto products = [&](auto others) {
             for (int o = 0; o < others; ++o)
@@ -97,7 +94,7 @@ private:
             RowProducts<1, others> sums;
             sums.add(q_, rows_from(keys, j), 0, dim_);
             for (int o = 0; o < others; ++o)
-                scores[j + o] = scale * sums.of[0][o].sum();
+                scores[j + o] = scale_ * sums.of[0][o].sum();
             j += others;
         };
         while (j + others_at_once <= count)
@@ -128,6 +125,7 @@ private:
 
     Rows<T> q_;
     std::int64_t dim_;
+    float scale_;
     float* o_;
     float maximum_ = -infinity;
     float sum_ = 0;
@@ -136,7 +134,8 @@ private:
 template <class T>
 class Attention {
 public:
-    explicit Attention(const AttentionForward& args) : args_(args) {}
+    explicit Attention(const AttentionForward& args)
+        : args_(args), scale_(score_scale(args.q.size(3))) {}
 
     /// Query `i` of sequence `b` in `heads` heads from `head` on, which share a group.
     void run(std::int64_t b, std::int64_t i, std::int64_t head, std::int64_t heads,
@@ -150,10 +149,10 @@ public:
         };
         std::optional<Query<T>> queries[heads_at_once];
         for (std::int64_t h = 0; h < heads; ++h)
-            queries[h].emplace(row(args_.q, h), dim, memory + h * padded_dim(dim));
-        const std::int64_t end = std::min(args_.k.size(1), args_.q_begin + i + 1 - args_.k_begin);
-        for (std::int64_t key = first_key(b, i); key < end; key += block_size) {
-            const std::int64_t count = std::min(block_size, end - key);
+            queries[h].emplace(row(args_.q, h), dim, scale_, memory + h * padded_dim(dim));
+        const KeyRange seen = keys_seen(args_, b, i);
+        for (std::int64_t key = seen.begin; key < seen.end; key += block_size) {
+            const std::int64_t count = std::min(block_size, seen.end - key);
             for (std::int64_t h = 0; h < heads; ++h)
                 queries[h]->add(rows_from(keys, key), rows_from(values, key), count);
         }
@@ -164,13 +163,8 @@ public:
     }
 
 private:
-    std::int64_t first_key(std::int64_t b, std::int64_t i) const {
-        if (args_.first_visible.empty()) return 0;
-        const std::int32_t* first = args_.first_visible.as<std::int32_t>();
-        return std::max<std::int64_t>(0, first[b * args_.q.size(1) + i] - args_.k_begin);
-    }
-
     const AttentionForward& args_;
+    float scale_;
 };
 
 template <class T>
