@@ -4,15 +4,12 @@
 #include "checkpoint/describe.h"
 #include "checkpoint/restart_point.h"
 #include "saving.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool contains(const std::string& message, const std::string& part) {
-    return message.find(part) != std::string::npos;
-}
 
 void flip_bit(const fs::path& path, std::int64_t byte, int bit) {
     File file(path, File::Mode::update);

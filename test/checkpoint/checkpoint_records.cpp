@@ -6,15 +6,12 @@
 #include "checkpoint/manifest_part.h"
 #include "checkpoint/restart_point.h"
 #include "saving.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool contains(const std::string& message, const std::string& part) {
-    return message.find(part) != std::string::npos;
-}
 
 CheckpointIndex read_index(const fs::path& checkpoint) {
     return std::get<CheckpointIndex>(

@@ -4,13 +4,10 @@
 #include "checkpoint/restart_point.h"
 #include "checkpoint/snapshot.h"
 #include "saving.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
-
-bool contains(const std::string& message, const std::string& part) {
-    return message.find(part) != std::string::npos;
-}
 
 // Several blocks, several windows of the loader, and an incomplete last block.
 const std::vector<TestTensor>& large_tensors() {

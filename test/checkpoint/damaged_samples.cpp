@@ -7,15 +7,12 @@
 #include "saving.h"
 #include "support/captured_stderr.h"
 #include "support/proof.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool contains(const std::string& message, const std::string& part) {
-    return message.find(part) != std::string::npos;
-}
 
 /// Two checkpoints of four ranks. The newer one gets damaged.
 class Checkpoints {

@@ -8,6 +8,7 @@
 #include "saving.h"
 #include "support/common_folder.h"
 #include "support/failing_calls.h"
+#include "support/temp_folder.h"
 
 // For the leak sanitizer: if a write fails while HDF5 closes a file, the library leaks memory.
 extern "C" const char* __lsan_default_suppressions() {
@@ -70,10 +71,6 @@ std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
 /// The contents of a folder, as rank 0 sees it.
 std::int64_t entries(const fs::path& folder) {
     return ranks().max(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {}) : 0);
-}
-
-bool contains(const std::string& message, const std::string& part) {
-    return message.find(part) != std::string::npos;
 }
 
 }  // namespace
