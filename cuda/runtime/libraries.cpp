@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cuda/runtime/probe.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -130,11 +131,6 @@ std::optional<int> cuda_of_library(const void* function) {
     }
 }
 
-/// "12.2" from 12020.
-std::string version_text(int version) {
-    return text(version / 1000, ".", version % 1000 / 10);
-}
-
 }  // namespace
 
 LibraryPlaces library_places() {
@@ -245,12 +241,13 @@ void require_launch_order(std::optional<int> nccl_cuda, int driver) {
     constexpr int oldest = 12030;
     constexpr std::string_view why = ", but the order of messages is kept from CUDA 12.3 on";
     if (nccl_cuda.value_or(oldest) < oldest) {
-        fail(ExitCode::usage, "device: cuda: NCCL was built for CUDA ", version_text(*nccl_cuda),
-             why, "; install one for CUDA 12.3 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
+        fail(ExitCode::usage, "device: cuda: NCCL was built for CUDA ",
+             cuda_version_text(*nccl_cuda), why,
+             "; install one for CUDA 12.3 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
     }
     if (driver < oldest) {
         fail(ExitCode::usage, "device: cuda: the NVIDIA driver supports CUDA ",
-             version_text(driver), why, "; install a newer driver");
+             cuda_version_text(driver), why, "; install a newer driver");
     }
 }
 

@@ -13,11 +13,6 @@ namespace {
 /// The oldest compute capability (major) that kernels are compiled for.
 constexpr int min_major = 8;
 
-/// "13.0" from 13000.
-std::string version_text(int version) {
-    return text(version / 1000, ".", version % 1000 / 10);
-}
-
 int capability(cudaDeviceAttr which, int device) {
     int value = 0;
     static_cast<void>(cudaDeviceGetAttribute(&value, which, device));
@@ -48,7 +43,7 @@ int driver_version() {
 }
 
 std::string runtime_version() {
-    return text("CUDA ", version_text(CUDART_VERSION));
+    return text("CUDA ", cuda_version_text(CUDART_VERSION));
 }
 
 DeviceProbe probe_device(int device) {
@@ -59,8 +54,8 @@ DeviceProbe probe_device(int device) {
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaErrorInsufficientDriver) {
         return unusable(text("the NVIDIA driver is too old: it supports CUDA ",
-                             version_text(driver), ", but this program needs ",
-                             version_text(CUDART_VERSION), "; install a newer driver"));
+                             cuda_version_text(driver), ", but this program needs ",
+                             cuda_version_text(CUDART_VERSION), "; install a newer driver"));
     }
     if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
         return unusable(

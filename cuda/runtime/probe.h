@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/text.h"
+
 namespace gptrain::cuda {
 
 enum class DeviceState {
@@ -25,6 +27,11 @@ void load_kernels_at_start();
 /// Calls load_kernels_at_start, for programs that have not. `device` is an index among those
 /// visible to the process.
 DeviceProbe probe_device(int device);
+
+/// "13.0" from 13000, the form in which CUDA has its versions.
+inline std::string cuda_version_text(int version) {
+    return text(version / 1000, ".", version % 1000 / 10);
+}
 
 /// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
 int driver_version();
