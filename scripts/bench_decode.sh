@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures how fast the GPT-2 124M shape reads a prompt and writes token by token on the CPU, with
-# weights in fp32, bf16 and int8. The limits of the machine are measured beside it: oneDNN's own GEMM,
-# and loops that copy and read memory.
+# weights in fp32, bf16 and int8. The same process measures the limits of the machine: the rate of
+# oneDNN's GEMM, and of loops that copy and read memory.
 #
 #   scripts/bench_decode.sh [--tokens N] [--rounds N]
 #

@@ -40,6 +40,16 @@ Answer answer(const std::shared_ptr<Client>& client, std::vector<std::int32_t> p
     return wanted;
 }
 
+/// An answer that also wants log-probabilities of its prompt, with `top` alternatives for each
+/// token.
+Answer echo(const std::shared_ptr<Client>& client, std::vector<std::int32_t> prompt,
+            std::int64_t max_tokens, std::int64_t top) {
+    Answer wanted = answer(client, std::move(prompt), max_tokens);
+    wanted.logprobs = top;
+    wanted.prompt_logprobs = true;
+    return wanted;
+}
+
 /// Logits that make `id` three times as likely as each other token.
 std::vector<float> logits_for(std::int32_t id) {
     std::vector<float> logits(served_vocab);
@@ -115,10 +125,7 @@ TEST_CASE("a long prompt holds up no answer that is being written") {
 TEST_CASE("a prompt's last token waits for a step that has room for its logits") {
     Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 8, .logits = 2});
     const auto client = std::make_shared<Client>();
-    Answer echo = answer(client, {5, 6, 7}, 1);
-    echo.logprobs = 0;
-    echo.prompt_logprobs = true;
-    scheduler.add(echo);
+    scheduler.add(echo(client, {5, 6, 7}, 1, 0));
     scheduler.add(answer(client, {11, 12, 13}, 1));
     const auto steps = scheduler.next_steps();
     REQUIRE(steps.size() == 2);
@@ -171,11 +178,9 @@ TEST_CASE("an answer ends at its tokens, at the model's end, at a stop text and 
 TEST_CASE("log-probabilities are of the model's own distribution, the prompt's first") {
     Scheduler scheduler(served_codec(), {.texts = 1, .positions = 16, .tokens = 8, .logits = 2});
     const auto client = std::make_shared<Client>();
-    Answer echo = answer(client, {5, 6, 7}, 1);
-    echo.logprobs = 2;
-    echo.prompt_logprobs = true;
-    echo.sampling.temperature = 1e-3;
-    scheduler.add(echo);
+    Answer cool = echo(client, {5, 6, 7}, 1, 2);
+    cool.sampling.temperature = 1e-3;
+    scheduler.add(cool);
     CHECK(scheduler.next_steps().at(0).logits == 2);
     scheduler.take(0, logits_for(6));
     scheduler.take(0, logits_for(30));
@@ -205,10 +210,7 @@ TEST_CASE("log-probabilities are of the model's own distribution, the prompt's f
 TEST_CASE("a prompt whose log-probabilities are all that is wanted is read to its last token") {
     Scheduler scheduler(served_codec(), {.texts = 1, .positions = 16, .tokens = 8, .logits = 4});
     const auto client = std::make_shared<Client>();
-    Answer echo = answer(client, {5, 6, 7}, 0);
-    echo.logprobs = 0;
-    echo.prompt_logprobs = true;
-    scheduler.add(echo);
+    scheduler.add(echo(client, {5, 6, 7}, 0, 0));
     CHECK(scheduler.next_steps().at(0).logits == 3);
     scheduler.take(0, logits_for(6));
     CHECK_FALSE(client->end);
