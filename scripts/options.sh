@@ -3,12 +3,17 @@
 
 # take_options NAME... -- ARGUMENT...: sets the variable NAME for each --NAME VALUE, NAME_A for
 # --NAME-A VALUE. For a name that ends in "?", --NAME has no value and sets the variable to the option
-# itself. For one that ends in "=", the first argument that is no option sets it. --help prints the
-# head of the script. Any other argument ends the script with exit code 2.
+# itself. For one that ends in "=", the first argument that is no option sets it; for one that ends in
+# "+", each of them becomes an element of that array. --help prints the head of the script. Any other
+# argument ends the script with exit code 2.
 take_options() {
-    local known=" " name operand=
+    local known=" " name operand='' operands=''
     while [[ $1 != -- ]]; do
-        if [[ $1 == *= ]]; then operand=${1%=}; else known+="$1 "; fi
+        case $1 in
+            *=) operand=${1%=} ;;
+            *+) operands=${1%+} ;;
+            *) known+="$1 " ;;
+        esac
         shift
     done
     shift
@@ -28,6 +33,10 @@ take_options() {
         elif [[ $1 != -* && -n $operand ]]; then
             printf -v "$operand" %s "$1"
             operand=
+            shift
+        elif [[ $1 != -* && -n $operands ]]; then
+            local -n array=$operands
+            array+=("$1")
             shift
         else
             echo "error: unknown option '$1' (--help lists them)" >&2

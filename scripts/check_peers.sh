@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Compares gptrain with other programs: installs them from PyPI into a virtual environment of their
+# own, lets them judge the programs of a build, and prints one line for each claim.
+#
+#   scripts/check_peers.sh [--venv DIR] [--build DIR] [--minutes N] [PROOF...]
+#
+#   openai      OpenAI's client drives `gptrain serve`
+#   load        64 clients ask `gptrain serve` for 10 minutes, many of them badly (no package)
+#
+#   PROOF...       those to run (all of them)
+#   --venv DIR     the virtual environment (build/peers); it stays
+#   --build DIR    the build to judge (build/cpu), whose gptrain and gpt-preprocess must be there
+#   --minutes N    how long `load` takes (10)
+#
+# Exit code 1 if a claim fails, 77 if none fails but a proof could not run, and its reason is printed.
+# No part of scripts/test.sh or .ci/run, which need neither Python nor a network.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
+
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+venv=$root/build/peers build=$root/build/cpu minutes=10 proofs=()
+take_options venv build minutes proofs+ -- "$@"
+((${#proofs[@]})) || proofs=(openai load)
+
+# choose PROOF: sets `file`, its script, `alone`, the packages to install without what they ask for,
+# and `packages`, those to install with it.
+choose() {
+    alone='' packages=''
+    case $1 in
+        openai)
+            file=openai_client.py
+            packages="openai==3.54.0" ;;
+        load)
+            file=load.py ;;
+        *)
+            echo "error: unknown proof '$1' (--help lists them)" >&2
+            return 2 ;;
+    esac
+}
+
+# install OPTION... PACKAGES: into the environment; pip's last line is the reason if it cannot.
+install() {
+    local log=$venv/pip.log
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >"$log" 2>&1 && return
+    reason="pip install: $(grep . "$log" | tail -n 1)"
+    return 1
+}
+
+# prepare: the environment with all that the chosen proof needs.
+prepare() {
+    [[ -n $packages ]] || return 0
+    if [[ ! -x $venv/bin/pip ]] && ! python3 -m venv "$venv" >/dev/null 2>&1; then
+        reason="python3 -m venv failed; it needs the package python3-venv"
+        return 1
+    fi
+    # shellcheck disable=SC2086
+    { [[ -z $alone ]] || install --no-deps $alone; } && install $packages
+}
+
+for proof in "${proofs[@]}"; do choose "$proof"; done
+failed=0 missing=0
+for proof in "${proofs[@]}"; do
+    choose "$proof"
+    python=python3 options=(--build "$build") code=0
+    if ! prepare; then
+        echo "not run  $proof: $reason"
+        missing=1
+        continue
+    fi
+    [[ -z $packages ]] || python=$venv/bin/python
+    [[ $proof != load ]] || options+=(--minutes "$minutes")
+    "$python" "$root/test/peers/$file" "${options[@]}" || code=$?
+    case $code in
+        0) ;;
+        77) missing=1 ;;
+        *) failed=1 ;;
+    esac
+done
+((failed)) && exit 1
+((missing)) && exit 77
+exit 0
