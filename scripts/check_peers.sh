@@ -6,9 +6,10 @@
 #
 #   openai      OpenAI's client drives `gptrain serve`
 #   load        64 clients ask `gptrain serve` for 10 minutes, many of them badly (no package)
+#   lm-eval     lm-evaluation-harness over transformers and over `gptrain serve`: the same results
 #
 #   PROOF...       those to run (all of them)
-#   --venv DIR     the virtual environment (build/peers); it stays
+#   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
 #   --build DIR    the build to judge (build/cpu), whose gptrain and gpt-preprocess must be there
 #   --minutes N    how long `load` takes (10)
 #
@@ -20,7 +21,14 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu minutes=10 proofs=()
 take_options venv build minutes proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai load)
+((${#proofs[@]})) || proofs=(openai load lm-eval)
+
+# PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
+# the others, too. They take gigabytes.
+torch="torch==2.13.0 nvidia-cufile==1.20.0.107 nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.29.7
+    nvidia-nvshmem-cu13==3.4.5 accelerate==1.15.0"
+torch_needs="sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 psutil==7.2.2"
+transformers="transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0"
 
 # choose PROOF: sets `file`, its script, `alone`, the packages to install without what they ask for,
 # and `packages`, those to install with it.
@@ -32,6 +40,10 @@ choose() {
             packages="openai==3.54.0" ;;
         load)
             file=load.py ;;
+        lm-eval)
+            file=harness.py
+            alone=$torch
+            packages="$torch_needs $transformers lm-eval[api]==0.4.13" ;;
         *)
             echo "error: unknown proof '$1' (--help lists them)" >&2
             return 2 ;;

@@ -176,6 +176,30 @@ def evaluate(model, config, **settings):
         for sample in samples])
 
 
+def cases():
+    """Each case: a task of the harness and the settings of its evaluation."""
+    first = dict(fewshot_config=dict(sampler="first_n"))
+    same_split = dict(training_split=None, validation_split=None, test_split="validation",
+                      fewshot_split="validation")
+    return {
+        "hellaswag": (task("hellaswag", "hellaswag.jsonl", "hellaswag/hellaswag.yaml",
+                           metric_list=MULTIPLE_CHOICE), {}),
+        "arc": (task("arc", "arc_flat.jsonl", "arc/arc_easy.yaml", metric_list=MULTIPLE_CHOICE), {}),
+        "piqa": (task("piqa", "piqa_flat.jsonl", "piqa/piqa.yaml", metric_list=MULTIPLE_CHOICE), {}),
+        "winogrande": (task("winogrande", "winogrande.jsonl", "winogrande/default.yaml"), {}),
+        "lambada": (task("lambada", "lambada.jsonl", "lambada/lambada_openai.yaml"), {}),
+        "wikitext": (task("wikitext", "wikitext.jsonl", "wikitext/wikitext.yaml"), {}),
+        "questions": (task("questions", "questions.jsonl", **WRITTEN), {}),
+        "piqa_2": (dict(task("piqa2", "piqa_flat.jsonl", "piqa/piqa.yaml",
+                             metric_list=MULTIPLE_CHOICE, **first), **same_split),
+                   dict(num_fewshot=2)),
+        "winogrande_1": (dict(task("winogrande1", "winogrande.jsonl", "winogrande/default.yaml",
+                                   **first), **same_split), dict(num_fewshot=1)),
+        "questions_1": (dict(task("questions1", "questions.jsonl", **first, **WRITTEN),
+                             **same_split), dict(num_fewshot=1)),
+    }
+
+
 def main():
     folder = make_model()
     arcs = [arc(i) for i in range(12)]
@@ -207,29 +231,8 @@ def main():
     write_lines("questions.jsonl", questions)
 
     write_lines("clean.jsonl", cleaned())
-    first = dict(fewshot_config=dict(sampler="first_n"))
-    same_split = dict(training_split=None, validation_split=None, test_split="validation",
-                      fewshot_split="validation")
-    cases = {
-        "hellaswag": (task("hellaswag", "hellaswag.jsonl", "hellaswag/hellaswag.yaml",
-                           metric_list=MULTIPLE_CHOICE), {}),
-        "arc": (task("arc", "arc_flat.jsonl", "arc/arc_easy.yaml", metric_list=MULTIPLE_CHOICE), {}),
-        "piqa": (task("piqa", "piqa_flat.jsonl", "piqa/piqa.yaml", metric_list=MULTIPLE_CHOICE), {}),
-        "winogrande": (task("winogrande", "winogrande.jsonl", "winogrande/default.yaml"), {}),
-        "lambada": (task("lambada", "lambada.jsonl", "lambada/lambada_openai.yaml"), {}),
-        "wikitext": (task("wikitext", "wikitext.jsonl", "wikitext/wikitext.yaml"), {}),
-        "questions": (task("questions", "questions.jsonl", **WRITTEN), {}),
-        "piqa_2": (dict(task("piqa2", "piqa_flat.jsonl", "piqa/piqa.yaml",
-                                       metric_list=MULTIPLE_CHOICE, **first), **same_split),
-                             dict(num_fewshot=2)),
-        "winogrande_1": (dict(task("winogrande1", "winogrande.jsonl",
-                                            "winogrande/default.yaml", **first), **same_split),
-                                  dict(num_fewshot=1)),
-        "questions_1": (dict(task("questions1", "questions.jsonl", **first, **WRITTEN),
-                                      **same_split), dict(num_fewshot=1)),
-    }
     with open(FOLDER / "expected.tsv", "w", encoding="utf-8") as out:
-        for name, (config, settings) in cases.items():
+        for name, (config, settings) in cases().items():
             found = evaluate(model, config, **settings)
             print(name, found["metrics"])
             for metric, value in found["metrics"].items():
