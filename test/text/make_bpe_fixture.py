@@ -81,11 +81,11 @@ def without_bytes(model, lacking):
     return {"vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges}
 
 
-def texts():
+def texts(drawn=500):
     choose = random.Random(2)
     yield from ["", " ", "\n", "'", "a" * 200, " " * 100, "ab" * 50, " \n" * 40, "'s'S'LL" * 9,
                 "1" * 70, "<|endoftext|>" * 4, "\u0344\u0958\u1fed"]
-    for _ in range(500):
+    for _ in range(drawn):
         text = ""
         for _ in range(choose.randint(1, 8)):
             kind = choose.random()
