@@ -36,8 +36,9 @@ Output:
   copies for models that join words or prepend a space).
 
 Several processes:
-  mpirun -n N gpt-preprocess ... (or srun) shares the files out to N processes, which may be on
-  several machines with a common file system, and writes the bytes of one. No file is divided.
+  mpirun -n N gpt-preprocess ... (or srun) divides the files among N processes, which may run on
+  several machines with a common file system, and writes the same bytes as one process. No file
+  is split.
 )";
 
 constexpr const char* faults_section = R"(
@@ -65,12 +66,12 @@ Examples:
   gpt-preprocess inspect book_text_document --tokenizer book.json)";
 
 constexpr const char* chat_description =
-    R"(Turns conversations into token files of which a model learns what the assistant says
+    R"(Turns conversations into token files, of which a model learns only the assistant's turns
 
   gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
 
 Writes P_text_document.bin, .idx and .meta.json, and P_text_document.mask, which marks the learned
-tokens. Training and gptrain eval use the mask by themselves.)";
+tokens. Training and gptrain eval find the mask and use it.)";
 
 constexpr const char* chat_section = R"(
 Input:
@@ -85,11 +86,11 @@ Learned:
 
 Faulty documents:
   Lines that are not JSON, messages without a role or content, a conversation or response with
-  nothing to learn, one that the template refuses or writes otherwise once others follow. Each is
-  reported with file, line and byte offset.
+  nothing to learn, a conversation that the template refuses or whose earlier turns it renders
+  differently once later turns follow. Each is reported with file, line and byte offset.
 
 Several processes:
-  mpirun -n N gpt-preprocess chat ... (or srun) shares the files out to N processes.
+  mpirun -n N gpt-preprocess chat ... (or srun) divides the files among N processes.
 )";
 
 constexpr const char* chat_examples = R"(
@@ -100,18 +101,18 @@ Examples:
   gpt-preprocess inspect data/chats_text_document --tokenizer SmolLM2-135M)";
 
 constexpr const char* train_description =
-    R"(Trains a lossless tokenizer: MODEL-PREFIX.json, or of sentencepiece MODEL-PREFIX.model
+    R"(Trains a lossless tokenizer and writes MODEL-PREFIX.json, or MODEL-PREFIX.model for sentencepiece
 
-byte-bpe writes a tokenizer.json, which other programs read as well. Ids: 256 bytes, the
-merges, and last <|endoftext|>, the end of document.
+byte-bpe writes a tokenizer.json, which other programs read as well. Ids: 256 bytes, then the
+merges, then <|endoftext|>, the end of document.
 bpe and unigram write sentencepiece models. Ids: 0 unknown, 1 begin, 2 end of document, then
 256 bytes, then the learned pieces.
 Text is not normalized and spaces are kept, so decoding restores every text exactly. The same
 input gives the same file on any machine.)";
 
 constexpr const char* merge_description =
-    R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx (and
-P.meta.json if all inputs have one, and P.mask if all have one: all or none))";
+    R"(Joins token files made with one tokenizer, in the order given, into P.bin and P.idx; also
+P.meta.json if every input has one. Either all inputs or none have a .mask.)";
 
 constexpr const char* inspect_description =
     R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";

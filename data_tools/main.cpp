@@ -135,7 +135,7 @@ private:
         train_app_
             ->add_option("--type,--model-type", type_,
                          "byte-bpe: byte-level BPE (P.json);\n"
-                         "bpe, unigram: of sentencepiece (P.model)")
+                         "bpe, unigram: sentencepiece (P.model)")
             ->check(one_of({"byte-bpe", "bpe", "unigram"}))
             ->type_name("byte-bpe|bpe|unigram")
             ->capture_default_str();
