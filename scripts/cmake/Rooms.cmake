@@ -10,8 +10,10 @@ target_compile_options(gptrain_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
 
 set(GPTRAIN_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 if(GPTRAIN_SANITIZE)
+  # Left out, as they take a fifth of the compile time: null and object-size, since the address
+  # sanitizer stops at such accesses, and vptr, since no bytes that we read become an object's type.
   target_compile_options(gptrain_flags INTERFACE -fsanitize=${GPTRAIN_SANITIZE}
-    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+    -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(gptrain_flags INTERFACE -fsanitize=${GPTRAIN_SANITIZE})
 endif()
 # g++ warns of every fence, which the thread sanitizer does not see. Ours order atomics alone, in
