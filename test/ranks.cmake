@@ -1,12 +1,8 @@
-# Tests that run on several ranks. Catch comes without its main function: the tests' own main ends
-# all ranks when one has failed.
+# Tests that run on several ranks. Their main function ends all ranks when one has failed.
 set(rank_sources ${CMAKE_CURRENT_SOURCE_DIR}/comm)
-# These tell Catch's header what to define.
-set_source_files_properties(catch_main.cpp ${rank_sources}/catch_runner.cpp ${rank_sources}/case_listener.cpp
+# This tells Catch's header what to define.
+set_source_files_properties(${rank_sources}/case_listener.cpp
   PROPERTIES SKIP_PRECOMPILE_HEADERS TRUE)
-add_library(gptrain_catch_runner STATIC ${rank_sources}/catch_runner.cpp)
-target_include_directories(gptrain_catch_runner PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-target_link_libraries(gptrain_catch_runner PUBLIC Catch2::Catch2)
 
 add_library(gptrain_rank_main OBJECT
   ${rank_sources}/main.cpp ${rank_sources}/ranks.cpp ${rank_sources}/case_listener.cpp)

@@ -1,6 +1,6 @@
 // Tests on the first GPU. Exit code 77: this process sees none.
 #include "base/log.h"
-#include "comm/catch_runner.h"
+#include "catch_runner.h"
 #include "cuda/runtime/probe.h"
 
 int main(int argc, char** argv) {
