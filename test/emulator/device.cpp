@@ -54,7 +54,9 @@ void note_atomic(const void* p, const char* what, const Site& where) {
 unsigned atomic_add(unsigned* p, unsigned x, Site where) {
     note_atomic(p, "atomic_add", where);
     emulator::note_progress();
-    return std::exchange(*p, *p + x);
+    const unsigned before = std::exchange(*p, *p + x);
+    if (!emulator::is_shared(p, sizeof *p)) emulator::give_way();
+    return before;
 }
 
 void atomic_max_not_negative(float* p, float x, Site where) {

@@ -92,6 +92,7 @@ public:
     /// progress.
     bool run() {
         bool any = false;
+        ++block_.rounds;
         while (block_.live > 0) {
             const std::uint64_t before = block_.progress;
             for (const std::int64_t i : order_) {
@@ -111,10 +112,11 @@ public:
         count_end(&block_);
         return any;
     }
+    bool gives_way() const {
+        return any_thread([](const Thread& thread) { return thread.gives_way; });
+    }
     bool spins() const {
-        return std::any_of(threads_.begin(), threads_.end(), [](const auto& thread) {
-            return !thread->fiber.done() && thread->spins;
-        });
+        return any_thread([](const Thread& thread) { return thread.spins; });
     }
     std::string waiting() const {
         std::string all;
@@ -129,6 +131,13 @@ public:
     }
 
 private:
+    /// Of those that have not ended.
+    template <class Predicate>
+    bool any_thread(const Predicate& predicate) const {
+        return std::any_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
+            return !thread->fiber.done() && predicate(*thread);
+        });
+    }
     void check_block_end() const {
         for (const auto& [address, barrier] : block_.barriers) {
             if (barrier.copies.empty()) continue;
@@ -239,6 +248,16 @@ void spin() {
     thread.spins = false;
 }
 
+void give_way() {
+    Thread& thread = current();
+    const std::uint64_t round = thread.block->rounds;
+    thread.gives_way = true;
+    while (thread.block->rounds == round)
+        thread.fiber.leave();
+    thread.gives_way = false;
+    note_progress();
+}
+
 void meet(int threads, const void* kind, const char* name, void* argument,
           FunctionRef<void(std::vector<void*>&)> work) {
     Thread& thread = current();
@@ -292,21 +311,20 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
     count_launch();
     const std::int64_t count = shape.blocks[0] * shape.blocks[1] * shape.blocks[2];
     const auto order = in_order(count, static_cast<std::uint64_t>(count));
-    std::deque<std::unique_ptr<RunningBlock>> begun;
+    std::vector<std::unique_ptr<RunningBlock>> begun;
     std::size_t next = 0;
-    while (next < order.size() || !begun.empty()) {
+    for (std::uint64_t round = 0; next < order.size() || !begun.empty(); ++round) {
         bool any = false;
-        for (std::size_t i = 0; i < begun.size();) {
-            any = begun[i]->run() || any;
-            if (begun[i]->done()) {
-                begun.erase(begun.begin() + static_cast<std::ptrdiff_t>(i));
-            } else if (!begun[i]->spins()) {
-                fail(ExitCode::bug, "emulator: deadlock: ", begun[i]->waiting());
-            } else {
-                ++i;
-            }
+        bool gives_way = false;
+        for (const std::int64_t i : in_order(std::ssize(begun), round)) {
+            RunningBlock& block = *begun[static_cast<std::size_t>(i)];
+            any = block.run() || any;
+            gives_way = gives_way || block.gives_way();
+            if (!block.done() && !block.spins() && !block.gives_way())
+                fail(ExitCode::bug, "emulator: deadlock: ", block.waiting());
         }
-        if (any) continue;
+        std::erase_if(begun, [](const auto& block) { return block->done(); });
+        if (any && !(gives_way && next < order.size())) continue;
         if (next == order.size()) {
             if (begun.empty()) break;
             fail(ExitCode::bug, "emulator: blocks wait for each other: ", begun.front()->waiting());

@@ -150,6 +150,7 @@ struct Thread {
     Fiber fiber;
     const char* waits_for = nullptr;  ///< for reports; null: it is not waiting
     bool spins = false;
+    bool gives_way = false;
     CopyGroups copies;       ///< by copy_async
     BulkStores bulk_stores;  ///< and additions by the bulk engine
     bool products_fenced = false;
@@ -231,6 +232,7 @@ public:
     std::unordered_map<const void*, BarrierState> barriers;
     std::vector<Time> products_done;  ///< by each warp
     std::uint64_t progress = 0;
+    std::uint64_t rounds = 0;  ///< how often it has been its turn to run
     int live = 0;
 };
 
@@ -248,8 +250,11 @@ inline bool looks_for_races() {
 
 /// Lets other threads run until `ready()`; `name` appears in reports.
 void wait_until(const char* name, FunctionRef<bool()> ready);
-/// Call it in a loop that waits for another thread, perhaps of a lower block.
+/// Call it in a loop that waits for another thread, perhaps of another block.
 void spin();
+/// Suspends the thread until the other blocks have run; another one begins first. So blocks that
+/// take work from a counter share it.
+void give_way();
 /// Call it when something has happened that others may wait for.
 void note_progress();
 
