@@ -1,5 +1,6 @@
-// Backward attention on sm_90a: the kernel, its launch and the ops it supports. One thread loads
-// tiles, two warpgroups compute, and each of these has a warp that delivers its results.
+// Backward attention on sm_90a: the kernel, its launch and the ops it supports. Persistent blocks
+// take units of work. One thread loads tiles, two warpgroups compute, and each of these has a warp
+// that delivers its results.
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/deliver.cuh"
 #include "cuda/attention/sm90/gradients.cuh"
@@ -62,12 +63,11 @@ void prepare_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
         work.ranges = ranges;
     }
     work.sums = context.scratch.take<float>(plan.dq_blocks() * dq_block_size);
-    work.turns = nullptr;
-    if (plan.ordered) {
-        work.turns = context.scratch.take<unsigned>(plan.dq_blocks());
-        set_bytes(work.turns, 0, plan.dq_blocks() * static_cast<std::int64_t>(sizeof(unsigned)),
-                  context.stream);
-    }
+    auto* counters = context.scratch.take<unsigned>(plan.counters());
+    set_bytes(counters, 0, plan.counters() * static_cast<std::int64_t>(sizeof(unsigned)),
+              context.stream);
+    work.next_unit = counters;
+    work.turns = plan.ordered ? counters + 1 : nullptr;
 }
 
 template <class Shape>
@@ -91,7 +91,7 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     const int at_once = std::min(context.device.multiprocessors, max_blocks);
     static_assert(sizeof(BackwardShared<Shape>) <= shared_bytes_of_block);
     launch(context.stream,
-           {.blocks = plan.ordered ? work.units : std::min(work.units, at_once),
+           {.blocks = std::min(work.units, at_once),
             .threads = threads_of_block,
             .shared_bytes = sizeof(BackwardShared<Shape>)},
            dropout ? backward_kernel<Shape, true> : backward_kernel<Shape, false>, work);

@@ -1,9 +1,14 @@
 // The order of work in backward attention on sm_90a, and the thread that loads tiles.
 //
 // Tiles of keys are visited from the last to the first, tiles of queries from the diagonal on. A
-// block handles either all tiles of keys of a group of heads, and is the only one to add to its dq;
-// or one tile of keys, and adds in its turn. In the latter case, blocks that start together never
+// unit of work is either all tiles of keys of a group of heads, whose dq no other unit adds to; or
+// one tile of keys, which adds in its turn. In the latter case, units that start together never
 // want the same tile of dq at the same time.
+//
+// Blocks take units from a counter, so a block that starts late takes what the others have left. A
+// wait for a turn ends, whichever blocks run: it is for lower units of the same heads, which blocks
+// that run have taken, and each block does its units in order. So the lowest unit that is not done
+// waits for nothing.
 #pragma once
 
 #include "cuda/attention/sm90/shared.cuh"
@@ -15,17 +20,14 @@ namespace gptrain::cuda::sm90 {
 template <class Shape>
 class WorkIterator {
 public:
-    __device__ WorkIterator(const BackwardWork& work, int origin)
-        : work_(work), origin_(origin), unit_(block_index().x) {
-        begin_unit();
-    }
+    /// Before the first tile of keys.
+    __device__ WorkIterator(const BackwardWork& work, int origin) : work_(work), origin_(origin) {}
     __device__ bool done() const { return unit_ >= work_.units; }
     __device__ void next_keys() {
         if (!work_.ordered() && tile_ > 0) {
             --tile_;
         } else {
-            unit_ += grid_blocks().x;
-            begin_unit();
+            take_unit();
         }
     }
     /// The caller sets its kind.
@@ -56,7 +58,8 @@ public:
     __device__ void next_step() { step_.query += Shape::rows; }
 
 private:
-    __device__ void begin_unit() {
+    __device__ void take_unit() {
+        unit_ = static_cast<int>(atomic_add(work_.next_unit, 1u));
         const int pair = work_.ordered() ? unit_ / work_.key_tiles : unit_;
         tile_ = work_.key_tiles - 1 - (work_.ordered() ? unit_ % work_.key_tiles : 0);
         sequence_ = pair / work_.p.groups;
@@ -81,7 +84,7 @@ private:
 
     const BackwardWork& work_;
     int origin_;
-    int unit_;
+    int unit_ = 0;
     int tile_ = 0;
     int sequence_ = 0;
     int group_ = 0;
@@ -126,7 +129,8 @@ __device__ inline void load_tiles_in(const BackwardWork& work, BackwardShared<Sh
                                      int origin) {
     Ring<Shape::key_buffers> key_ring;
     Ring<Shape::query_buffers> query_ring;
-    for (WorkIterator<Shape> iterator(work, origin);; iterator.next_keys()) {
+    for (WorkIterator<Shape> iterator(work, origin);;) {
+        iterator.next_keys();
         KeyTile keys = iterator.keys();
         iterator.begin_queries();
         bool more = !iterator.done() && iterator.find_step();

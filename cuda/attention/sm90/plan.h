@@ -37,7 +37,7 @@ struct BackwardPlan {
     std::int64_t sequences;
     std::int64_t padded;        ///< queries, padded
     std::int64_t query_tiles;   ///< tiles per head that contain queries
-    bool ordered;               ///< a block handles one tile of keys rather than all
+    bool ordered;               ///< a unit of work is one tile of keys rather than all
     std::int64_t summed_heads;  ///< heads that have sums at the same time
 
     BackwardPlan(std::int64_t sequences_, std::int64_t queries, std::int64_t heads,
@@ -45,7 +45,7 @@ struct BackwardPlan {
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
-        // Give a block all keys of a head only if the sums that blocks add to stay in the L2 cache,
+        // A unit has all keys of a head only if the sums that blocks add to stay in the L2 cache,
         // and if that fills the device or there is little to divide.
         const std::int64_t units = sequences * groups;
         const std::int64_t waves = div_ceil(units, usual_multiprocessors);
@@ -57,11 +57,13 @@ struct BackwardPlan {
     }
     std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }
     std::int64_t dq_blocks() const { return summed_heads * query_tiles * computing_groups; }
+    /// The next unit of work, and turns.
+    std::int64_t counters() const { return 1 + (ordered ? dq_blocks() : 0); }
     std::int64_t bytes(std::int64_t all_heads) const {
         return Scratch::bytes_of<RowStatistics>(statistics(all_heads)) +
                Scratch::bytes_of<std::byte>(sequences * query_tiles * key_range_bytes) +
                Scratch::bytes_of<float>(dq_blocks() * dq_block_size) +
-               (ordered ? Scratch::bytes_of<unsigned>(dq_blocks()) : 0);
+               Scratch::bytes_of<unsigned>(counters());
     }
 };
 

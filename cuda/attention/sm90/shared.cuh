@@ -33,13 +33,14 @@ struct BackwardWork {
     /// those that the thread blocks currently process.
     float* sums;
     /// For each head, tile of queries and group: how many tiles of keys have added to the sums.
-    /// Null if a block handles all tiles of keys.
+    /// Null if a unit of work is all tiles of keys.
     unsigned* turns;
     int key_tiles;
     int query_tiles;  ///< per head, like padded_queries
     int padded_queries;
     int dq_block_columns = panel_columns;  ///< a runtime value, so that its loop is not unrolled
-    int units;  ///< pieces of work; each block takes every grid_blocks-th
+    int units;                             ///< pieces of work
+    unsigned* next_unit;                   ///< index of the next unit that a block takes
     __device__ bool ordered() const { return turns != nullptr; }
 };
 
