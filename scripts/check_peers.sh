@@ -2,10 +2,9 @@
 # Compares gptrain with other programs: installs them from PyPI into a virtual environment of their
 # own, lets them judge the programs of a build, and prints one line for each claim.
 #
-#   scripts/check_peers.sh [--venv DIR] [--build DIR] [--minutes N] [PROOF...]
+#   scripts/check_peers.sh [--venv DIR] [--build DIR] [PROOF...]
 #
 #   openai      OpenAI's client drives `gptrain serve`
-#   load        64 clients ask `gptrain serve` for 10 minutes, many of them badly (no package)
 #   lm-eval     lm-evaluation-harness over transformers and over `gptrain serve`: the same results
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
@@ -14,7 +13,6 @@
 #   PROOF...       those to run (all of them)
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
 #   --build DIR    the build to judge (build/cpu), whose gptrain and gpt-preprocess must be there
-#   --minutes N    how long `load` takes (10)
 #
 # Exit code 1 if a claim fails, 77 if none fails but a proof could not run, and its reason is printed.
 # No part of scripts/test.sh or .ci/run, which need neither Python nor a network.
@@ -22,9 +20,9 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
-venv=$root/build/peers build=$root/build/cpu minutes=10 proofs=()
-take_options venv build minutes proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai load lm-eval tokenizers smollm2)
+venv=$root/build/peers build=$root/build/cpu proofs=()
+take_options venv build proofs+ -- "$@"
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2)
 
 # PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
 # the others, too. They take gigabytes.
@@ -41,8 +39,6 @@ choose() {
         openai)
             file=openai_client.py
             packages="openai==3.54.0" ;;
-        load)
-            file=load.py ;;
         lm-eval)
             file=harness.py
             alone=$torch
@@ -71,7 +67,6 @@ install() {
 
 # prepare: the environment with all that the chosen proof needs.
 prepare() {
-    [[ -n $packages ]] || return 0
     if [[ ! -x $venv/bin/pip ]] && ! python3 -m venv "$venv" >/dev/null 2>&1; then
         reason="python3 -m venv failed; it needs the package python3-venv"
         return 1
@@ -84,15 +79,13 @@ for proof in "${proofs[@]}"; do choose "$proof"; done
 failed=0 missing=0
 for proof in "${proofs[@]}"; do
     choose "$proof"
-    python=python3 options=(--build "$build") code=0
+    code=0
     if ! prepare; then
         echo "not run  $proof: $reason"
         missing=1
         continue
     fi
-    [[ -z $packages ]] || python=$venv/bin/python
-    [[ $proof != load ]] || options+=(--minutes "$minutes")
-    "$python" "$root/test/peers/$file" "${options[@]}" || code=$?
+    "$venv/bin/python" "$root/test/peers/$file" --build "$build" || code=$?
     case $code in
         0) ;;
         77) missing=1 ;;

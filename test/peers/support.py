@@ -72,16 +72,14 @@ class Proof:
 
 class Server:
     def __init__(self, process, log):
-        self.pid = process.pid
         for _ in range(600):
-            found = re.search(r"at (http://\S+:(\d+))/", log.read_text(encoding="utf-8"))
+            found = re.search(r"at (http://\S+:\d+)/", log.read_text(encoding="utf-8"))
             if found or process.poll() is not None:
                 break
             time.sleep(0.1)
         if not found:
             raise RuntimeError("the server does not start: " + log.read_text(encoding="utf-8"))
         self.url = found.group(1)
-        self.port = int(found.group(2))
 
     def ask(self, path, body=None, timeout=60):
         """Status and answer; the answer is text if it is not JSON."""
@@ -96,30 +94,17 @@ class Server:
         except json.JSONDecodeError:
             return status, text
 
-    def metric(self, name):
-        """The sum of a metric over its labels."""
-        lines = self.ask("/metrics")[1].splitlines()
-        return sum(float(line.split()[-1]) for line in lines
-                   if re.match(re.escape(name) + r"[ {]", line))
-
-    def resident(self):
-        """Its resident memory in MiB."""
-        status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
-
 
 def versions(*packages):
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
-def main(name, description, prove, *arguments):
+def main(name, description, prove):
     """Runs prove(Proof): exit code 1 if a claim fails, 77 with a reason if it could not run."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cpu",
                         help="the build folder (build/cpu)")
-    for flag, settings in arguments:
-        parser.add_argument(flag, **settings)
     options = parser.parse_args()
     options.build = options.build.resolve()
     os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
