@@ -115,22 +115,38 @@ struct LinearRows {
     std::int64_t outputs;
 };
 
-/// A warp computes one output of all rows, so that the weight is read once.
-template <class T>
+/// A group of a row of activations, zeros past the end of the row. `aligned`: the row consists of
+/// whole groups, aligned to 16 bytes.
+template <bool aligned, class T>
+__device__ inline void load_activations(const T* row, int at, int columns, float (&x)[group]) {
+    constexpr int width = piece_width<T>;
+    for (int first = 0; first < group; first += width) {
+        float piece[width];
+        widen(load_piece<aligned>(row, at + first, columns), piece);
+        for (int i = 0; i < width; ++i)
+            x[first + i] = piece[i];
+    }
+}
+
+/// A warp computes one output of all rows, so that the weight is read once. Activations are read in
+/// pieces of 16 bytes: single elements, 8 of them apart, would fill the cache's bandwidth before
+/// the weights fill that of memory.
+template <bool aligned, class T>
 __global__ void __launch_bounds__(block_size)
     int8_linear_kernel(LinearRows<T> args, Int8Rows weight) {
     const std::int64_t output = std::int64_t{block_index().x} * block_warps + warp_index();
     if (output >= args.outputs) return;
+    const auto columns = static_cast<int>(weight.columns);
     float sums[few_rows] = {};
-    for (std::int64_t at = lane_index() * group; at < weight.columns; at += warp_threads * group) {
+    for (int at = lane_index() * group; at < columns; at += warp_threads * group) {
         const Int8Group weights = load_group(weight, output, at);
-        const auto count = static_cast<int>(std::min<std::int64_t>(group, weight.columns - at));
         for (int row = 0; row < static_cast<int>(few_rows); ++row) {
             if (row >= args.rows) continue;
-            const T* x = args.x + row * args.x_stride + at;
+            float x[group];
+            load_activations<aligned>(args.x + row * args.x_stride, at, columns, x);
             float sum = 0;
             for (int i = 0; i < group; ++i)
-                if (i < count) sum = fma(widen(x[i]), weights.values[i], sum);
+                sum = fma(x[i], weights.values[i], sum);
             sums[row] = fma(weights.scale, sum, sums[row]);
         }
     }
@@ -172,9 +188,11 @@ void run(const Int8LinearForward& args, const OpContext& context) {
         using T = decltype(type);
         const Rows<T> x(args.x);
         const Rows<T> y(args.y);
+        const Int8Rows weight(args.weight);
+        const bool aligned = weight.aligned && is_aligned(x.data, x.stride, weight.columns);
         launch(context.stream,
                {.blocks = div_ceil(args.y.size(1), block_warps), .threads = block_size},
-               int8_linear_kernel<T>,
+               aligned ? int8_linear_kernel<true, T> : int8_linear_kernel<false, T>,
                LinearRows<T>{.x = x.data,
                              .x_stride = x.stride,
                              .bias = pointer_or_null<T>(args.bias),
@@ -182,7 +200,7 @@ void run(const Int8LinearForward& args, const OpContext& context) {
                              .y_stride = y.stride,
                              .rows = static_cast<int>(args.x.size(0)),
                              .outputs = args.y.size(1)},
-               Int8Rows(args.weight));
+               weight);
     });
 }
 
