@@ -84,6 +84,31 @@ void flip_byte(const fs::path& file, std::streamoff at) {
     stream.seekp(at).put(static_cast<char>(byte ^ 1));
 }
 
+/// `folder` has a local copy that cannot be loaded. Without a checkpoint to fall back on, all say
+/// so; with one, it is loaded.
+void check_fallback(const fs::path& folder) {
+    HostBackend backend;
+    RankState state({1, ranks().size()}, ranks().rank());
+    auto point = RestartPoint::find({}, ranks(), LocalRestart::find(own_disk(folder), ranks()));
+    REQUIRE(point);
+    CHECK(contains(common_error([&] { point->load(backend, state.source(), [] {}); }),
+                   "the run has no checkpoint"));
+    const fs::path checkpoints = folder / "checkpoints";
+    ranks().run_on_first([&] {
+        fs::create_directories(checkpoints);
+        save_mesh(checkpoints, {1, ranks().size()}, 2);
+    });
+    point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(),
+                               LocalRestart::find(own_disk(folder), ranks()));
+    REQUIRE(point);
+    CHECK(point->meta().step == 3);
+    int refused = 0;
+    point->load(backend, state.source(), [&] { ++refused; });
+    CHECK(point->meta().step == 2);
+    CHECK(refused == 1);
+    CHECK(state.holds(2));
+}
+
 }  // namespace
 
 TEST_CASE("Each rank's copy goes to another node if no node has more than half of the ranks") {
@@ -159,30 +184,7 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     CHECK(contains(fault, ranks().size() == 1 ? "" : text("rank ", last)));
     CHECK(contains(fault, copy_file_name(last)));
 
-    // Without a checkpoint to fall back on, all say so; with one, it is loaded.
-    {
-        HostBackend backend;
-        RankState state({1, ranks().size()}, ranks().rank());
-        auto point =
-            RestartPoint::find({}, ranks(), LocalRestart::find(own_disk(folder.path()), ranks()));
-        REQUIRE(point);
-        CHECK(contains(common_error([&] { point->load(backend, state.source(), [] {}); }),
-                       "the run has no checkpoint"));
-        const fs::path checkpoints = folder.path() / "checkpoints";
-        ranks().run_on_first([&] {
-            fs::create_directories(checkpoints);
-            save_mesh(checkpoints, {1, ranks().size()}, 2);
-        });
-        point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(),
-                                   LocalRestart::find(own_disk(folder.path()), ranks()));
-        REQUIRE(point);
-        CHECK(point->meta().step == 3);
-        int refused = 0;
-        point->load(backend, state.source(), [&] { ++refused; });
-        CHECK(point->meta().step == 2);
-        CHECK(refused == 1);
-        CHECK(state.holds(2));
-    }
+    check_fallback(folder.path());
 
     // A manifest with a flipped byte is no copy.
     ranks().run_on_first([&] {
