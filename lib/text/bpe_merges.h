@@ -29,23 +29,24 @@ public:
     void encode(std::string_view word, std::vector<std::int32_t>& out) const;
 
 private:
-    using Rank = std::uint32_t;
-    static constexpr Rank no_merge = ~Rank{0};
+    /// The rank in the upper half, below it the id of the whole: the least comes first.
+    using Merge = std::uint64_t;
+    static constexpr Merge no_merge = ~Merge{0};
 
     struct Slot {
         std::uint64_t pair = ~std::uint64_t{0};
-        Rank rank = no_merge;
+        Merge merge = no_merge;
     };
 
-    Rank rank_of(std::int32_t left, std::int32_t right) const;
+    Merge merge_of(std::int32_t left, std::int32_t right) const;
     void encode_short(std::string_view word, std::vector<std::int32_t>& out) const;
     void encode_long(std::string_view word, std::vector<std::int32_t>& out) const;
 
     std::array<std::int32_t, 256> byte_ids_;
-    std::vector<Rank> byte_pairs_;      ///< [256, 256]: the ranks of pairs of bytes
-    std::vector<std::int32_t> wholes_;  ///< by rank
-    std::vector<Slot> slots_;           ///< the ranks of pairs: a hash table, open addressing
-    int shift_ = 0;                     ///< of a hash, to a slot
+    std::vector<Merge> byte_merges_;     ///< [256, 256]: of two bytes
+    std::vector<Slot> slots_;            ///< of two ids: a hash table, open addressing
+    std::vector<std::uint64_t> filter_;  ///< a Bloom filter of the pairs: most have no slot
+    int shift_ = 0;                      ///< of a hash, to a slot
 };
 
 }  // namespace gptrain
