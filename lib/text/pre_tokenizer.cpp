@@ -33,11 +33,8 @@ public:
             ++at_;
     }
     void skip_run(CharKind kind) {
-        while (!at_end()) {
-            const Next character = next();
-            if (character.kind != kind) return;
+        for (Next character; !at_end() && (character = next()).kind == kind;)
             at_ += character.bytes;
-        }
     }
 
 private:
@@ -48,12 +45,11 @@ private:
 
     Next next() const {
         const auto byte = static_cast<unsigned char>(text_[at_]);
-        if (byte < 0x80) return {kinds_.of(byte), 1};
+        if (byte < 0x80) return {ascii_kinds[byte], 1};
         const DecodedChar character = first_char(text_.substr(at_));
-        return {kinds_.of(character.code), character.bytes};
+        return {CharKinds::instance().of(character.code), character.bytes};
     }
 
-    const CharKinds& kinds_ = CharKinds::instance();
     std::string_view text_;
     std::size_t at_ = 0;
 };
