@@ -2,9 +2,7 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +12,7 @@
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 #include "text/word_cache.h"
+#include "text/word_table.h"
 
 namespace gptrain {
 namespace {
@@ -37,13 +36,16 @@ AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
     return AddedTokens(std::move(tokens));
 }
 
-/// Hashes strings and views alike, so that a view can be looked up.
-struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view word) const {
-        return std::hash<std::string_view>()(word);
+/// The tokens that are words, where those are not merged.
+WordTable whole_words_of(const BpeDescription& description) {
+    std::vector<WordTable::Word> words;
+    std::int32_t id = 0;
+    for (const BpeToken& token : description.tokens) {
+        if (description.ignore_merges && token.spells_bytes) words.push_back({token.bytes, id});
+        ++id;
     }
-};
+    return WordTable(std::move(words));
+}
 
 class BpeModel : public TokenModel {
 public:
@@ -54,12 +56,10 @@ public:
           byte_ids_(description.byte_ids),
           merges_(description.byte_ids, std::move(description.merges)),
           splitters_(std::move(description.splitters)),
-          nfc_(description.nfc) {
+          nfc_(description.nfc),
+          whole_words_(whole_words_of(description)) {
         for (BpeToken& token : description.tokens) {
-            const auto id = static_cast<std::int32_t>(pieces.size());
             sizes_.push_back(token.bytes.size());
-            if (description.ignore_merges && token.spells_bytes)
-                whole_words_.emplace(token.bytes, id);
             pieces.push_back({DecodedPiece::Kind::bytes, std::move(token.bytes)});
         }
         for (const AddedToken& token : description.added) {
@@ -92,7 +92,7 @@ public:
             std::vector<NormalizedPart> parts;
             std::vector<std::size_t> normal_begins;
             const auto encode_raw = [&](std::string_view part) {
-                parts = {{.begin = 0, .original = 0, .same = true}};
+                if (begins != nullptr) parts = {{.begin = 0, .original = 0, .same = true}};
                 normal_begins.clear();
                 const std::string_view normal =
                     nfc_ ? normalize_nfc(part, buffer, begins != nullptr ? &parts : nullptr) : part;
@@ -105,6 +105,11 @@ public:
     }
 
 private:
+    struct Word {
+        std::string_view text;
+        WordCache::Key key;
+    };
+
     /// Appends where tokens begin in a part of a text, which begins at byte `at`, of where they
     /// begin in the same part normalized.
     static void add_begins(std::span<const std::size_t> normal_begins,
@@ -158,13 +163,26 @@ private:
     /// `at`: where the text begins, for `begins`.
     void encode_words(std::string_view text, WordCache& cache, std::vector<std::int32_t>& out,
                       std::size_t at, std::vector<std::size_t>* begins) const {
+        // Several words at a time, so that their cache misses overlap.
+        std::array<Word, 16> words;
+        std::size_t count = 0;
+        const auto encode_all = [&] {
+            for (const Word& word : std::span(words).first(count)) {
+                const std::size_t first = out.size();
+                encode_word(word, cache, out);
+                if (begins == nullptr) continue;
+                add_word_begins(std::span(out).subspan(first), word.text,
+                                at + static_cast<std::size_t>(word.text.data() - text.data()),
+                                *begins);
+            }
+            count = 0;
+        };
         for_each_word(text, splitters_, [&](std::string_view word) {
-            const std::size_t first = out.size();
-            encode_word(word, text.data() + text.size(), cache, out);
-            if (begins == nullptr) return;
-            add_word_begins(std::span(out).subspan(first), word,
-                            at + static_cast<std::size_t>(word.data() - text.data()), *begins);
+            words[count] = {word, WordCache::Key(word, text.data() + text.size())};
+            cache.prefetch(words[count].key);
+            if (++count == words.size()) encode_all();
         });
+        encode_all();
     }
 
     /// Appends where the tokens of a word begin, which begins at `at`.
@@ -186,30 +204,22 @@ private:
         }
     }
 
-    /// `readable_end`: of the text around the word.
-    void encode_word(std::string_view word, const char* readable_end, WordCache& cache,
-                     std::vector<std::int32_t>& out) const {
-        if (word.size() == 1 && !is_missing(word[0]))
-            return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
-        if (word.size() > WordCache::max_bytes) return merge_word(word, out);
-        const WordCache::Key key(word, readable_end);
-        if (const auto ids = cache.find(key); !ids.empty()) {
-            out.insert(out.end(), ids.begin(), ids.end());
+    void encode_word(const Word& word, WordCache& cache, std::vector<std::int32_t>& out) const {
+        if (word.text.size() == 1 && !is_missing(word.text[0]))
+            return out.push_back(byte_ids_[static_cast<unsigned char>(word.text[0])]);
+        if (word.text.size() > WordCache::max_bytes) return merge_word(word.text, out);
+        if (const auto ids = cache.find(word.key); !ids.empty()) {
+            for (const std::int32_t id : ids)
+                out.push_back(id);
             return;
         }
         const std::size_t begin = out.size();
-        merge_word(word, out);
-        cache.add(key, std::span(out).subspan(begin));
+        merge_word(word.text, out);
+        cache.add(word.key, std::span(out).subspan(begin));
     }
 
     void merge_word(std::string_view word, std::vector<std::int32_t>& out) const {
-        if (!whole_words_.empty()) {
-            const auto found = whole_words_.find(word);
-            if (found != whole_words_.end()) {
-                out.push_back(found->second);
-                return;
-            }
-        }
+        if (const auto whole = whole_words_.find(word)) return out.push_back(*whole);
         if (missing_bytes_.empty() || word.find_first_of(missing_bytes_) == word.npos)
             return merges_.encode(word, out);
         std::string rest(word);
@@ -227,8 +237,7 @@ private:
     BpeMerges merges_;
     std::vector<Splitter> splitters_;
     bool nfc_;
-    /// If they are not merged.
-    std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> whole_words_;
+    WordTable whole_words_;
     mutable WordCaches caches_;
 };
 

@@ -9,11 +9,12 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gptrain {
 
-/// A table of 2 MiB with one place for each hash: a new word replaces an older one there.
+/// A table of 8 MiB with two places for each hash: a new word replaces the one used less recently.
 class WordCache {
 public:
     /// Longer words, and words of no ids or of more, are not kept.
@@ -23,15 +24,21 @@ public:
     /// A word in the form in which it is compared: padded with zeros, the length last.
     class Key {
     public:
-        /// `word`: 1 to max_bytes bytes. Reads up to 32 bytes from its start if they are before
-        /// `readable_end`.
+        Key() = default;
+        /// Of a word of at least one byte; that of a longer one than max_bytes is not to be looked
+        /// up. Reads up to 32 bytes from its start if they are before `readable_end`.
         Key(std::string_view word, const char* readable_end) {
-            if (readable_end - word.data() >= 32) {
-                std::memcpy(words_.data(), word.data(), 32);
-                for (std::size_t i = 0; i < words_.size(); ++i)
-                    words_[i] &= mask(word.size(), 8 * i);
-            } else {
-                std::memcpy(words_.data(), word.data(), word.size());
+            word = word.substr(0, max_bytes);
+            const char* from = word.data();
+            char copy[32] = {};
+            if (readable_end - from < 32) {
+                std::memcpy(copy, from, word.size());
+                from = copy;
+            }
+            for (std::size_t i = 0; i < words_.size(); ++i) {
+                std::uint64_t eight = 0;
+                std::memcpy(&eight, from + 8 * i, 8);
+                words_[i] = eight & mask(word.size(), 8 * i);
             }
             words_[3] |= std::uint64_t{word.size()} << 56;
         }
@@ -48,32 +55,36 @@ public:
         }
 
     private:
-        friend class WordCache;
-        Key() = default;
         /// Keeps the bytes from `first` on that are before `size`, of the eight in a word.
         static std::uint64_t mask(std::size_t size, std::size_t first) {
             if (size >= first + 8) return ~std::uint64_t{0};
             return size <= first ? 0 : (std::uint64_t{1} << 8 * (size - first)) - 1;
         }
-        std::array<std::uint64_t, 4> words_{};
+        std::array<std::uint64_t, 4> words_;
     };
 
+    /// Speeds up a `find` soon after.
+    void prefetch(const Key& key) const { __builtin_prefetch(&places_[key.place()]); }
     /// Empty if the word is not there.
-    std::span<const std::int32_t> find(const Key& key) const {
-        const Entry& entry = entries_[key.place()];
-        if (!(entry.key == key)) return {};
-        return {entry.ids.data(), entry.count()};
+    std::span<const std::int32_t> find(const Key& key) {
+        auto& [last, older] = places_[key.place()];
+        if (!(last.key == key)) {
+            if (!(older.key == key)) return {};
+            std::swap(last, older);
+        }
+        return {last.ids.data(), last.count()};
     }
     void add(const Key& key, std::span<const std::int32_t> ids) {
         if (ids.empty() || ids.size() > max_ids) return;
-        Entry& entry = entries_[key.place()];
+        auto& [entry, older] = places_[key.place()];
+        older = entry;
         entry.key = key;
         entry.ids.fill(no_id);
         std::copy(ids.begin(), ids.end(), entry.ids.begin());
     }
 
 private:
-    static constexpr int place_bits = 15;
+    static constexpr int place_bits = 16;
     static constexpr std::int32_t no_id = -1;
 
     struct alignas(64) Entry {
@@ -86,7 +97,10 @@ private:
             return count;
         }
     };
-    std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << place_bits);
+    struct Place {
+        Entry last, older;  ///< by use
+    };
+    std::vector<Place> places_ = std::vector<Place>(std::size_t{1} << place_bits);
 };
 
 /// Lends caches to threads. There are as many as were ever in use at once.
