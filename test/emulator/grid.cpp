@@ -15,7 +15,6 @@ namespace {
 constexpr int warp_size = 32;
 constexpr int warpgroup_size = 128;
 
-Thread* running = nullptr;
 std::exception_ptr failure;
 
 /// 0, 1, ... n - 1 in the order of the settings; `seed` varies the shuffles.
@@ -207,9 +206,8 @@ bool sees_plain_accesses() {
 #endif
 }
 
-Thread& current() {
-    if (running == nullptr) fail(ExitCode::bug, "emulator: a device function outside of a kernel");
-    return *running;
+void refuse_outside_of_kernels() {
+    fail(ExitCode::bug, "emulator: a device function outside of a kernel");
 }
 
 void fault(const std::string& what) {

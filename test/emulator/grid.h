@@ -236,7 +236,14 @@ public:
     int live = 0;
 };
 
-Thread& current();
+/// The running thread; null outside of kernels.
+inline Thread* running = nullptr;
+[[noreturn]] void refuse_outside_of_kernels();
+/// The running thread; an Error (bug) outside of kernels.
+inline Thread& current() {
+    if (running == nullptr) refuse_outside_of_kernels();
+    return *running;
+}
 
 /// True if plain accesses are instrumented: otherwise races are not looked for.
 bool sees_plain_accesses();

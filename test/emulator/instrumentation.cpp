@@ -18,14 +18,20 @@ void count(const void* p, std::size_t bytes, const void* place) {
     counted = thread;
 }
 
-void note(const void* p, std::size_t bytes, AccessKind kind, const void* place) {
-    const Thread* const thread = watched != nullptr ? watched : counted;
-    // What is on its stack are the emulated thread's registers.
-    if (thread == nullptr || thread->fiber.has_on_stack(p)) return;
+[[gnu::noinline]] void note_in_memory(const void* p, std::size_t bytes, AccessKind kind,
+                                      const void* place) {
     if (counted != nullptr && is_shared(p, 1)) count(p, bytes, place);
     if (watched == nullptr) return;
     if (!is_shared(p, 1) && !is_allocated(p, 1)) return;
     note_access(p, bytes, kind, kind == AccessKind::read ? "a read" : "a write", place);
+}
+
+/// Most accesses end here.
+inline void note(const void* p, std::size_t bytes, AccessKind kind, const void* place) {
+    const Thread* const thread = watched != nullptr ? watched : counted;
+    // What is on its stack are the emulated thread's registers.
+    if (thread == nullptr || thread->fiber.has_on_stack(p)) return;
+    note_in_memory(p, bytes, kind, place);
 }
 
 }  // namespace

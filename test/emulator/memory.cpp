@@ -1,8 +1,10 @@
 #include "emulator/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 
 #include "base/checked.h"
@@ -21,12 +23,13 @@ std::map<const std::byte*, const std::byte*>& allocations() {
     return map;
 }
 
-/// The allocation of the last access: most are to the same one.
 struct Range {
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;
 };
-Range recent;
+/// Allocations of recent accesses, by address: most are to the same ones.
+constexpr std::size_t recent_count = 64;
+Range recent_ranges[recent_count];
 
 void check_alignment(const void* p, std::size_t alignment, const char* what) {
     if (reinterpret_cast<std::uintptr_t>(p) % alignment != 0) {
@@ -49,18 +52,13 @@ std::byte* allocate(std::int64_t bytes) {
 
 void release(std::byte* data) noexcept {
     allocations().erase(data);
-    recent = {};
+    std::fill(std::begin(recent_ranges), std::end(recent_ranges), Range());
     std::free(data);
-}
-
-bool is_shared(const void* p, std::size_t bytes) {
-    const auto* begin = static_cast<const std::byte*>(p);
-    const Block& block = *current().block;
-    return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
 }
 
 bool is_allocated(const void* p, std::int64_t bytes) {
     const auto* begin = static_cast<const std::byte*>(p);
+    Range& recent = recent_ranges[reinterpret_cast<std::uintptr_t>(p) / 4096 % recent_count];
     if (begin < recent.begin || begin >= recent.end) {
         const auto after = allocations().upper_bound(begin);
         if (after == allocations().begin()) return false;

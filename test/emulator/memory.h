@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "emulator/grid.h"
+
 namespace gptrain::emulator {
 
 /// Allocates memory for kernels; it is NaN in every floating-point type.
@@ -11,7 +13,11 @@ std::byte* allocate(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
 /// True if the bytes are inside the shared memory of the running thread's block.
-bool is_shared(const void* p, std::size_t bytes);
+inline bool is_shared(const void* p, std::size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(p);
+    const Block& block = *current().block;
+    return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
+}
 /// True if the bytes are inside an allocation.
 bool is_allocated(const void* p, std::int64_t bytes);
 

@@ -95,10 +95,7 @@ struct State {
     std::uint64_t launch = 0;  ///< that the operations belong to
 };
 
-State& state() {
-    static State state;
-    return state;
-}
+State state;
 
 /// An access and what comes before it.
 struct Candidate {
@@ -113,7 +110,7 @@ struct Candidate {
         Agent agent = earlier.agent;
         Time time = earlier.time;
         if (earlier.by_operation) {
-            const OperationState& operation = state().operations[earlier.agent];
+            const OperationState& operation = state.operations[earlier.agent];
             if (!operation.complete) return access.by_operation && access.agent == earlier.agent;
             block = operation.block;
             agent = operation.agent;
@@ -214,7 +211,7 @@ void keep_read(Word& word, const Access& read) {
 }
 
 void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {
-    Word& word = state().words.at(address, owner);
+    Word& word = state.words.at(address, owner);
     pass(now, word.writes, address);
     if (now.access.kind == AccessKind::read) return keep_read(word, now.access);
     pass(now, word.reads, address);
@@ -231,9 +228,9 @@ void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {
 /// Forgets what belongs to an earlier launch.
 void follow_launch() {
     const std::uint64_t launch = current().block->launch;
-    if (std::exchange(state().launch, launch) == launch) return;
-    state().operations.clear();
-    state().words.trim();
+    if (std::exchange(state.launch, launch) == launch) return;
+    state.operations.clear();
+    state.words.trim();
 }
 
 /// Looks at an access of any length.
@@ -280,9 +277,9 @@ void note_access(const void* p, std::size_t bytes, AccessKind kind, const char* 
 
 Operation begin_operation(Proxy proxy) {
     follow_launch();
-    state().operations.push_back(
+    state.operations.push_back(
         {.proxy = proxy, .complete = false, .block = 0, .agent = 0, .time = 0});
-    return static_cast<Operation>(state().operations.size() - 1);
+    return static_cast<Operation>(state.operations.size() - 1);
 }
 
 void note_access_of(Operation operation, const void* p, std::size_t bytes, AccessKind kind,
@@ -293,12 +290,12 @@ void note_access_of(Operation operation, const void* p, std::size_t bytes, Acces
                      static_cast<Agent>(thread.index)};
     now.access.agent = operation;
     now.access.by_operation = true;
-    now.access.proxy = state().operations[operation].proxy;
+    now.access.proxy = state.operations[operation].proxy;
     look_at_all(now, p, bytes);
 }
 
 void complete_operation(Operation operation, const Block& block, Agent agent, Time time) {
-    OperationState& done = state().operations[operation];
+    OperationState& done = state.operations[operation];
     done.complete = true;
     done.block = block.serial;
     done.agent = agent;
