@@ -34,6 +34,14 @@ std::vector<std::unique_ptr<Backend>> built_backends() {
     return backends;
 }
 
+/// A GPU of compute capability 9.0 has attention kernels of its own for these alone, and runs all
+/// others like any GPU.
+bool is_tested(const OpCase& op) {
+    const OpLimits& limits = op.limits;
+    return !emulates_hopper() ||
+           (limits.compute != DType::f32 && (limits.head_dim == 64 || limits.head_dim == 128));
+}
+
 int repetitions() {
 #ifdef __SANITIZE_ADDRESS__
     return 1;  // orders are compared only without sanitizers, which are slow

@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "op_case.h"
 
 namespace gptrain {
 
 std::vector<std::unique_ptr<Backend>> built_backends();
+
+/// False for ops that these backends run like others that are tested elsewhere.
+bool is_tested(const OpCase& op);
 
 /// How often each call is repeated; its bits must be the same each time.
 int repetitions();
