@@ -38,10 +38,11 @@ AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
 
 /// The tokens that are words, where those are not merged.
 WordTable whole_words_of(const BpeDescription& description) {
+    if (!description.ignore_merges) return WordTable({});
     std::vector<WordTable::Word> words;
     std::int32_t id = 0;
     for (const BpeToken& token : description.tokens) {
-        if (description.ignore_merges && token.spells_bytes) words.push_back({token.bytes, id});
+        if (token.spells_bytes) words.push_back({token.bytes, id});
         ++id;
     }
     return WordTable(std::move(words));
@@ -209,8 +210,7 @@ private:
             return out.push_back(byte_ids_[static_cast<unsigned char>(word.text[0])]);
         if (word.text.size() > WordCache::max_bytes) return merge_word(word.text, out);
         if (const auto ids = cache.find(word.key); !ids.empty()) {
-            for (const std::int32_t id : ids)
-                out.push_back(id);
+            out.insert(out.end(), ids.begin(), ids.end());
             return;
         }
         const std::size_t begin = out.size();

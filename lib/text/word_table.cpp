@@ -30,6 +30,7 @@ WordTable::WordTable(std::vector<Word> words)
 }
 
 std::optional<std::int32_t> WordTable::find(std::string_view word) const {
+    if (words_.empty()) return std::nullopt;
     const std::uint64_t hash = hash_of(word);
     for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
         const Slot& slot = slots_[at];
