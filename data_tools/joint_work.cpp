@@ -1,5 +1,6 @@
 #include "joint_work.h"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 
@@ -59,7 +60,9 @@ bool JointWork::meet(State state, ExitCode code, const std::string& fault) {
         if (their_state == State::failed) throw CommonError(their_code, std::string(news));
         all_done = all_done && their_state == State::done;
     }
-    next_meeting_ = Clock::now() + interval;
+    const Clock::time_point now = Clock::now();
+    next_meeting_ =
+        now + std::clamp<Clock::duration>((now - begin_) / 10, shortest_interval, longest_interval);
     if (!all_done) progress_.log(bytes, tokens);
     return all_done;
 }

@@ -15,8 +15,10 @@ namespace gptrain {
 /// Takes the number at the beginning of a line that ranks exchange, and the blank after it.
 std::int64_t take_number(std::string_view& line);
 
-/// About once a second the ranks tell each other how far they are, so that the failure of one ends
-/// all of them soon, and rank 0 knows the progress of all. All ranks make one and call `run` once.
+/// Now and then the ranks tell each other how far they are, so that the failure of one ends all of
+/// them soon, and rank 0 knows the progress of all. They meet after a tenth of the time that the
+/// work has taken so far, at least every second: who is done first does not wait much longer than
+/// the others work. All ranks make one and call `run` once.
 class JointWork {
 public:
     JointWork(const MpiSession& ranks, Progress& progress) : ranks_(ranks), progress_(progress) {}
@@ -41,8 +43,10 @@ private:
     Progress& progress_;
     std::int64_t bytes_ = 0;
     std::int64_t tokens_ = 0;
-    Clock::time_point next_meeting_ = Clock::now() + interval;
-    static constexpr std::chrono::seconds interval{1};
+    Clock::time_point begin_ = Clock::now();
+    Clock::time_point next_meeting_ = begin_ + shortest_interval;
+    static constexpr std::chrono::milliseconds shortest_interval{10};
+    static constexpr std::chrono::milliseconds longest_interval{1000};
 };
 
 }  // namespace gptrain

@@ -169,11 +169,7 @@ expect 2 "$tool" chat --tokenizer tok.json --input pairs.jsonl
 
 # Several ranks write the bytes of one process.
 if command -v "$mpirun" >/dev/null; then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-  # OpenMPI never frees its own memory.
-  export ASAN_OPTIONS=detect_leaks=0
-  export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none
+  . "$here/../openmpi.sh"
   head -n 700 chats.jsonl >a.jsonl
   sed -n 701,1500p chats.jsonl | gzip >b.jsonl.gz
   tail -n +1501 chats.jsonl >c.jsonl

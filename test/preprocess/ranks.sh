@@ -3,9 +3,7 @@
 . "$(dirname "$0")/common.sh"
 mpirun=${4:-mpirun}
 command -v "$mpirun" >/dev/null || { echo "not run: there is no $mpirun"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none
+. "$here/../openmpi.sh"
 
 make_text 8000 >corpus.txt
 expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix tok

@@ -1,13 +1,7 @@
 # Shared by the scripts that start several ranks, after lib.sh. Their third argument: MPIRUN.
 mpirun=${3:-mpirun}
 command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_hwloc_base_binding_policy=none
-# Its daemons sometimes crash where they put a description of the machine into shared memory.
-export OMPI_MCA_rtc_hwloc_vmhole=none
-# OpenMPI never frees its own memory.
-export ASAN_OPTIONS=detect_leaks=0
+. "$(dirname "$script")/../openmpi.sh"
 
 # ran CODE EXIT-CODE WHAT: checks a launch; drops mpirun's own lines from its output.
 ran() {
