@@ -62,7 +62,6 @@ std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<st
     if (!reader.next(record)) return documents;
     const std::string place = file.path.string();
     check_record(record, place);
-    if (!record.unfinished) record.bytes += '\n';
     const bool whole = file.documents == PlainText::whole;
     for (std::string& part : whole ? std::vector{record.bytes} : wikitext_pages(record.bytes)) {
         if (limit && std::ssize(documents) == *limit) break;

@@ -163,7 +163,9 @@ ItemResult judge_scores(const TaskSpec& spec, const TaskItem& item,
 }
 
 ItemResult judge_text(const TaskSpec& spec, const TaskItem& item, const std::string& written) {
-    const bool equal = comparable(written, spec) == comparable(item.target, spec);
+    const std::string answer = comparable(written, spec);
+    const bool has_answer = spec.match != AnswerMatch::number || !answer.empty();
+    const bool equal = has_answer && answer == comparable(item.target, spec);
     return {.shares = {{equal ? 1.0 : 0.0}},
             .details = {{"written", written}, {"target", item.target}}};
 }

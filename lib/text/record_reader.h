@@ -16,7 +16,8 @@ namespace gptrain {
 enum class RecordUnit { line, paragraph, file };
 
 struct Record {
-    std::string bytes;        ///< without the final line feed; empty if too long
+    std::string bytes;        ///< a whole file with its final line feed, others without; empty if
+                              ///< too long
     std::int64_t line = 0;    ///< of its first byte, from 1
     std::int64_t offset = 0;  ///< of its first byte in the (decompressed) file
     bool too_long = false;

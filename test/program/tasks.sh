@@ -58,6 +58,9 @@ awk -F '"' '{ gsub(/[:, ]/, "", $3); value[$2] = $3 }
         adjusted = log(value["adjusted_perplexity"]) * 7
         exit !(same > 1.99999 && same < 2.00001 && adjusted > 0 && adjusted < loss)
     }' results || fail "perplexities of a text: $(cat results)"
+echo >>text.txt
+eval_tasks text.yaml
+says details '"bytes":50'
 
 # A text of one word has none of Megatron's.
 echo -n light >text.txt

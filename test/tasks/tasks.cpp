@@ -162,4 +162,5 @@ TEST_CASE("the last number of two texts decides where a task says so") {
     CHECK_FALSE(equal("3 apples", "-3"));
     CHECK_FALSE(equal("4 or 5", "4"));
     CHECK_FALSE(equal("none", "4"));
+    CHECK_FALSE(equal("none", "unknown"));
 }
