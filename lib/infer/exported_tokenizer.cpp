@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/log.h"
 #include "interop/hf_folder.h"
 #include "interop/tokenizer_json.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -93,8 +95,7 @@ bool adds_bos(const std::vector<NamedFile>& files, const Json& config) {
 
 std::string chat_template(const std::vector<NamedFile>& files, const Json& config) {
     if (const std::string* file = find_file(files, "chat_template.jinja")) return *file;
-    if (!config.contains("chat_template") || !config.at("chat_template").is_string()) return "";
-    return config.at("chat_template").get<std::string>();
+    return template_in_config(config, "tokenizer_config.json");
 }
 
 /// The ids in the generation_config.json of an imported model, else the tokenizer's.
@@ -106,6 +107,23 @@ SpecialIds ids_of(const InferenceRun& run, const GgufTokenizer& tokenizer,
     const SpecialIds fallback = kept.ids;
     add_generation_config(run, kept);
     return {kept.ids.bos ? kept.ids.bos : fallback.bos, kept.ids.eos ? kept.ids.eos : fallback.eos};
+}
+
+/// The ids of special tokens in a folder's tokenizer; none if gptrain cannot read it.
+SpecialIds ids_in(const std::filesystem::path& from, std::int64_t vocab) {
+    std::optional<Tokenizer> tokenizer;
+    try {
+        tokenizer.emplace(read_tokenizer(from));
+    } catch (const Error& error) {
+        if (error.code() != ExitCode::bad_input) throw;
+        warn(error.what(), "; the export does not know the tokenizer's size and end token");
+        return {};
+    }
+    if (tokenizer->vocab_size() > vocab) {
+        fail(ExitCode::usage, "--tokenizer-from ", from.string(), ": has ", tokenizer->vocab_size(),
+             " tokens, but the model has only ", vocab);
+    }
+    return {tokenizer->bos_id(), tokenizer->eos_id()};
 }
 
 }  // namespace
@@ -121,6 +139,7 @@ HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& f
         add_tokenizer_config(run, tokenizer);
     } else {
         tokenizer.files = files_in(from);
+        tokenizer.ids = ids_in(from, run.plan.model.vocab);
     }
     if (run.plan.end_of_document.id) tokenizer.ids.eos = run.plan.end_of_document.id;
     return tokenizer;

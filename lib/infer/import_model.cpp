@@ -88,6 +88,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     if (require_path(from, ExitCode::usage, "folder") != std::filesystem::file_type::directory)
         fail(ExitCode::usage, from.string(), ": is a file, not a folder with config.json");
     const HfFolder folder(from);
+    warn_of_unused_tensors(folder);
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
     std::vector<NamedFile> kept = kept_files(folder);

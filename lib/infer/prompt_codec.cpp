@@ -58,11 +58,15 @@ void PromptCodec::read_generation_config(const ModelSource& source) {
     if (!config) return;
     const JsonReader reader(config->json, config->source);
     if (!reader.has("eos_token_id") || config->json.at("eos_token_id").is_null()) return;
+    // transformers takes ids outside the vocabulary, too: they never come.
+    const auto add = [&](std::int64_t id) {
+        if (id >= 0 && id < vocab_) ends_.push_back(id);
+    };
     if (!config->json.at("eos_token_id").is_array()) {
-        ends_.push_back(reader.integer("eos_token_id"));
+        add(reader.integer("eos_token_id"));
     } else {
         for (const std::int64_t id : reader.integers("eos_token_id"))
-            ends_.push_back(id);
+            add(id);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/float_values.h"
+#include "base/log.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {
@@ -45,6 +46,11 @@ bool all_zero(std::span<const std::byte> bytes, DType dtype) {
     std::vector<float> values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
     to_floats(bytes, dtype, 0, 1, values);
     return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+}
+
+bool follows_from_others(std::string_view name, bool tied) {
+    return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
+           name.ends_with(".attn.masked_bias") || (tied && name == "lm_head.weight");
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -132,18 +138,24 @@ void HfFolder::place_tensors() {
     std::map<std::string, Shape> shapes;
     for (const Shard& shard : model_tensors(shape_))
         shapes.emplace(shard.name, shard.global);
+    std::set<std::string> used;
     for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
-        place(tensor, shapes);
+        used.insert(place(tensor, shapes));
+    for (const auto& [name, file] : tensors_) {
+        if (!used.contains(name) && !follows_from_others(name, shape_.tie_embeddings))
+            unused_tensors_.push_back(name);
+    }
 }
 
-void HfFolder::place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes) {
+std::string HfFolder::place(const ForeignTensor& tensor,
+                            const std::map<std::string, Shape>& shapes) {
     auto found = tensors_.find(tensor.name);
     constexpr std::string_view optional_prefix = "transformer.";
     if (found == tensors_.end() && tensor.name.starts_with(optional_prefix))
         found = tensors_.find(std::string_view(tensor.name).substr(optional_prefix.size()));
     const bool is_zero = tensor.parts.empty();
     if (found == tensors_.end()) {
-        if (is_zero) return;
+        if (is_zero) return {};
         fail(ExitCode::bad_input, folder_.string(), ": tensor ", tensor.name, " is missing");
     }
     const SafetensorsFile& file = *found->second;
@@ -156,15 +168,24 @@ void HfFolder::place(const ForeignTensor& tensor, const std::map<std::string, Sh
     }
     const DType dtype = weight_dtype(entry, source);
     if (is_zero) {
-        if (all_zero(file.bytes_of(entry), dtype)) return;
+        if (all_zero(file.bytes_of(entry), dtype)) return found->first;
         fail(ExitCode::bad_input, source,
              " is not zero; gptrain has either all biases or none (model.bias)");
     }
     place_parts(tensor, file.bytes_of(entry), dtype, shapes, places_);
+    return found->first;
 }
 
 void HfFolder::read(const Shard& part, std::span<float> to) const {
     read_stored(places_.find(part.name)->second, part, to);
+}
+
+void warn_of_unused_tensors(const HfFolder& folder) {
+    const std::vector<std::string>& unused = folder.unused_tensors();
+    if (unused.empty()) return;
+    warn(folder.path().string(), ": ", counted(std::ssize(unused), "tensor"),
+         std::ssize(unused) == 1 ? " is" : " are", " not used, among them ", unused.front(),
+         ": the model of ", hf_config_name, " has no place for it");
 }
 
 }  // namespace gptrain

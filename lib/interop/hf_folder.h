@@ -46,6 +46,9 @@ public:
     const ModelShape& shape() const { return shape_; }
     const RunSpec& spec() const { return spec_; }
 
+    /// Tensors for which the model of config.json has no place, without those that follow from
+    /// others: rotary frequencies, causal masks and a tied head.
+    const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
     /// to = the elements of a shard of one of our tensors, as fp32. Several threads may call it.
     void read(const Shard& part, std::span<float> to) const;
 
@@ -54,7 +57,8 @@ private:
     void open_indexed();
     const SafetensorsFile& open(const std::string& name);
     void place_tensors();
-    void place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
+    /// Returns the tensor's name in the file; empty if the file may lack it and does.
+    std::string place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
 
     std::filesystem::path folder_;
     HfConfig config_;
@@ -63,6 +67,10 @@ private:
     std::map<std::string, SafetensorsFile> files_;
     std::map<std::string, const SafetensorsFile*, std::less<>> tensors_;  ///< the file of each
     StoredTensors places_;                                                ///< of our tensors
+    std::vector<std::string> unused_tensors_;
 };
+
+/// Prints a warning if the folder has unused tensors: its config.json may describe another model.
+void warn_of_unused_tensors(const HfFolder& folder);
 
 }  // namespace gptrain

@@ -291,7 +291,8 @@ Json model_json(const BpeDescription& description) {
 }  // namespace
 
 bool is_tokenizer_json(std::string_view bytes) {
-    return bytes.starts_with('{');
+    const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+    return first != std::string_view::npos && bytes[first] == '{';
 }
 
 BpeDescription parse_tokenizer_json(std::string_view json, const std::string& source) {

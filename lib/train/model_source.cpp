@@ -34,6 +34,7 @@ ModelSource::ModelSource(const std::filesystem::path& path, const MpiSession& ra
     ranks.run_on_all([&] {
         is_hf = is_hf_folder(path) && !std::filesystem::exists(path / "manifest.json");
         if (is_hf) hf_ = std::make_unique<const HfFolder>(path);
+        if (is_hf && ranks.rank() == 0) warn_of_unused_tensors(*hf_);
         if (!is_hf) refuse_without_config(path);
         if (path.filename() != model_index_name) return;
         require_path(path, ExitCode::usage, "file");

@@ -25,6 +25,9 @@ expected=$(loss_of run)
 [[ $expected == '{"loss":'* && $(loss_of back/again) == "$expected" ]] ||
     fail "losses: $expected and $(loss_of back/again)"
 expect_exit 0 "$gptrain" generate --checkpoint back/again --prompt "3 4 5" --max-tokens 4
+cp -r hf odd
+sed -i 's/"eos_token_id": 2/"eos_token_id": [-1, 99999999999]/' odd/generation_config.json
+expect_exit 0 "$gptrain" generate --checkpoint odd --prompt "3 4 5" --max-tokens 4
 
 # In 16 bits the logits are near; several files make the same model.
 for dtype in bf16 fp16; do
@@ -60,6 +63,9 @@ cp -r hf faulty
 sed -i 's/"hidden_act": "silu"/"hidden_act": "relu"/' faulty/config.json
 expect_exit 3 "$gptrain" import faulty --output none
 says err "faulty/config.json: 'hidden_act' is \"relu\""
+sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' hf/config.json >faulty/config.json
+expect_exit 0 "$gptrain" import faulty --output half
+says err "warning: faulty: " "tensors are not used, among them model.layers.1."
 cp hf/config.json faulty/config.json
 truncate -s -1 faulty/model.safetensors
 expect_exit 3 "$gptrain" import faulty --output none
@@ -111,6 +117,13 @@ expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 \
 expect_exit 0 "$gptrain" export run --format gguf --output run.gguf --tokenizer-from bytes
 says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/run.gguf in fp32"
 [[ $(head -c 4 run.gguf) == GGUF ]] || fail "run.gguf is no GGUF file"
+mkdir listed
+cp bytes/tokenizer.json listed
+echo '{"chat_template": [{"name": "default", "template": "as {{ messages }}"}]}' >listed/tokenizer_config.json
+expect_exit 0 "$gptrain" export run --format gguf --output listed.gguf --tokenizer-from listed
+grep -qa "as {{ messages }}" listed.gguf || fail "listed.gguf has no chat template"
+expect_exit 2 "$gptrain" export in-gpt2 --format hf --output none --tokenizer-from bytes
+says err "--tokenizer-from bytes: has 320 tokens, but the model has only"
 for dtype in bf16 fp16; do
     expect_exit 0 "$gptrain" export in-llama --format gguf --output deep/$dtype.gguf --dtype $dtype
     says err "has no tokenizer"
@@ -177,6 +190,9 @@ expect_exit 0 "$preprocess" --input text.txt --tokenizer named --output-prefix n
 train 0 with-named "${shape[@]}" init_from=named data.tokenizer=named \
     'data.train=[{prefix: named-text_text_document}]'
 says_not out "has no tokenizer"
+# Without a tokenizer of its own, a model ends texts as the given one does.
+expect_exit 0 "$gptrain" export unnamed --format hf --output given --tokenizer-from bytes
+grep -q '"eos_token_id": [0-9]' given/config.json || fail "no end token: $(cat given/config.json)"
 mv named gone
 expect_exit 0 "$gptrain" generate --checkpoint with-named --prompt "let there" --max-tokens 4
 expect_exit 0 "$gptrain" eval --checkpoint with-named --data text.txt
