@@ -178,7 +178,9 @@ std::string train_byte_bpe(std::int64_t vocab_size,
              1 << 20, ", not ", vocab_size, "; 4096 suits a few megabytes of text");
     }
     const WordCounts counts = count_words(next_document);
-    if (counts.empty()) fail(ExitCode::bad_input, "the input files contain no text");
+    if (counts.empty())
+        fail(ExitCode::bad_input, "the input files contain no text in words of at most ",
+             max_word_bytes, " bytes");
     BpeDescription description = byte_tokens();
     PairMerger merger(counts, description.byte_ids);
     while (std::ssize(description.tokens) + 1 < vocab_size) {
