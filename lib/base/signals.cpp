@@ -74,12 +74,12 @@ extern "C" void record_interrupt(int signal) {
     ::sigaction(signal, &interrupt_before, nullptr);
 }
 
+}  // namespace
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 void end_on_signals(std::span<const int> signals, const SignalEnd& end) {
     const DeferSignals held;

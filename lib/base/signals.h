@@ -24,6 +24,9 @@ void end_on_signals(std::span<const int> signals, const SignalEnd& end);
 /// The same for SIGHUP, SIGINT, SIGTERM and SIGUSR1, except those that are ignored, as under nohup.
 void end_on_signals(const SignalEnd& end);
 
+/// True if the process ignores the signal, as SIGHUP under nohup.
+bool is_ignored(int signal);
+
 /// "SIGTERM"; empty for signals that gptrain does not handle.
 std::string_view signal_name(int signal);
 

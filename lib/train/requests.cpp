@@ -20,6 +20,7 @@ Request request_of(int signal) {
         case SIGTERM: return Request::sigterm;
         case SIGUSR1: return Request::sigusr1;
         case SIGINT: return Request::sigint;
+        case SIGHUP: return Request::sighup;
         default: return Request::none;
     }
 }
@@ -33,6 +34,7 @@ std::string_view name_of(Request request) {
         case Request::stop: return "the file STOP";
         case Request::time_limit: return "the time limit";
         case Request::sigint: return "SIGINT";
+        case Request::sighup: return "SIGHUP";
         case Request::sigusr1: return "SIGUSR1";
         case Request::sigterm: return "SIGTERM";
     }

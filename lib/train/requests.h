@@ -17,6 +17,7 @@ enum class Request {
     stop,  ///< the file STOP
     time_limit,
     sigint,
+    sighup,
     sigusr1,
     sigterm,
 };

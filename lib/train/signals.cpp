@@ -1,6 +1,5 @@
 #include "train/signals.h"
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -13,7 +12,13 @@
 namespace gptrain {
 namespace {
 
-constexpr std::array handled = {SIGTERM, SIGUSR1, SIGINT};
+/// Others may be ignored by whoever started the program in the background, but who sends them means
+/// the run. SIGHUP is ignored on purpose, by nohup.
+std::vector<int> handled() {
+    std::vector<int> signals = {SIGTERM, SIGUSR1, SIGINT};
+    if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);
+    return signals;
+}
 
 // The first signal received, 0 if none. Global because a handler cannot reach the object.
 std::atomic<int> first_signal{0};
@@ -35,10 +40,10 @@ void record_signal(int signal) {
 }  // namespace
 
 void end_run_on_signals() {
-    end_on_signals(handled, {.before = "warning: ",
-                             .after = ": the run ends now, outside a step, so nothing is lost; "
-                                      "the same command restarts it",
-                             .code = ExitCode::requeue});
+    end_on_signals(handled(), {.before = "warning: ",
+                               .after = ": the run ends now, outside a step, so nothing is lost; "
+                                        "the same command restarts it",
+                               .code = ExitCode::requeue});
 }
 
 StopSignals::StopSignals(const std::string& plan)
@@ -47,7 +52,7 @@ StopSignals::StopSignals(const std::string& plan)
     first_signal = 0;
     message = message_.c_str();
     message_of_sigint = message_of_sigint_.c_str();
-    for (const int signal : handled) {
+    for (const int signal : handled()) {
         struct sigaction action {};
         action.sa_handler = record_signal;
         action.sa_flags = SA_RESTART;

@@ -11,12 +11,14 @@
 namespace gptrain {
 
 /// For phases outside the training loop, where a run can stop at any time without losing work:
-/// SIGTERM, SIGUSR1 and SIGINT end the process at once with exit code `requeue`.
+/// SIGTERM, SIGUSR1, SIGINT and SIGHUP end the process at once with exit code `requeue`. A SIGHUP
+/// that is ignored, as under nohup, stays ignored.
 void end_run_on_signals();
 
-/// During its lifetime SIGTERM, SIGUSR1 and SIGINT are only recorded. The first one prints at once
-/// (unless output is silenced) what the run will do. A second SIGINT ends the process at once. Only
-/// one object may exist at a time; its destructor restores the previous handlers.
+/// During its lifetime SIGTERM, SIGUSR1, SIGINT and SIGHUP (unless it is ignored) are only
+/// recorded. The first one prints at once (unless output is silenced) what the run will do. A
+/// second SIGINT ends the process at once. Only one object may exist at a time; its destructor
+/// restores the previous handlers.
 class StopSignals {
 public:
     /// `plan`: what the run will do.

@@ -40,7 +40,7 @@ for signal in "TERM 143" "USR1 138" "HUP 129"; do
 done
 
 # A run can be started again: exit code 75.
-for signal in TERM USR1 INT; do
+for signal in TERM USR1 INT HUP; do
     start planned "${deep[@]}"
     wait_for planned/.lock process
     sleep 0.1

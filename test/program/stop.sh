@@ -14,7 +14,7 @@ last_step() {
     last=${BASH_REMATCH[1]}
 }
 
-for signal in TERM USR1 INT; do
+for signal in TERM USR1 INT HUP; do
     start stopped $endless
     wait_for stopped/metrics.jsonl '"step": 7,'
     kill -"$signal" "$pid"

@@ -15,9 +15,24 @@ namespace {
 using test::fill;
 using test::TempFolder;
 
+/// Replaces the action of a signal during its lifetime.
+class SignalAction {
+public:
+    SignalAction(int signal, void (*action)(int))
+        : signal_(signal), before_(std::signal(signal, action)) {}
+    ~SignalAction() { std::signal(signal_, before_); }
+    SignalAction(const SignalAction&) = delete;
+    SignalAction& operator=(const SignalAction&) = delete;
+
+private:
+    int signal_;
+    void (*before_)(int);
+};
+
 TEST_CASE("a signal only leaves its name") {
-    const auto [number, name] = GENERATE(
-        table<int, std::string>({{SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGINT, "SIGINT"}}));
+    const auto [number, name] = GENERATE(table<int, std::string>(
+        {{SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}}));
+    const SignalAction unless_ignored(SIGHUP, SIG_DFL);
     const Requests requests({}, {});
     CHECK(requests.most_urgent(1e9) == Request::none);
     REQUIRE(std::raise(number) == 0);
@@ -30,6 +45,13 @@ TEST_CASE("the first signal is the one that is named") {
     REQUIRE(std::raise(SIGUSR1) == 0);
     REQUIRE(std::raise(SIGTERM) == 0);
     CHECK(signals.received() == SIGUSR1);
+}
+
+TEST_CASE("a SIGHUP that nohup ignores stays ignored") {
+    const SignalAction ignored(SIGHUP, SIG_IGN);
+    const StopSignals signals;
+    REQUIRE(std::raise(SIGHUP) == 0);
+    CHECK(signals.received() == 0);
 }
 
 TEST_CASE("handlers that were there before return") {
