@@ -1,11 +1,22 @@
 #include "checkpoint/saver.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/log.h"
 #include "checkpoint/records.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/verify_together.h"
 
 namespace gptrain {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
@@ -66,12 +77,14 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
         remove_leftovers(options_.retention.folder);
         temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
     });
-    save_ = {meta, ranks_.broadcast(ranks_.rank() == 0 ? temporary_->path().string() : ""),
-             start_time};
+    save_ = {.meta = meta,
+             .folder = ranks_.broadcast(ranks_.rank() == 0 ? temporary_->path().string() : ""),
+             .start = start_time};
     if (options_.async) {
         if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, owned);
         take_snapshot(backend_, snapshot_, owned);
     }
+    save_.seconds = seconds_since(start_time);
     start(Stage::writing,
           [this, blocks = options_.async ? blocks_of(snapshot_) : blocks_of(backend_, owned)] {
               return write_files(blocks);
@@ -131,8 +144,18 @@ void CheckpointSaver::verify_older() {
 void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
     // Deferred work runs on the thread that waits for it: this one.
     const auto when = options_.async ? std::launch::async : std::launch::deferred;
-    work_ = std::async(when, std::move(work));
+    work_ = std::async(when, [this, work = std::move(work)] {
+        const auto start_time = std::chrono::steady_clock::now();
+        std::string result = work();
+        work_seconds_ = seconds_since(start_time);
+        return result;
+    });
     stage_ = stage;
+}
+
+void CheckpointSaver::count_work() {
+    const auto own = std::llround(1e6 * std::exchange(work_seconds_, 0));
+    save_.seconds += 1e-6 * static_cast<double>(ranks_.max(own));
 }
 
 void CheckpointSaver::next_stage() {
@@ -141,11 +164,14 @@ void CheckpointSaver::next_stage() {
         ranks_.run_on_all([&] {
             if (work_.valid()) result = work_.get();
         });
+        count_work();
         if (stage_ == Stage::writing) {
             stage_ = Stage::committing;
             const std::vector<std::string> written = ranks_.gather(result);
-            if (ranks_.rank() == 0)
+            if (ranks_.rank() == 0) {
+                if (options_.record_time) options_.record_time(save_.meta, save_.seconds);
                 start(Stage::committing, [this, written] { return commit(written); });
+            }
             return;
         }
         if (ranks_.rank() == 0) print(result);
@@ -155,6 +181,7 @@ void CheckpointSaver::next_stage() {
     stage_ = Stage::idle;
     temporary_.reset();
     failures_ = 0;
+    longest_save_ = std::max(longest_save_, save_.seconds);
 }
 
 std::string CheckpointSaver::write_files(const BlockSource& blocks) {
@@ -196,9 +223,8 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
         save_.meta, save_.folder, {merged(written).files, entries_}, whole_files(), path);
     verified_.add({save_.meta.step, path});
     remove_old_checkpoints(options_.retention, save_.meta.step, verified_);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - save_.start;
     return text("saved ", path.string(), ": ", human_bytes(bytes), " in ",
-                fixed(seconds.count(), 1), " s");
+                fixed(seconds_since(save_.start), 1), " s");
 }
 
 void CheckpointSaver::abandon_save(const CommonError& failure) {

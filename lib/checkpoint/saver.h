@@ -36,6 +36,9 @@ struct SaverOptions {
     /// With more parts of tensors in all shard files, checkpoints have no model.h5, which would
     /// take minutes to make (write_view).
     std::int64_t max_viewed_parts = 200'000;
+    /// Called on rank 0 when all ranks have written, before the manifest is: adds to it the seconds
+    /// that the save has taken.
+    std::function<void(CheckpointMeta& meta, double seconds)> record_time = {};
 };
 
 /// Every rank writes one file with what it owns, and its record; then rank 0, which makes the
@@ -75,6 +78,9 @@ public:
     void finish_save();
     /// Waits for the last save of a run and throws its failure.
     void wait();
+    /// The seconds of the longest save so far, without the steps that ran between its stages; 0
+    /// before the first.
+    double longest_save() const { return longest_save_; }
     /// Waits for a save whose outcome no longer matters; its failure is not reported.
     void discard();
 
@@ -88,6 +94,7 @@ private:
         CheckpointMeta meta;
         std::string folder;  ///< where it is written, the same on all ranks
         std::chrono::steady_clock::time_point start;
+        double seconds = 0;  ///< of the stages so far, each on its slowest rank
     };
 
     void plan_files(std::int64_t step, std::span<const HeldState> owned);
@@ -96,6 +103,8 @@ private:
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Starts this rank's work of a stage.
     void start(Stage stage, std::function<std::string()> work);
+    /// Adds the seconds of work that has ended on all ranks to those of the save.
+    void count_work();
     /// Waits for the stage's work on all ranks and moves to the next stage.
     void next_stage();
     /// Finds out which checkpoints of earlier starts verify, each rank a part of each.
@@ -128,7 +137,9 @@ private:
     std::optional<TemporaryFolder> temporary_;  ///< on rank 0
     std::optional<CommonError> unreported_;     ///< the same on all ranks
     int failures_ = 0;                          ///< in a row
-    std::future<std::string> work_;             ///< last member, so that its thread ends first
+    double longest_save_ = 0;
+    double work_seconds_ = 0;        ///< of this rank's work, when it has ended
+    std::future<std::string> work_;  ///< last member, so that its thread ends first
 };
 
 }  // namespace gptrain

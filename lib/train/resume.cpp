@@ -164,8 +164,13 @@ Json to_json(const SavedRun& run) {
                  {"interval_loss", run.interval_loss},
                  {"goodput", to_json(run.goodput)},
                  {"spec", run.spec_yaml}};
+    if (run.save_seconds > 0) json["save_seconds"] = run.save_seconds;
     if (run.weights_only) json["weights_only"] = true;
     return json;
+}
+
+void record_save_time(CheckpointMeta& meta, double seconds) {
+    meta.state["save_seconds"] = seconds;
 }
 
 SavedRun saved_run(const CheckpointMeta& meta) {
@@ -181,6 +186,7 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     if (reader.has("interval_loss")) run.interval_loss = reader.object("interval_loss");
     run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
+    if (reader.has("save_seconds")) run.save_seconds = reader.number("save_seconds");
     run.weights_only = reader.has("weights_only") && reader.boolean("weights_only");
     return run;
 }

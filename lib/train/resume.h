@@ -50,9 +50,13 @@ struct SavedRun {
     TimeSpent goodput;
     Json losses;                ///< from LossSpikes
     Json interval_loss;         ///< from IntervalLoss; null in older checkpoints
+    double save_seconds = 0;    ///< that a save takes; 0 if unknown, as in older ones
     bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
+/// In a checkpoint, record_save_time replaces the `save_seconds` of earlier saves by its own.
 Json to_json(const SavedRun& run);
+/// SaverOptions.record_time.
+void record_save_time(CheckpointMeta& meta, double seconds);
 SavedRun saved_run(const CheckpointMeta& meta);
 /// Error (usage) if the checkpoint has no run to resume, with what to do instead.
 void require_resumable(const RestartPoint& checkpoint);

@@ -145,9 +145,10 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 }
 
 Request Run::request() const {
-    // A step and a save must both fit before the deadline.
-    constexpr double safety = 1.5;
-    const Request own = requests_->most_urgent(safety * (slowest_step_ + slowest_save_));
+    // A step and a save must fit before the deadline, and what is left of the save before that one.
+    constexpr double safety = 2;
+    const double slowest = slowest_step_ + slowest_local_save_ + checkpoints_.save_seconds();
+    const Request own = requests_->most_urgent(safety * slowest);
     return static_cast<Request>(ranks_.max(static_cast<std::int64_t>(own)));
 }
 
@@ -293,7 +294,6 @@ void Run::save() {
     ranks_.run_on_first([&] { report_.sync(); });
     checkpoints_.save(state_);
     const double seconds = seconds_since(start);
-    slowest_save_ = std::max(slowest_save_, seconds);
     state_.goodput.add(&TimeSpent::save, seconds);
     faults_.saved();
     const bool first = !std::exchange(saved_, true);
@@ -304,7 +304,9 @@ void Run::save_locally() {
     progress_.phase("save", state_.step);
     const Clock::time_point start = Clock::now();
     checkpoints_.save_locally(state_);
-    state_.goodput.add(&TimeSpent::save, seconds_since(start));
+    const double seconds = seconds_since(start);
+    slowest_local_save_ = std::max(slowest_local_save_, seconds);
+    state_.goodput.add(&TimeSpent::save, seconds);
 }
 
 void Run::wait_for_save() {

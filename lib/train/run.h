@@ -108,7 +108,7 @@ private:
 
     RunState state_;
     double slowest_step_ = 0;  ///< in seconds
-    double slowest_save_ = 0;
+    double slowest_local_save_ = 0;
     bool saved_ = false;  ///< in this start
 };
 

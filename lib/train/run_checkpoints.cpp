@@ -52,9 +52,14 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
 
 std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& retention,
                                                             bool async) {
-    return std::make_unique<CheckpointSaver>(
-        engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{retention, async, files_, to_json(effective_).at("model"), failed_});
+    return std::make_unique<CheckpointSaver>(engine_.backend(),
+                                             engine_.memory()[MemoryUse::snapshot], ranks_,
+                                             SaverOptions{.retention = retention,
+                                                          .async = async,
+                                                          .files = files_,
+                                                          .model = to_json(effective_).at("model"),
+                                                          .failed = failed_,
+                                                          .record_time = record_save_time});
 }
 
 SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
@@ -70,6 +75,7 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     run.loss_spikes.restore(saved.losses, state + "losses");
     run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
     latest_ = checkpoint.folder();
+    loaded_save_seconds_ = saved.save_seconds;
     drop_local_after(run.step);
     return saved;
 }
@@ -112,7 +118,8 @@ CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {
                                   .spec_yaml = spec_yaml_,
                                   .goodput = run.goodput.spent(),
                                   .losses = run.loss_spikes.to_json(),
-                                  .interval_loss = run.interval_loss.to_json()});
+                                  .interval_loss = run.interval_loss.to_json(),
+                                  .save_seconds = save_seconds()});
     return meta;
 }
 

@@ -45,6 +45,11 @@ public:
     void keep_all();
     /// For polling and waiting. `keep_all` replaces it.
     CheckpointSaver& saver() { return *saver_; }
+    /// The seconds of this start's longest save; before the first one, those of the checkpoint that
+    /// was loaded. 0 if neither is known.
+    double save_seconds() const {
+        return saver_->longest_save() > 0 ? saver_->longest_save() : loaded_save_seconds_;
+    }
     /// Saves the same on the disks of the nodes, if the spec asks for that.
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
@@ -74,6 +79,7 @@ private:
     std::optional<LocalFolder> local_folder_;
     std::unique_ptr<LocalCopies> local_;
     std::filesystem::path latest_;
+    double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took
 };
 
 }  // namespace gptrain

@@ -42,6 +42,34 @@ TEST_CASE("what was saved is loaded bit for bit") {
     CHECK(loads(checkpoint, {3, 2}, 7, large_tensors(), host_memory));
 }
 
+TEST_CASE("the time of a save is that of all its stages, and is recorded") {
+    using Clock = std::chrono::steady_clock;
+    const auto seconds_since = [](Clock::time_point start) {
+        return std::chrono::duration<double>(Clock::now() - start).count();
+    };
+    const bool async = GENERATE(false, true);
+    const ScratchFolder folder("save-time");
+    SavingRun run({.folder = folder.path()}, async, large_tensors());
+    const auto record = [](CheckpointMeta& meta, double seconds) { meta.state["time"] = seconds; };
+    CheckpointSaver saver(
+        run.backend, run.arena, run.alone,
+        {.retention = {.folder = folder.path()}, .async = async, .record_time = record});
+    CHECK(saver.longest_save() == 0);
+    run.state.fill(3);
+    const Clock::time_point start = Clock::now();
+    saver.save(meta_for(3), run.state.source());
+    saver.wait();
+    const double all = seconds_since(start);
+    const double longest = saver.longest_save();
+    CHECK(longest <= all);
+    CHECK(longest > all / 2);
+    const auto checkpoint = folder.path() / "step-000003";
+    const double recorded =
+        verify_checkpoint(checkpoint, VerifyDepth::full).meta.state.at("time").get<double>();
+    CHECK(recorded <= longest);
+    CHECK(recorded > longest / 2);
+}
+
 TEST_CASE("a file without tensors comes back, and damage to it is found") {
     const ScratchFolder folder("whole-file");
     const std::string pieces = "the pieces";

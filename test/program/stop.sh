@@ -111,3 +111,9 @@ train 2 limited faults.time_limit=auto
 says err faults.time_limit SLURM_JOB_END_TIME
 
 finish
+# Room is left for a save as long as the one that made the checkpoint.
+train 0 long training.steps=3
+edit_manifest "$(checkpoint long 3)" 's/"save_seconds":[^,}]*/"save_seconds":1000/'
+says "$(checkpoint long 3)/manifest.json" '"save_seconds":1000'
+train 75 long faults.time_limit=1500 $endless
+says out "time limit" "stopped (the time limit) after step 4"
