@@ -31,14 +31,6 @@ MetricsLog::MetricsLog(const std::filesystem::path& file) : file_(file, File::Mo
     read_back();
 }
 
-MetricsLog::~MetricsLog() {
-    try {
-        sync();
-    } catch (const Error& error) {
-        warn(error.what());
-    }
-}
-
 void MetricsLog::read_back() {
     const MappedFile mapped(file_.path());
     std::string_view lines(reinterpret_cast<const char*>(mapped.bytes().data()),
@@ -46,9 +38,9 @@ void MetricsLog::read_back() {
     const std::string_view last_line = last_line_of(lines);
     if (is_torn(last_line)) {
         lines.remove_suffix(last_line.size());
-        file_.truncate(static_cast<std::int64_t>(lines.size()));
+        file_.file().truncate(static_cast<std::int64_t>(lines.size()));
     } else if (!last_line.empty() && !last_line.ends_with('\n')) {
-        file_.write("\n");
+        file_.file().write("\n");
     }
     std::int64_t first_unknown = 0;
     std::int64_t unknown = 0;
@@ -85,21 +77,21 @@ void MetricsLog::note(const RunEvent& event) {
 }
 
 void MetricsLog::write_step(const StepMetrics& metrics) {
-    file_.write(to_text(metrics) + '\n');
+    file_.append(to_text(metrics) + '\n');
 }
 
 void MetricsLog::write_validation(const Validation& validation) {
-    file_.write(to_text(validation) + '\n');
+    file_.append(to_text(validation) + '\n');
     note(validation);
 }
 
 void MetricsLog::write_tasks(const TaskEvaluation& evaluation) {
-    file_.write(to_text(evaluation) + '\n');
+    file_.append(to_text(evaluation) + '\n');
     note(evaluation);
 }
 
 void MetricsLog::write_event(const RunEvent& event) {
-    file_.write(to_text(event) + '\n');
+    file_.append(to_text(event) + '\n');
     note(event);
 }
 

@@ -7,20 +7,20 @@
 #include <set>
 #include <string_view>
 
-#include "base/file.h"
 #include "report/metrics_line.h"
+#include "report/report_file.h"
 
 namespace gptrain {
 
 /// The log of one run, of the lines in metrics_line.h. If a step has two lines of one kind, the
-/// later one counts. Each line is written at once; `sync` makes the lines durable.
+/// later one counts. Each line is written at once, or later if the disk refuses it (ReportFile).
 class MetricsLog {
 public:
     /// Opens or creates `file`. Cuts off a torn last line, left by a crash. Keeps and ignores other
     /// lines that are not of these kinds; one warning names the first.
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that the log survives a run that ends with an error.
-    ~MetricsLog();
+    ~MetricsLog() { sync(); }
     MetricsLog(const MetricsLog&) = delete;
     MetricsLog& operator=(const MetricsLog&) = delete;
 
@@ -34,14 +34,17 @@ public:
     const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
 
     /// True if nothing was ever logged.
-    bool empty() const { return file_.size() == 0; }
+    bool empty() const { return file_.file().size() == 0; }
 
     void write_step(const StepMetrics& metrics);
     void write_validation(const Validation& validation);
     void write_tasks(const TaskEvaluation& evaluation);
     void write_event(const RunEvent& event);
 
+    /// Makes the lines durable; a failure is a warning.
     void sync() { file_.sync(); }
+    /// The same after the last line. Error (io) if lines are lost.
+    void finish() { file_.finish(); }
 
 private:
     void read_back();
@@ -51,7 +54,7 @@ private:
     void note(const TaskEvaluation& evaluation);
     void note(const RunEvent& event);
 
-    File file_;
+    ReportFile file_;
     std::set<std::int64_t> validations_;
     std::set<std::int64_t> task_evaluations_;
     std::optional<TimeSpent> time_spent_;

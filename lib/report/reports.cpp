@@ -13,7 +13,7 @@ void Reports::begin(std::int64_t first, const RunSpec& spec) {
     if (first > 0 || !log_.empty())
         log_.write_event({.kind = RunEvent::Kind::resume, .step = first});
     settings_ = to_json(spec);
-    if (spec.logging.tensorboard) tensorboard_.emplace(paths_.folder, first, settings_);
+    if (spec.logging.tensorboard) open_tensorboard(first);
     if (spec.logging.prometheus) prometheus_.emplace(*spec.logging.prometheus, spec.name);
     console_.emplace(first, spec.training.steps);
 }
@@ -27,18 +27,22 @@ void Reports::skipped(std::int64_t step, const std::string& reason) {
     log_.write_event({.kind = RunEvent::Kind::skip, .step = step, .reason = reason});
 }
 
-void Reports::save_failed(std::int64_t step, const std::string& reason) noexcept {
-    try {
-        log_.write_event({.kind = RunEvent::Kind::save_failed, .step = step, .reason = reason});
-    } catch (const std::exception& error) {
-        warn(error.what());  // most likely for the same reason
-    }
+void Reports::save_failed(std::int64_t step, const std::string& reason) {
+    log_.write_event({.kind = RunEvent::Kind::save_failed, .step = step, .reason = reason});
 }
 
 void Reports::rolled_back(std::int64_t step, std::int64_t from) {
     log_.write_event({.kind = RunEvent::Kind::resume, .step = step, .rolled_back_from = from});
     // A new file makes TensorBoard drop later steps, as at a new start.
-    if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);
+    if (tensorboard_) open_tensorboard(step);
+}
+
+void Reports::open_tensorboard(std::int64_t step) {
+    try {
+        tensorboard_.emplace(paths_.folder, step, settings_);
+    } catch (const Error& failure) {
+        warn(failure.what(), "; training continues without TensorBoard");
+    }
 }
 
 void Reports::step(const StepMetrics& metrics) {
@@ -76,6 +80,11 @@ void Reports::tasks(const TaskEvaluation& evaluation) {
     for (const TaskMetric& each : evaluation.metrics)
         scalars.push_back({text("tasks/", each.task, "/", each.metric), each.value});
     tensorboard_->write(evaluation.step, scalars);
+}
+
+void Reports::finish() {
+    log_.finish();
+    if (tensorboard_) tensorboard_->finish();
 }
 
 }  // namespace gptrain

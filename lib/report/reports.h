@@ -1,5 +1,5 @@
 // Everything that a run reports to: metrics.jsonl, TensorBoard, Prometheus and the console. Only
-// rank 0 has one.
+// rank 0 has one. A disk that refuses a report costs a warning, not the run.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ public:
     void rolled_back(std::int64_t step, std::int64_t from);
     /// The update of `step` was skipped.
     void skipped(std::int64_t step, const std::string& reason);
-    /// A save has failed, which was noticed after `step`. Never throws: the run goes on.
-    void save_failed(std::int64_t step, const std::string& reason) noexcept;
+    /// A save has failed, which was noticed after `step`.
+    void save_failed(std::int64_t step, const std::string& reason);
 
     /// Call it after every step.
     void done(std::int64_t step) { console_->update(step); }
@@ -44,8 +44,13 @@ public:
     void tasks(const TaskEvaluation& evaluation);
     /// Makes the lines of metrics.jsonl durable.
     void sync() { log_.sync(); }
+    /// The last call. Error (io) if something could not be written.
+    void finish();
 
 private:
+    /// Opens TensorBoard's file of a run that continues after `step`.
+    void open_tensorboard(std::int64_t step);
+
     RunPaths paths_;
     MetricsLog log_;
     Json settings_;  ///< for TensorBoard's HPARAMS tab

@@ -106,7 +106,7 @@ void TensorBoardWriter::write_event(std::int64_t step, std::string_view content)
     append_double_field(payload, event::wall_time, unix_seconds());
     append_varint_field(payload, event::step, static_cast<std::uint64_t>(step));
     payload += content;
-    file_.write(record(payload));
+    file_.append(record(payload));
 }
 
 }  // namespace gptrain

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
 #include "base/json.h"
+#include "report/report_file.h"
 
 namespace gptrain {
 
@@ -30,8 +30,11 @@ public:
     TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
                       const Json& settings);
 
-    /// Writes the scalars of one step at once.
+    /// Writes the scalars of one step at once, or later if the disk refuses them (ReportFile).
     void write(std::int64_t step, const std::vector<Scalar>& scalars);
+
+    /// Call it after the last step. Error (io) if records are lost.
+    void finish() { file_.finish(); }
 
     const std::filesystem::path& path() const { return file_.path(); }
 
@@ -40,7 +43,7 @@ private:
     void write_summary(std::int64_t step, const std::vector<std::string>& values);
     void write_event(std::int64_t step, std::string_view content);
 
-    File file_;
+    ReportFile file_;
 };
 
 }  // namespace gptrain

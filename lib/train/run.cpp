@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "engine/tuning.h"
 #include "spec/make_plan.h"
 #include "train/identity.h"
@@ -169,6 +171,12 @@ Run::Evaluations Run::evaluations_missing() const {
 
 ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
+    const ExitCode code = train();
+    ranks_.run_on_first([&] { report_.finish(); });
+    return code;
+}
+
+ExitCode Run::train() {
     const Evaluations missing = evaluations_missing();
     const bool done = state_.step >= plan_.steps;
     if (!done || missing.any()) start_reports();
@@ -219,10 +227,41 @@ ExitCode Run::run(const Requests& requests) {
 }
 
 StepBatch Run::next_batch(BatchLoader& loader) {
+    StepBatch batch;
+    std::exception_ptr fault;
     progress_.action("loading the batch");
-    StepBatch batch = loader.next();
+    try {
+        batch = loader.next();
+    } catch (...) {
+        fault = std::current_exception();
+    }
     progress_.action({});
+    if (ranks_.max(fault ? 1 : 0) == 0) return batch;
+    try {
+        ranks_.run_on_all([&] {
+            if (fault) std::rethrow_exception(fault);
+        });
+    } catch (const CommonError& failure) {
+        if (failure.code() == ExitCode::io) save_and_fail(failure);
+        throw;
+    }
     return batch;
+}
+
+void Run::save_and_fail(const CommonError& failure) {
+    take_over(steps_.finish());
+    if (state_.step == 0) throw failure;
+    const std::string what = text(failure.what(), "; the state after step ", state_.step);
+    const std::filesystem::path path =
+        RunPaths{spec_.output_dir}.checkpoints() / checkpoint_name(state_.step);
+    try {
+        if (checkpoints_.latest() != path) save();
+        wait_for_save();
+    } catch (const CommonError& unsaved) {
+        throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
+    }
+    throw CommonError(failure.code(),
+                      text(what, " is saved, and the same command continues from it"));
 }
 
 void Run::issue_step(const StepBatch& batch) {

@@ -69,8 +69,14 @@ private:
     void report_loss(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
-    /// A hang report shows that the rank loads a batch while this runs.
+    /// The part of `run` that reports.
+    ExitCode train();
+    /// A hang report shows that the rank loads a batch while this runs. If any rank cannot read its
+    /// batch, all throw; a failure of a disk (io) first saves the state.
     StepBatch next_batch(BatchLoader& loader);
+    /// Saves the state after the last step, unless that is done, and throws `failure`, with what
+    /// became of the state.
+    [[noreturn]] void save_and_fail(const CommonError& failure);
     /// Issues the next step, then takes over the results of the one before it.
     void issue_step(const StepBatch& batch);
     void take_over(const std::optional<FinishedStep>& finished);

@@ -115,6 +115,10 @@ void RunReport::sync() {
     if (reports_) reports_->sync();
 }
 
+void RunReport::finish() {
+    if (reports_) reports_->finish();
+}
+
 void RunReport::print_save_interval(double stall, double step) const {
     const double failures = expected_failure_seconds(plan_.mesh.size());
     const double interval = best_save_interval(stall, failures);

@@ -57,6 +57,8 @@ public:
     void save_failed(std::int64_t step, const std::string& reason);
     /// Makes the lines of metrics.jsonl durable.
     void sync();
+    /// After all other reports. Error (io) if something could not be written.
+    void finish();
 
     /// Prints the best save interval if the run is long enough for it. `stall`: seconds for which
     /// a checkpoint stalls training. `step`: seconds of the slowest step.

@@ -25,13 +25,68 @@ train 0 small
 train 0 straight
 same_run straight small 20
 
-# The metrics themselves cannot be written.
+# with_long_log DIR: makes an output directory whose metrics.jsonl is larger than any other file, so
+# that a limit on file sizes (in KiB: $limit) stops it alone, in the middle of a line.
+with_long_log() {
+    mkdir "$1"
+    head -c 1048575 /dev/zero | tr '\0' x >"$1/metrics.jsonl"
+    echo >>"$1/metrics.jsonl"
+}
+limit=1026
+
+# Metrics that cannot be written for a while are kept: training and saving go on, and no line is lost.
+with_long_log late
+settings output_dir=late training.steps=1000000 logging.tensorboard=false
+(
+    ulimit -S -f $limit
+    exec "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+) &
+pid=$!
+wait_for err "late/metrics.jsonl: write: File too large; training continues"
+touch late/SAVE
+wait_for out "saved "
+prlimit --pid "$pid" --fsize=unlimited
+touch late/STOP
+ends 0
+(($(grep -c "File too large" err) == 1)) || fail "not one warning: $(cat err)"
+last=$(newest_step late)
+steps=$(sed -n 's/^{"step": \([0-9]*\), "loss".*}$/\1/p' late/metrics.jsonl)
+[[ $steps == "$(seq "$last")" ]] || fail "not the lines of steps 1 to $last: $steps"
+(($(grep -vc '^{.*}$' late/metrics.jsonl) == 1)) || fail "there are torn lines"
+
+# If they cannot be written in the end either, that is an error, but the run is saved.
+with_long_log never
+settings output_dir=never logging.tensorboard=false
+(
+    ulimit -S -f $limit
+    exec timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+)
+check_exit 5 $? "a run whose metrics cannot be written"
+says err "never/metrics.jsonl: write: File too large; the end of this file is lost"
+says out "finished after step 20"
+expect_exit 0 "$gptrain" inspect "$(checkpoint never 20)" --verify
+
+# No file can be written.
 settings output_dir=tiny training.steps=20
 (
     ulimit -f 2
     exec timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
 )
 check_exit 5 $? "a run whose metrics are cut off"
+
+# The order of the next pass over the data cannot be written: the run ends, but first saves.
+train 0 passes training.steps=40 checkpoint.interval=0
+train 0 halted training.steps=10 checkpoint.interval=0
+for index in passes/cache/*.index; do
+    name=halted/cache/${index##*/}
+    [[ -e $name ]] || mkdir -p "$name/in-the-way"
+done
+train 5 halted training.steps=40 checkpoint.interval=0
+says err "halted/cache" "the state after step 30 is saved"
+rm -r halted/cache/*.index
+train 0 halted training.steps=40 checkpoint.interval=0
+says out "after step 30"
+same_run passes halted 40
 
 # A stdout that accepts nothing: the work is done, and the exit code reports the lost output.
 untold() {

@@ -1,0 +1,45 @@
+// A file of a run's reports, to which it only appends: a disk that refuses it must not end the run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace gptrain {
+
+class ReportFile {
+public:
+    /// What the disk refuses is kept up to this many bytes; later parts are dropped.
+    static constexpr std::int64_t max_kept = std::int64_t{16} << 20;
+
+    /// Opens the file. Error (io) if that fails.
+    ReportFile(const std::filesystem::path& path, File::Mode mode) : file_(path, mode) {}
+
+    const std::filesystem::path& path() const { return file_.path(); }
+    /// For what a start does before it appends.
+    File& file() { return file_; }
+    const File& file() const { return file_; }
+
+    /// Appends a part, a line or a record, in one write. If the disk refuses some of it, the rest
+    /// is kept and written before the next part. The first failure is a warning.
+    void append(std::string_view part);
+    /// Makes what was written durable. The first failure is a warning.
+    void sync();
+    /// The last call: writes what was kept and makes everything durable. Error (io) if something is
+    /// lost.
+    void finish();
+
+private:
+    void write_kept();
+    void warn_once(const Error& failure);
+
+    File file_;
+    std::string kept_;
+    std::int64_t dropped_ = 0;  ///< parts
+    bool warned_ = false;
+};
+
+}  // namespace gptrain
