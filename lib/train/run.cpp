@@ -216,12 +216,13 @@ ExitCode Run::train() {
         } else if (local_copy_due(state_.step)) {
             save_locally();
         }
-        if (asked != Request::none) {
-            wait_for_save();
+        if (asked == Request::save) {
+            finish_save();
             ranks_.run_on_all([&] { requests_->clear(asked); });
         }
     }
     wait_for_save();
+    ranks_.run_on_all([&] { requests_->clear(asked); });
     progress_.phase("end", state_.step);
     return state_.step < plan_.steps || evaluation_interrupted ? stopped(asked) : finished();
 }
@@ -346,6 +347,12 @@ void Run::save_locally() {
     const double seconds = seconds_since(start);
     slowest_local_save_ = std::max(slowest_local_save_, seconds);
     state_.goodput.add(&TimeSpent::save, seconds);
+}
+
+void Run::finish_save() {
+    const Clock::time_point start = Clock::now();
+    checkpoints_.saver().finish_save();
+    state_.goodput.add(&TimeSpent::save, seconds_since(start));
 }
 
 void Run::wait_for_save() {

@@ -86,6 +86,8 @@ private:
     bool evaluate_tasks();
     void save();
     void save_locally();
+    /// Waits for the last save, whose failure the next step reports.
+    void finish_save();
     /// Waits for the last save and throws if it failed.
     void wait_for_save();
     /// If the output directory is no longer the one that this run holds, all ranks leave.

@@ -33,6 +33,15 @@ says err "faults.loss_spike: rollback" "after 3 rollbacks to the newest checkpoi
 (($(grep -c 'rolled back' out) == 3)) || fail "not three times: $(grep 'rolled back' out)"
 (($(grep -c '"event": "resume", "step": [0-9]*, "rolled_back_from": [0-9]*}' back/metrics.jsonl) == 3)) ||
     fail "not three lines of resumption"
+# Asked to stop in the step of a spike: the request has then been met.
+spike=$(sed -n 's/^rolled back from step \([0-9]*\).*/\1/p' out | head -n 1)
+start asked "$(policy 1.0 rollback)" \
+    "fault_injection={faults: [{kind: slow, step: $spike, seconds: 1}]}"
+wait_for asked/metrics.jsonl "\"step\": $((spike - 1)),"
+touch asked/STOP
+ends 0
+says out "the file STOP" "rolled back from step $spike"
+[[ ! -e asked/STOP ]] || fail "the file STOP is still there"
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
 

@@ -59,6 +59,20 @@ train 0 straight training.steps=$((last + 5))
 same_run straight asked $((last + 5))
 rm -r asked straight
 
+# If that checkpoint cannot be saved, training goes on, and nobody asks for it again.
+start refused $endless \
+    "fault_injection={faults: [{kind: no_space, step: 7, call: 1}, {kind: slow, step: 7, seconds: 0.05}]}"
+wait_for refused/metrics.jsonl '"step": 7,'
+touch refused/SAVE
+wait_for err "training continues"
+[[ ! -e refused/SAVE ]] || fail "the file SAVE is still there"
+touch refused/SAVE
+wait_for out "saved "
+touch refused/STOP
+ends 0
+[[ -z $(ls refused/SAVE refused/STOP 2>/dev/null) ]] || fail "a request is still there"
+rm -r refused
+
 # A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in it
 # again.
 long="$endless training.eval_interval=7 training.eval_steps=1000000"
@@ -107,13 +121,13 @@ start limited faults.time_limit=auto $endless
 ends 75
 says out "time limit" "resumed from"
 unset SLURM_JOB_END_TIME
-train 2 limited faults.time_limit=auto
-says err faults.time_limit SLURM_JOB_END_TIME
-
-finish
 # Room is left for a save as long as the one that made the checkpoint.
 train 0 long training.steps=3
 edit_manifest "$(checkpoint long 3)" 's/"save_seconds":[^,}]*/"save_seconds":1000/'
 says "$(checkpoint long 3)/manifest.json" '"save_seconds":1000'
 train 75 long faults.time_limit=1500 $endless
 says out "time limit" "stopped (the time limit) after step 4"
+train 2 limited faults.time_limit=auto
+says err faults.time_limit SLURM_JOB_END_TIME
+
+finish
