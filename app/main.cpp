@@ -88,6 +88,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     gptrain::end_on_signals({.before = "gptrain: error: interrupted by ", .after = {}, .code = {}});
+    gptrain::end_on_lost_mapping("gptrain: error: ");
     try {
         gptrain::start_process("gptrain");
         gptrain::cuda::load_kernels_at_start();

@@ -284,6 +284,7 @@ int run(int argc, char** argv) {
     end_on_signals({.before = "gpt-preprocess: error: interrupted by ",
                     .after = "; no file was written",
                     .code = std::nullopt});
+    end_on_lost_mapping("gpt-preprocess: error: ");
     try {
         start_process("gpt-preprocess");
         const ExitCode code = CommandLine().run(argc, argv);

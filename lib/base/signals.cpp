@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mappings.h"
 #include "base/temporary_names.h"
 
 namespace gptrain {
@@ -57,6 +58,21 @@ extern "C" void end_by_signal(int signal) {
     die_by(signal);
 }
 
+// What the line of end_on_lost_mapping begins with.
+std::string_view before_lost_mapping;
+
+extern "C" void end_by_lost_mapping(int signal, siginfo_t* info, void* /*context*/) {
+    if (info->si_code != BUS_ADRERR) die_by(signal);
+    wait_for_holders();
+    remove_temporary_files();
+    static std::array<char, 4500> buffer;
+    const std::string_view file = mapped_file_at(info->si_addr, buffer);
+    write_from_handler(before_lost_mapping, file.empty() ? "a memory-mapped file" : file,
+                       ": cannot be read where it is mapped: it was truncated, or its disk failed; "
+                       "restore it and start again");
+    ::_exit(static_cast<int>(ExitCode::io));
+}
+
 sigset_t all_handled() {
     sigset_t set;
     sigemptyset(&set);
@@ -75,6 +91,15 @@ extern "C" void record_interrupt(int signal) {
 }
 
 }  // namespace
+
+void end_on_lost_mapping(std::string_view before) {
+    before_lost_mapping = before;
+    struct sigaction action {};
+    action.sa_sigaction = end_by_lost_mapping;
+    action.sa_flags = SA_SIGINFO;
+    action.sa_mask = all_handled();
+    if (::sigaction(SIGBUS, &action, nullptr) != 0) fail_errno(errno, "sigaction SIGBUS");
+}
 
 bool is_ignored(int signal) {
     struct sigaction action {};

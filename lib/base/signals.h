@@ -24,6 +24,11 @@ void end_on_signals(std::span<const int> signals, const SignalEnd& end);
 /// The same for SIGHUP, SIGINT, SIGTERM and SIGUSR1, except those that are ignored, as under nohup.
 void end_on_signals(const SignalEnd& end);
 
+/// From now on a bus error in a mapped file, which lost bytes or whose disk failed, removes the
+/// temporary files and ends the process with exit code `io` and one line to stderr, `before` and
+/// what happened. `before` must live as long as the process. Other bus errors remain crashes.
+void end_on_lost_mapping(std::string_view before);
+
 /// True if the process ignores the signal, as SIGHUP under nohup.
 bool is_ignored(int signal);
 

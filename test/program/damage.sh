@@ -97,4 +97,12 @@ for file in tok.model text_text_document.idx text_text_document.bin; do
 done
 train 0 whole training.steps=21
 
+# A token file that loses its bytes while a run reads it.
+for end in bin idx meta.json; do cp "text_text_document.$end" "lost_text_document.$end"; done
+start lost "data.train=[{prefix: lost_text_document}]" training.steps=1000000 checkpoint.interval=0
+wait_for lost/metrics.jsonl '"step": 3,'
+: >lost_text_document.bin
+ends 5
+says err "$work/lost_text_document.bin: cannot be read where it is mapped"
+
 finish
