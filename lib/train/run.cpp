@@ -181,7 +181,11 @@ ExitCode Run::train() {
     const bool done = state_.step >= plan_.steps;
     if (!done || missing.any()) start_reports();
     // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
-    if (!evaluate(missing)) return stopped(request());
+    if (!evaluate(missing)) {
+        const Request why = request();
+        ranks_.run_on_all([&] { requests_->clear(why); });
+        return stopped(why);
+    }
     if (done) {
         print("nothing left to do: the checkpoint has the run's last step, ", plan_.steps);
         return ExitCode::done;

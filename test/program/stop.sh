@@ -88,6 +88,11 @@ wait_for out "after step 7"
 sleep 0.2
 kill -TERM "$pid"
 ends 75
+start evaluating $long
+wait_for out "after step 7"
+touch evaluating/STOP
+ends 0
+[[ ! -e evaluating/STOP ]] || fail "the file STOP is still there"
 says_not evaluating/metrics.jsonl val_loss
 train 0 evaluating training.eval_interval=7 training.eval_steps=1 training.steps=10
 says evaluating/metrics.jsonl '{"step": 7, "val_loss": '
