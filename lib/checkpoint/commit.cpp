@@ -37,9 +37,9 @@ std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem
              " bytes, above the limit of ", manifest_limit);
     }
     write_file_durably(temporary / "manifest.json", manifest);
-    commit_folder(temporary, final_path);
     as_written(
-        [&] { read_back(final_path, manifest, std::span(index.files).subspan(first_whole)); });
+        [&] { read_back(temporary, manifest, std::span(index.files).subspan(first_whole)); });
+    commit_folder(temporary, final_path);
     std::int64_t bytes = 0;
     for (const FileRecord& file : index.files)
         bytes += file.bytes;

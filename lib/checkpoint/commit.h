@@ -23,10 +23,10 @@ struct WrittenShards {
     std::span<const TensorEntry> tensors;  ///< of the whole checkpoint
 };
 
-/// Writes the manifest of the durable files in `temporary`, renames that folder to `final_path`,
-/// and reads back the manifest and `whole_files`: model.h5 and the other files of rank 0. The ranks
-/// have read back the others. Returns the bytes of all files. Error (io): there is no new
-/// checkpoint, or it does not read back.
+/// Writes the manifest of the durable files in `temporary`, reads back the manifest and
+/// `whole_files`: model.h5 and the other files of rank 0, and renames the folder to `final_path`.
+/// The ranks have read back the others. Returns the bytes of all files. Error (io): there is no new
+/// checkpoint, and one of that name is as it was.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                WrittenShards shards, std::span<const WholeFile> whole_files,
                                const std::filesystem::path& final_path);

@@ -18,6 +18,8 @@ namespace gptrain {
 namespace {
 
 constexpr std::string_view temporary_mark = ".tmp-";
+/// Marks a checkpoint that gives its name to a new one: "step-000500.tmp-aside".
+constexpr std::string_view aside_mark = ".tmp-aside";
 /// A removal is a round trip to a file server, and a checkpoint has two files for each rank.
 constexpr int removing_threads = 8;
 
@@ -48,6 +50,33 @@ void remove_tree(const std::filesystem::path& path) {
                      [&](std::int64_t i) { remove_tree(entries[static_cast<std::size_t>(i)]); });
     }
     remove_path(path);
+}
+
+bool is_there(const std::filesystem::path& path) {
+    std::error_code error;
+    const bool found = std::filesystem::exists(path, error);
+    if (error) fail(ExitCode::io, path.string(), ": ", error.message());
+    return found;
+}
+
+/// Exchanges the names of a new folder and a checkpoint. Whatever fails, the checkpoint's name is
+/// that of one of them, or the checkpoint has the name that remove_leftovers restores.
+void exchange(const std::filesystem::path& temporary, const std::filesystem::path& checkpoint) {
+    const auto at_once = [&] {
+        return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, checkpoint.c_str(),
+                           RENAME_EXCHANGE);
+    };
+    if (checked_call("renameat2", temporary, at_once) == 0) return;
+    // Some file systems cannot exchange two names.
+    const std::filesystem::path aside = checkpoint.string() + std::string(aside_mark);
+    rename_path(checkpoint, aside);
+    try {
+        rename_path(temporary, checkpoint);
+    } catch (const Error&) {
+        rename_path(aside, checkpoint);
+        throw;
+    }
+    rename_path(aside, temporary);
 }
 
 }  // namespace
@@ -99,7 +128,15 @@ TemporaryFolder::~TemporaryFolder() {
 void remove_leftovers(const std::filesystem::path& folder) {
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const std::string name = entry.filename().string();
-        if (name.rfind("step-", 0) != 0 || name.find(temporary_mark) == std::string::npos) continue;
+        const std::size_t mark = name.find(temporary_mark);
+        if (name.rfind("step-", 0) != 0 || mark == std::string::npos) continue;
+        const std::filesystem::path checkpoint = folder / name.substr(0, mark);
+        if (name.substr(mark) == aside_mark && !is_there(checkpoint)) {
+            print("restoring ", checkpoint.string(), ", which was being replaced");
+            rename_path(entry, checkpoint);
+            sync_folder(folder);
+            continue;
+        }
         print("removing unfinished ", entry.string());
         remove_or_warn(entry);
     }
@@ -108,25 +145,19 @@ void remove_leftovers(const std::filesystem::path& folder) {
 void commit_folder(const std::filesystem::path& temporary,
                    const std::filesystem::path& final_path) {
     const std::filesystem::path folder = final_path.parent_path();
-    std::error_code ignored;
-    if (!std::filesystem::exists(final_path, ignored)) {
+    if (!is_there(final_path)) {
         rename_path(temporary, final_path);
         sync_folder(folder);
         return;
     }
-    std::filesystem::path old = temporary;
-    const auto exchange = [&] {
-        return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(),
-                           RENAME_EXCHANGE);
-    };
-    if (checked_call("renameat2", temporary, exchange) != 0) {
-        // Some file systems cannot exchange two names.
-        old = temporary_folder(folder, final_path.filename().string());
-        rename_path(final_path, old);
-        rename_path(temporary, final_path);
+    exchange(temporary, final_path);
+    try {
+        sync_folder(folder);
+    } catch (const Error&) {
+        exchange(temporary, final_path);
+        throw;
     }
-    sync_folder(folder);
-    remove_or_warn(old);
+    remove_or_warn(temporary);
 }
 
 void remove_or_warn(const std::filesystem::path& path) {

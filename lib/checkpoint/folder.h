@@ -43,12 +43,14 @@ private:
     std::filesystem::path path_;
 };
 
-/// Removes, with a line for each, what failed or killed saves and removals left. Requires that none
-/// is in progress and that no other run writes here.
+/// Removes, with a line for each, what failed or killed saves and removals left, and gives a
+/// checkpoint its name back that a save was about to replace. Requires that none is in progress and
+/// that no other run writes here.
 void remove_leftovers(const std::filesystem::path& folder);
 
 /// Renames the finished `temporary` to its final name, durably. An existing checkpoint of that name
-/// is exchanged atomically and removed.
+/// is exchanged for it, atomically where the file system can, and then removed. Error (io): it
+/// keeps its name, at the latest after remove_leftovers.
 void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& final_path);
 
 /// Removes a file, or a folder with all it holds, several files at a time; warns of what cannot be

@@ -1,6 +1,6 @@
 // Saves checkpoints. A save writes to "step-000500.tmp-...": it first reserves the space of every
-// file, then writes the data and each rank's record, syncs files and folder, reads back what is not
-// data, writes the manifest, renames the folder once and syncs its parent. A save that fails or
+// file, then writes the data and each rank's record, syncs files and folder, writes the manifest,
+// reads back what is not data, renames the folder once and syncs its parent. A save that fails or
 // dies leaves earlier checkpoints untouched.
 #pragma once
 

@@ -149,6 +149,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const StepCost cost = checked_cost(spec, plan, devices);
+    // A checkpoint that a dead run was replacing is there again for the choice.
+    ranks.run_on_first([&] { remove_leftovers(paths.checkpoints()); });
     std::optional<RestartPoint> checkpoint =
         find_start(resume, paths.checkpoints(), ranks, local_folder_of(spec, plan, ranks));
     ranks.run_on_all([&] {

@@ -1,3 +1,6 @@
+#include <cerrno>
+
+#include "base/file_calls.h"
 #include "base/temporary_file.h"
 #include "catch.h"
 #include "checkpoint/commit.h"
@@ -237,6 +240,66 @@ TEST_CASE("saving a step again replaces its checkpoint") {
     run.save(5);
     CHECK(loads(folder.path() / "step-000005", {}, 5));
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+namespace {
+
+/// A file system that cannot exchange two names. Renames from number `first` to `last` (from 1)
+/// fail.
+class PlainRenames final : public CallInterceptor {
+public:
+    PlainRenames(int first, int last) : first_(first), last_(last) { intercept_calls(this); }
+    PlainRenames(const PlainRenames&) = delete;
+    PlainRenames& operator=(const PlainRenames&) = delete;
+    ~PlainRenames() override { intercept_calls(nullptr); }
+    CallFate intercept(std::string_view call, const std::filesystem::path& path) override {
+        if (call == "renameat2") return {.error = EINVAL};
+        // Not those with which a file of a checkpoint gets its contents.
+        if (call != "rename" || path.filename().string().rfind("step-", 0) != 0) return {};
+        ++seen_;
+        return {.error = seen_ >= first_ && seen_ <= last_ ? EIO : 0};
+    }
+
+private:
+    int first_;
+    int last_;
+    int seen_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a step that cannot be saved again keeps its checkpoint") {
+    const ScratchFolder folder("keeps");
+    SavingRun run({.folder = folder.path()}, false);
+    run.save(5);
+    const auto checkpoint = folder.path() / "step-000005";
+    write_file_durably(checkpoint / "mark", "the first one");
+    for (const int first : {1, 2}) {
+        for (const int last : {2, 100}) {
+            CAPTURE(first, last);
+            {
+                const PlainRenames fault(first, last);
+                run.save(5);
+                CHECK(contains(error_of([&] { run.saver.wait(); }, ExitCode::io), "cannot rename"));
+            }
+            remove_leftovers(folder.path());
+            CHECK(std::filesystem::exists(checkpoint / "mark"));
+            CHECK(loads(checkpoint, {}, 5));
+        }
+    }
+    // The disk loses a file of the new one.
+    const WholeFile lost = {"tokenizer.model", "lost"};
+    const auto replace = [&] {
+        const TemporaryFolder temporary(folder.path(), checkpoint_name(5));
+        commit_checkpoint(meta_for(5), temporary.path(), {}, {&lost, 1}, checkpoint);
+    };
+    CHECK(contains(error_of(replace, ExitCode::io), "does not read back"));
+    CHECK(std::filesystem::exists(checkpoint / "mark"));
+    CHECK(loads(checkpoint, {}, 5));
+    const PlainRenames none(0, 0);
+    run.save(5);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+    CHECK_FALSE(std::filesystem::exists(checkpoint / "mark"));
 }
 
 TEST_CASE("what dead runs left is removed at the start") {
