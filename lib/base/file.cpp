@@ -188,7 +188,10 @@ std::filesystem::file_type require_path(const std::filesystem::path& path, ExitC
         const std::string name = path.empty() ? "''" : path.string();
         fail(fault, name, ": no such ", what, starting_folder(path), advice);
     }
-    if (error) fail(fault, path.string(), ": ", error.message());
+    // That a disk or a file server fails says nothing of the path.
+    const bool failed =
+        error.value() == EIO || error.value() == ESTALE || error.value() == ETIMEDOUT;
+    if (error) fail(failed ? ExitCode::io : fault, path.string(), ": ", error.message());
     return type;
 }
 

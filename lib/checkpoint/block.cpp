@@ -10,6 +10,8 @@ File open_listed(const std::filesystem::path& folder, const FileRecord& record) 
     const std::filesystem::path path = folder / record.name;
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::status_known(status))
+        fail(ExitCode::io, path.string(), ": ", error.message());
     if (!std::filesystem::exists(status)) fail(ExitCode::bad_input, path.string(), ": not found");
     if (!std::filesystem::is_regular_file(status)) {
         fail(ExitCode::bad_input, path.string(), ": is not a regular file");

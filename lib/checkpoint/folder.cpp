@@ -98,8 +98,12 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
     std::vector<CheckpointFolder> found;
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const auto step = checkpoint_step(entry.filename().string());
-        std::error_code ignored;
-        if (step && std::filesystem::is_directory(entry, ignored)) found.push_back({*step, entry});
+        if (!step) continue;
+        // One that cannot be looked at is there all the same.
+        std::error_code error;
+        const auto status = std::filesystem::status(entry, error);
+        if (std::filesystem::is_directory(status) || !std::filesystem::status_known(status))
+            found.push_back({*step, entry});
     }
     std::sort(found.begin(), found.end(),
               [](const CheckpointFolder& a, const CheckpointFolder& b) { return a.step > b.step; });

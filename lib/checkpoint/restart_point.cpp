@@ -1,49 +1,87 @@
 #include "checkpoint/restart_point.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "checkpoint/block.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_part.h"
 #include "checkpoint/verify_together.h"
 
 namespace gptrain {
+namespace {
+
+/// All ranks run `read` together, again if it fails because of I/O: a file server that was
+/// restarted or is overloaded soon answers.
+void read_patiently(const MpiSession& ranks, const std::function<void()>& read) {
+    constexpr int attempts = 3;
+    constexpr std::chrono::milliseconds pause(300);
+    for (int attempt = 1; attempt < attempts; ++attempt) {
+        try {
+            return read();
+        } catch (const CommonError& failure) {
+            if (failure.code() != ExitCode::io) throw;
+            if (ranks.rank() == 0) warn(failure.what(), "; trying again");
+        }
+        std::this_thread::sleep_for(attempt * pause);
+    }
+    read();
+}
+
+}  // namespace
+
+RestartPoint::RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks,
+                           std::optional<LocalRestart> local)
+    : candidates_(std::move(candidates)),
+      ranks_(&ranks),
+      count_(static_cast<std::size_t>(ranks.max(std::ssize(candidates_)))),
+      local_ahead_(std::move(local)) {
+    if (!local_ahead_) return;
+    const auto older = std::find_if(candidates_.begin(), candidates_.end(), [&](const auto& path) {
+        return checkpoint_step(path.filename()).value_or(0) < local_ahead_->meta().step;
+    });
+    before_local_ = static_cast<std::size_t>(ranks.max(older - candidates_.begin()));
+}
 
 std::optional<RestartPoint> RestartPoint::find(std::vector<std::filesystem::path> candidates,
                                                const MpiSession& ranks,
                                                std::optional<LocalRestart> local) {
-    RestartPoint point(std::move(candidates), ranks);
-    point.single_candidate_ = ranks.max(std::ssize(point.candidates_)) == 1;
-    point.local_ = std::move(local);
-    if (point.local_) {
-        point.folder_ = point.local_->folder();
-        point.meta_ = point.local_->meta();
-        return point;
-    }
-    if (!point.open_next()) return std::nullopt;
+    RestartPoint point(std::move(candidates), ranks, std::move(local));
+    if (point.count_ == 0 && !point.local_ahead_) return std::nullopt;
+    point.open_next();
     return point;
 }
 
-bool RestartPoint::open_next() {
-    if (ranks_->max(std::ssize(candidates_)) == 0) return false;
+std::vector<std::filesystem::path> RestartPoint::course() const {
+    if (candidates_.empty()) return {};
+    return {candidates_.begin() + static_cast<std::ptrdiff_t>(local_ ? next_ : next_ - 1),
+            candidates_.end()};
+}
+
+void RestartPoint::open_next() {
     for (;;) {
-        ranks_->run_on_first([&] {
-            if (next_ < candidates_.size()) return;
-            fail(ExitCode::bad_input, folder_.parent_path().string(), ": all ", candidates_.size(),
-                 " checkpoints are damaged; restore one, or move them away to start from scratch");
-        });
+        if (local_ahead_ && next_ == before_local_) {
+            local_ = std::exchange(local_ahead_, std::nullopt);
+            folder_ = local_->folder();
+            meta_ = local_->meta();
+            return;
+        }
+        if (next_ == count_) throw nothing_left();
+        const std::size_t candidate = next_++;
         try {
-            open();
-            return true;
+            return read_patiently(*ranks_, [&] { open(candidate); });
         } catch (const CommonError& damage) {
             skip_damaged(damage);
         }
     }
 }
 
-void RestartPoint::open() {
-    if (ranks_->rank() == 0) folder_ = candidates_[next_++];
+void RestartPoint::open(std::size_t candidate) {
+    if (ranks_->rank() == 0) folder_ = candidates_[candidate];
     VerifiedCheckpoint verified = verify_together(folder_, *ranks_);
     folder_ = std::move(verified.folder);
     manifest_ = std::move(verified.manifest);
@@ -52,11 +90,31 @@ void RestartPoint::open() {
 }
 
 void RestartPoint::skip_damaged(const Error& damage) {
-    if (single_candidate_ ||
-        (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io))
-        throw;
+    const bool only_one = count_ == 1 && !local_ahead_;
+    if (only_one || (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io)) throw;
+    if (damage.code() == ExitCode::io) ++unread_;
     if (ranks_->rank() != 0) return;
     warn(damage.what(), "; skipping checkpoint ", folder_.filename().string());
+}
+
+CommonError RestartPoint::nothing_left() const {
+    if (count_ == 0) {
+        return {ExitCode::bad_input,
+                text("the local copies of step ", meta_.step,
+                     " are damaged, and the run has no checkpoint; remove them (",
+                     folder_.filename().string(), ") to start from scratch")};
+    }
+    const auto& any = candidates_.empty() ? folder_ : candidates_.front();
+    const std::string folder = any.parent_path().string();
+    if (unread_ == 0) {
+        return {ExitCode::bad_input,
+                text(folder, ": all ", count_,
+                     " checkpoints are damaged; restore one, or move them away to start from "
+                     "scratch")};
+    }
+    return {ExitCode::io, text(folder, ": ", unread_, " of ", count_, " checkpoints cannot be read",
+                               unread_ < count_ ? ", and the others are damaged" : "",
+                               "; start the run again when the file system answers")};
 }
 
 std::optional<std::string> RestartPoint::whole_file(const std::string& name,
@@ -89,14 +147,25 @@ Manifest RestartPoint::part_from_first(const StateSource& needed) const {
 
 void RestartPoint::load(Backend& backend, const StateSource& needed,
                         const std::function<void()>& check_candidate) {
-    if (local_) {
-        if (load_local(backend, needed)) return;
-        ranks_->run_on_all(check_candidate);
-    }
     const Fill fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         load_state(folder, part, backend, needed);
     };
-    load(needed, fill, check_candidate);
+    load_any([&] { return local_ ? load_local(backend, needed) : load_checkpoint(needed, fill); },
+             check_candidate);
+}
+
+void RestartPoint::load(const StateSource& needed, const Fill& fill,
+                        const std::function<void()>& check_candidate) {
+    load_any([&] { return load_checkpoint(needed, fill); }, check_candidate);
+}
+
+void RestartPoint::load_any(const std::function<bool()>& load_one,
+                            const std::function<void()>& check_candidate) {
+    while (!load_one()) {
+        open_next();
+        ranks_->run_on_all(check_candidate);
+    }
+    manifest_ = {};
 }
 
 bool RestartPoint::load_local(Backend& backend, const StateSource& needed) {
@@ -108,38 +177,26 @@ bool RestartPoint::load_local(Backend& backend, const StateSource& needed) {
         if (ranks_->rank() == 0)
             warn(damage.what(), "; skipping the local copies of step ", meta_.step);
     }
-    const std::filesystem::path lost = local_->folder();
     local_.reset();
-    if (open_next()) return false;
-    throw CommonError(ExitCode::bad_input,
-                      text("the local copies of step ", meta_.step,
-                           " are damaged, and the run has no checkpoint; remove them (",
-                           lost.filename().string(), ") to start from scratch"));
+    return false;
 }
 
-void RestartPoint::load(const StateSource& needed, const Fill& fill,
-                        const std::function<void()>& check_candidate) {
-    for (bool loaded = false; !loaded;) {
-        const bool has_records =
-            ranks_->max(std::holds_alternative<CheckpointIndex>(manifest_)) == 1;
-        Manifest part;
-        if (!has_records) part = part_from_first(needed);
-        try {
-            ranks_->run_on_all([&] {
-                if (has_records) {
-                    part =
-                        read_part(folder_, std::get<CheckpointIndex>(manifest_), needs_of(needed));
-                }
-                fill(folder_, part);
-            });
-            loaded = true;
-        } catch (const CommonError& damage) {
-            skip_damaged(damage);
-            open_next();
-            ranks_->run_on_all(check_candidate);
-        }
+bool RestartPoint::load_checkpoint(const StateSource& needed, const Fill& fill) {
+    const bool has_records = ranks_->max(std::holds_alternative<CheckpointIndex>(manifest_)) == 1;
+    Manifest part;
+    if (!has_records) part = part_from_first(needed);
+    const auto read = [&] {
+        if (has_records)
+            part = read_part(folder_, std::get<CheckpointIndex>(manifest_), needs_of(needed));
+        fill(folder_, part);
+    };
+    try {
+        read_patiently(*ranks_, [&] { ranks_->run_on_all(read); });
+        return true;
+    } catch (const CommonError& damage) {
+        skip_damaged(damage);
+        return false;
     }
-    manifest_ = {};
 }
 
 }  // namespace gptrain

@@ -21,9 +21,10 @@ namespace gptrain {
 class RestartPoint {
 public:
     /// The first of rank 0's `candidates`, newest first, whose manifest, records, sizes and HDF5
-    /// structure verify. Skips damaged ones with a warning. If all are damaged: Error (bad_input),
-    /// or that candidate's own error if there is only one. Nothing if there is no candidate. The
-    /// session must outlive it. `local` comes before all candidates.
+    /// structure verify. Skips damaged ones with a warning, and those that cannot be read, but only
+    /// after it has tried again. If none is left: Error (bad_input, or io if one could not be
+    /// read), or that candidate's own error if there is only one. Nothing if there is no candidate.
+    /// The session must outlive it. `local` has its place among the candidates by its step.
     static std::optional<RestartPoint> find(std::vector<std::filesystem::path> candidates,
                                             const MpiSession& ranks,
                                             std::optional<LocalRestart> local = {});
@@ -32,6 +33,9 @@ public:
     const CheckpointMeta& meta() const { return meta_; }
     /// The local copies that are loaded, if any.
     const std::optional<LocalRestart>& local() const { return local_; }
+    /// On rank 0: the checkpoint that was chosen, unless it is local copies, and the candidates
+    /// after it.
+    std::vector<std::filesystem::path> course() const;
 
     /// The contents of a file without tensors, every byte verified; nothing if the checkpoint has
     /// no file of that name, as local copies. Call it before `load`. Error (bad_input): it is
@@ -50,25 +54,35 @@ public:
               const std::function<void()>& check_candidate);
 
 private:
-    RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks)
-        : candidates_(std::move(candidates)), ranks_(&ranks) {}
+    RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks,
+                 std::optional<LocalRestart> local);
 
-    /// Loads local copies; false if they are damaged, which rank 0 warns of.
+    /// Calls `load_one`, which loads what is open, until it returns true.
+    void load_any(const std::function<bool()>& load_one,
+                  const std::function<void()>& check_candidate);
+    /// False if it is damaged, which rank 0 warns of.
+    bool load_checkpoint(const StateSource& needed, const Fill& fill);
     bool load_local(Backend& backend, const StateSource& needed);
-    /// Opens the next candidate that verifies; false if there are no candidates.
-    bool open_next();
-    /// Opens the next candidate. Error, the same on all ranks: it is damaged.
-    void open();
+    /// Opens the next candidate that verifies, or the local copies. Error, the same on all ranks:
+    /// nothing is left.
+    void open_next();
+    /// Opens a candidate. Error, the same on all ranks: it is damaged.
+    void open(std::size_t candidate);
     /// Call it while handling `damage`: rethrows it if it is final, otherwise warns (rank 0).
     void skip_damaged(const Error& damage);
+    /// The Error when all candidates have been skipped.
+    CommonError nothing_left() const;
     /// This rank's part of a manifest of version 1, from rank 0.
     Manifest part_from_first(const StateSource& needed) const;
 
     std::vector<std::filesystem::path> candidates_;  ///< on rank 0
-    bool single_candidate_ = false;
     const MpiSession* ranks_;
-    std::optional<LocalRestart> local_;  ///< if the run resumes from local copies
-    std::size_t next_ = 0;               ///< next candidate to try
+    std::size_t count_;                        ///< of candidates
+    std::size_t next_ = 0;                     ///< next candidate to try
+    std::size_t unread_ = 0;                   ///< candidates that could not be read
+    std::optional<LocalRestart> local_ahead_;  ///< local copies to try
+    std::size_t before_local_ = 0;             ///< candidates to try before them
+    std::optional<LocalRestart> local_;        ///< if the run resumes from local copies
     std::filesystem::path folder_;
     CheckpointMeta meta_;
     AnyManifest manifest_;  ///< of version 2 on every rank, of version 1 on rank 0

@@ -141,12 +141,8 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
     std::vector<std::filesystem::path> candidates;
     ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
     std::optional<LocalRestart> copies;
-    if (local && choice.kind == ResumeChoice::Kind::automatic) {
+    if (local && choice.kind == ResumeChoice::Kind::automatic)
         copies = LocalRestart::find(*local, ranks);
-        const auto newest =
-            candidates.empty() ? std::nullopt : checkpoint_step(candidates.front().filename());
-        if (copies && copies->meta().step <= ranks.max(newest.value_or(-1))) copies.reset();
-    }
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
 }
 

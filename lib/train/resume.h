@@ -31,7 +31,8 @@ void check_start(const ResumeChoice& choice);
 
 /// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
 /// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. `local`:
-/// where this node keeps local copies, which serve if the choice is automatic and they are newer.
+/// where this node keeps local copies, which serve if the choice is automatic and they are newer
+/// than the newest whole checkpoint.
 /// Error (usage) if the choice cannot be followed.
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,

@@ -105,4 +105,32 @@ wait_for lost/metrics.jsonl '"step": 3,'
 ends 5
 says err "$work/lost_text_document.bin: cannot be read where it is mapped"
 
+# Local copies are older than a damaged checkpoint, but newer than the next one.
+local=(checkpoint.interval=8 checkpoint.local=disk checkpoint.local_interval=6)
+train 0 copied "${local[@]}" training.steps=16
+flip "$(checkpoint copied 16)/shard-00000.h5" 90000
+train 0 copied "${local[@]}"
+says err "step-000016"
+says out "after step 12 (local copies)"
+same "$(checkpoint whole 20)/shard-00000.h5" "$(checkpoint copied 20)/shard-00000.h5"
+
+# A checkpoint that cannot be read is not damaged: it is read again, and no advice is to remove it.
+strace -o trace true 2>err || finish
+# with_faults WHEN CODE OUTPUT-DIR: a run in which opening a manifest fails at the given times.
+with_faults() {
+    settings output_dir="$3" training.steps=20
+    timeout --signal=KILL 60 strace -f -o trace -P "$work/$(checkpoint "$3" 10)/manifest.json" \
+        -P "$work/$(checkpoint "$3" 5)/manifest.json" -e trace=openat -e inject=openat:error=EIO"$1" \
+        "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    check_exit "$2" $? "failing reads$1"
+}
+train 0 unread checkpoint.interval=5 training.steps=10
+with_faults "" 5 unread
+says err "unread/checkpoints: 2 of 2 checkpoints cannot be read"
+says_not err scratch
+with_faults :when=1 0 unread
+says err "trying again"
+says out "after step 10"
+same "$(checkpoint whole 20)/shard-00000.h5" "$(checkpoint unread 20)/shard-00000.h5"
+
 finish
