@@ -174,7 +174,10 @@ void CheckpointSaver::next_stage() {
             }
             return;
         }
-        if (ranks_.rank() == 0) print(result);
+        if (ranks_.rank() == 0) {
+            print(result);
+            if (options_.committed) options_.committed(final_path());
+        }
     } catch (const CommonError& failure) {
         return abandon_save(failure);
     }
@@ -218,7 +221,7 @@ std::vector<WholeFile> CheckpointSaver::whole_files() const {
 }
 
 std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
-    const auto path = options_.retention.folder / checkpoint_name(save_.meta.step);
+    const std::filesystem::path path = final_path();
     const std::int64_t bytes = commit_checkpoint(
         save_.meta, save_.folder, {merged(written).files, entries_}, whole_files(), path);
     verified_.add({save_.meta.step, path});

@@ -33,6 +33,8 @@ struct SaverOptions {
     Json model = Json::object();
     /// Called on rank 0 with the reason of every save that failed because of the disk.
     std::function<void(const std::string&)> failed = {};
+    /// Called on rank 0 with the folder of every checkpoint that was committed.
+    std::function<void(const std::filesystem::path&)> committed = {};
     /// With more parts of tensors in all shard files, checkpoints have no model.h5, which would
     /// take minutes to make (write_view).
     std::int64_t max_viewed_parts = 200'000;
@@ -97,6 +99,10 @@ private:
         double seconds = 0;  ///< of the stages so far, each on its slowest rank
     };
 
+    /// Of the save in progress.
+    std::filesystem::path final_path() const {
+        return options_.retention.folder / checkpoint_name(save_.meta.step);
+    }
     void plan_files(std::int64_t step, std::span<const HeldState> owned);
     /// Collects what model.h5 shows, unless that is too much.
     void plan_view(const std::vector<TensorRecord>& own);

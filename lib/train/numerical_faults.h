@@ -26,8 +26,9 @@ public:
     /// that stops the run. Notes a spike to roll back from.
     void check(const RunState& run);
     bool rollback_due() const { return spike_.has_value(); }
-    /// Loads the newest checkpoint and continues with the samples after the spike. No step may be
-    /// in flight. Throws (numerical) if there is no checkpoint, or after too many rollbacks.
+    /// Loads the newest checkpoint of this start's course and continues with the samples after the
+    /// spike. No step may be in flight. Throws (numerical) if there is no checkpoint, or after too
+    /// many rollbacks.
     void roll_back(RunState& run);
     /// Call it after a save: rollbacks without a new checkpoint in between are limited.
     void saved() { rollbacks_in_a_row_ = 0; }

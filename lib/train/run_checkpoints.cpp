@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <system_error>
+#include <utility>
 
 #include "checkpoint/folder.h"
 #include "spec/spec_json.h"
@@ -52,14 +54,16 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
 
 std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& retention,
                                                             bool async) {
-    return std::make_unique<CheckpointSaver>(engine_.backend(),
-                                             engine_.memory()[MemoryUse::snapshot], ranks_,
-                                             SaverOptions{.retention = retention,
-                                                          .async = async,
-                                                          .files = files_,
-                                                          .model = to_json(effective_).at("model"),
-                                                          .failed = failed_,
-                                                          .record_time = record_save_time});
+    return std::make_unique<CheckpointSaver>(
+        engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{
+            .retention = retention,
+            .async = async,
+            .files = files_,
+            .model = to_json(effective_).at("model"),
+            .failed = failed_,
+            .committed = [this](const auto& path) { course_.insert(course_.begin(), path); },
+            .record_time = record_save_time});
 }
 
 SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
@@ -76,6 +80,7 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
     latest_ = checkpoint.folder();
     loaded_save_seconds_ = saved.save_seconds;
+    course_ = checkpoint.course();
     drop_local_after(run.step);
     return saved;
 }
@@ -96,7 +101,13 @@ void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& 
 }
 
 std::optional<RestartPoint> RunCheckpoints::find_newest() const {
-    return find_start({ResumeChoice::Kind::automatic, {}}, paths_.checkpoints(), ranks_);
+    std::vector<std::filesystem::path> candidates = course_;
+    // Saves have removed the oldest.
+    std::erase_if(candidates, [](const std::filesystem::path& path) {
+        std::error_code error;
+        return !std::filesystem::exists(path, error) && !error;
+    });
+    return RestartPoint::find(std::move(candidates), ranks_);
 }
 
 void RunCheckpoints::save(const RunState& run) {

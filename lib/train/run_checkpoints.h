@@ -37,7 +37,8 @@ public:
 
     /// Loads weights, optimizer state and `run`, except for its goodput, which is only returned.
     SavedRun load(RestartPoint& checkpoint, RunState& run);
-    /// The newest valid checkpoint of the run's own, if any.
+    /// The newest valid checkpoint of this start's course: of those that it came from or saved. The
+    /// folder may hold others, of a course that the run has left.
     std::optional<RestartPoint> find_newest() const;
     /// Saves weights, optimizer state and `run`; asynchronously if the spec says so.
     void save(const RunState& run);
@@ -80,6 +81,7 @@ private:
     std::unique_ptr<LocalCopies> local_;
     std::filesystem::path latest_;
     double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took
+    std::vector<std::filesystem::path> course_;  ///< on rank 0: its checkpoints, newest first
 };
 
 }  // namespace gptrain

@@ -45,6 +45,14 @@ says out "the file STOP" "rolled back from step $spike"
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
 
+# Not to a checkpoint of a course that the run has left, which may be of a later step.
+train 0 left checkpoint.keep_last=10
+settings output_dir=left "$(policy 1.0 rollback)" faults.max_skipped_steps=3 optimizer.lr=0.02 checkpoint.interval=0
+"$gptrain" --config run.yaml "${set[@]}" --resume "$(checkpoint left 5)" >out 2>err
+grep -q 'rolled back' out || fail "no rollback: $(cat out err)"
+[[ -z $(grep 'rolled back' out | grep -v 'to left/checkpoints/step-000005;') ]] ||
+    fail "to another checkpoint: $(grep 'rolled back' out)"
+
 # A run that rolls back and then ends well is the same if it is stopped and resumed before that.
 factor=
 for candidate in 1.05 1.03 1.02 1.015 1.01 1.007 1.005 1.003; do
