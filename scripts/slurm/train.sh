@@ -6,8 +6,9 @@
 # gptrain runs as one step of the job. Where another start helps, the job is put back into the queue
 # and goes on from its newest checkpoint: after exit code 75 (saved on a signal or time limit), 6 (a
 # hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a code
-# above 128. Three such restarts without a new checkpoint in between are a crash loop, which ends the job. Any other
-# code ends it too; the job's exit code is gptrain's.
+# above 128. Three such restarts without progress in between are a crash loop, which ends the job. A
+# new checkpoint is progress, and so is a start from newer local copies. Any other code ends the job
+# too; its exit code is gptrain's.
 #
 # A node that gptrain's errors name in two starts is left out from then on, if Slurm has enough
 # others, until the job comes back for another reason (75). $GPTRAIN_MIN_NODES are enough for a job
@@ -23,8 +24,15 @@ end() {
     exit "$1"
 }
 
-newest_checkpoint() {
-    ls "$output_dir/checkpoints" 2>/dev/null | grep -E '^step-[0-9]+$' | sort -V | tail -n 1
+# The newest state that the run is known to have saved, as a checkpoint's name: its newest checkpoint,
+# or where its last start resumed, which may be from local copies.
+newest_state() {
+    {
+        ls "$output_dir/checkpoints" | grep -E '^step-[0-9]+$'
+        tac "$output_dir/metrics.jsonl" | grep -m 1 '^{"event": "resume", ' |
+            sed -nE 's/.*"step": ([1-9][0-9]*).*/\1/p' | xargs -r printf 'step-%06d\n'
+        true
+    } 2>/dev/null | sort -V | tail -n 1 | grep . || echo none
 }
 
 job_says() { scontrol --oneliner show job "$SLURM_JOB_ID" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
@@ -59,11 +67,11 @@ leave_out() {
     fi
 }
 
-# Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the newest
-# checkpoint when it was last put back, and how often in a row that has been the same one.
+# Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
+# newest state when it was last put back, and how often in a row that has been the same one.
 requeue() {
     local code=$1 state=$output_dir/slurm-restarts now job="" checkpoint="" restarts=0
-    now=$(newest_checkpoint) || now=none
+    now=$(newest_state)
     [[ ! -f $state ]] || read -r job checkpoint restarts <"$state" || true
     [[ "$job $checkpoint" == "$SLURM_JOB_ID $now" ]] || restarts=0
     ((restarts < max_restarts)) || end "$code" \
