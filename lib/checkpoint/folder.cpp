@@ -52,13 +52,6 @@ void remove_tree(const std::filesystem::path& path) {
     remove_path(path);
 }
 
-bool is_there(const std::filesystem::path& path) {
-    std::error_code error;
-    const bool found = std::filesystem::exists(path, error);
-    if (error) fail(ExitCode::io, path.string(), ": ", error.message());
-    return found;
-}
-
 /// Exchanges the names of a new folder and a checkpoint. Whatever fails, the checkpoint's name is
 /// that of one of them, or the checkpoint has the name that remove_leftovers restores.
 void exchange(const std::filesystem::path& temporary, const std::filesystem::path& checkpoint) {
@@ -162,6 +155,13 @@ void commit_folder(const std::filesystem::path& temporary,
         throw;
     }
     remove_or_warn(temporary);
+}
+
+bool is_there(const std::filesystem::path& path) {
+    std::error_code error;
+    const bool found = std::filesystem::exists(path, error);
+    if (error) fail(ExitCode::io, path.string(), ": ", error.message());
+    return found;
 }
 
 void remove_or_warn(const std::filesystem::path& path) {

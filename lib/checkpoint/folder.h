@@ -53,6 +53,9 @@ void remove_leftovers(const std::filesystem::path& folder);
 /// keeps its name, at the latest after remove_leftovers.
 void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& final_path);
 
+/// True if something has this path. Error (io): the disk does not say.
+bool is_there(const std::filesystem::path& path);
+
 /// Removes a file, or a folder with all it holds, several files at a time; warns of what cannot be
 /// removed. A missing one is removed.
 void remove_or_warn(const std::filesystem::path& path);

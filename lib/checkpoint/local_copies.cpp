@@ -131,11 +131,10 @@ void LocalCopies::save(const CheckpointMeta& meta, const StateSource& source) {
 void LocalCopies::begin(const CheckpointMeta& meta, const StateSource& source) {
     const std::vector<HeldState> held = held_state(source);
     GPTRAIN_CHECK(held.size() == layout_.tensors.size(), "the state has changed its shards");
-    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     // That of rank 0: what ranks count for themselves, such as seconds, may differ.
     save_.emplace();
     save_->meta = meta_from_message(ranks_.broadcast(to_message(meta)));
-    save_->name = local_save_name(meta.step, ranks_.broadcast(text(now)));
+    save_->name = local_save_name(meta.step, course_.id);
     std::optional<File> own;
     ranks_.run_on_all([&] {
         create_folders(save_folder());
@@ -184,10 +183,11 @@ void LocalCopies::finish() {
     }
 }
 
-void LocalCopies::drop_after(std::int64_t step) {
+void LocalCopies::begin_course(LocalCourse course) {
     finish();
+    course_ = std::move(course);
     ranks_.run_on_all([&] {
-        if (first_of_node()) remove_saves_after(folder_, step);
+        if (first_of_node()) remove_other_saves(folder_, course_.from);
     });
 }
 

@@ -41,8 +41,9 @@ public:
     void poll();
     /// Completes the save in progress.
     void finish();
-    /// Removes the saves of steps after `step`: they belong to a branch that the run has left.
-    void drop_after(std::int64_t step);
+    /// From now on saves belong to this course. Removes all others but the one that it goes on
+    /// from.
+    void begin_course(LocalCourse course);
 
 private:
     struct SaveInProgress {
@@ -66,6 +67,7 @@ private:
     Arena& snapshot_arena_;
     const MpiSession& ranks_;
     LocalFolder folder_;
+    LocalCourse course_;
     ShardLayout layout_;
     std::vector<int> nodes_;         ///< of each rank
     int to_;                         ///< the rank that keeps this rank's copy

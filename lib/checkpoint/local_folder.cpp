@@ -1,8 +1,8 @@
 #include "checkpoint/local_folder.h"
 
 #include <algorithm>
-#include <functional>
 #include <iomanip>
+#include <random>
 #include <sstream>
 #include <system_error>
 
@@ -43,16 +43,6 @@ bool has_files(const std::filesystem::path& folder, const std::vector<FileRecord
     });
 }
 
-void remove_saves(const LocalFolder& folder,
-                  const std::function<bool(const std::string& save)>& chosen) {
-    for (const std::filesystem::path& mesh : folders_in(folder.run)) {
-        for (const std::filesystem::path& save : folders_in(mesh))
-            if (chosen(save.filename().string())) remove_or_warn(save);
-        std::error_code not_empty;
-        std::filesystem::remove(mesh, not_empty);
-    }
-}
-
 }  // namespace
 
 LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem::path& output_dir,
@@ -77,12 +67,39 @@ std::string copy_manifest_name(int rank) {
     return copy_name(rank, ".manifest.json");
 }
 
-std::string local_save_name(std::int64_t step, const std::string& save) {
-    return text(checkpoint_name(step), "-", save);
+std::string local_save_name(std::int64_t step, const std::string& course) {
+    return text(checkpoint_name(step), "-", course);
 }
 
 std::optional<std::int64_t> local_save_step(const std::string& name) {
     return checkpoint_step(name.substr(0, name.rfind('-')));
+}
+
+bool LocalCourse::includes(const std::string& save) const {
+    const std::string course = save.substr(save.rfind('-') + 1);
+    // Programs without courses wrote the time here.
+    if (id.empty()) return parse_int(course).has_value();
+    return course == id || save == from;
+}
+
+std::string new_course_id() {
+    std::random_device random;
+    std::ostringstream id;
+    id.imbue(std::locale::classic());
+    id << 'c' << std::hex << std::setfill('0') << std::setw(8) << random() << std::setw(8)
+       << random();
+    return id.str();
+}
+
+std::string to_text(const LocalCourse& course) {
+    return text(course.id, " ", course.from, "\n");
+}
+
+LocalCourse local_course(const std::string& text) {
+    std::istringstream words(text);
+    LocalCourse course;
+    words >> course.id >> course.from;
+    return course;
 }
 
 std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks) {
@@ -115,17 +132,15 @@ CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int
     return std::move(*index);
 }
 
-void remove_saves_after(const LocalFolder& folder, std::int64_t step) {
-    remove_saves(folder, [&](const std::string& save) {
-        const auto of_save = local_save_step(save);
-        return of_save && *of_save > step;
-    });
-}
-
 void remove_other_saves(const LocalFolder& folder, const std::string& save) {
-    remove_saves(folder, [&](const std::string& other) {
-        return other != save && local_save_step(other).has_value();
-    });
+    for (const std::filesystem::path& mesh : folders_in(folder.run)) {
+        for (const std::filesystem::path& other : folders_in(mesh)) {
+            const std::string name = other.filename().string();
+            if (name != save && local_save_step(name)) remove_or_warn(other);
+        }
+        std::error_code not_empty;
+        std::filesystem::remove(mesh, not_empty);
+    }
 }
 
 }  // namespace gptrain

@@ -2,7 +2,7 @@
 // the nodes, faster to write and read than the file server, which outlives the loss of any one
 // node.
 //
-//   DIR/RUN/MESH/step-000500-SAVE/   one save; SAVE is unique
+//   DIR/RUN/MESH/step-000500-COURSE/   one save of a course (LocalCourse)
 //     copy-00003.bin     all that rank 3 holds, owned or not: fp32, little-endian, back to back
 //     copy-00003.json    its record (shard_record.h)
 //     copy-00003.manifest.json   a manifest (manifest.h) of the two, without tensors. It is written
@@ -38,9 +38,24 @@ std::string copy_file_name(int rank);
 std::string copy_record_name(int rank);
 std::string copy_manifest_name(int rank);
 
-/// "step-000500-SAVE", and the step in such a name.
-std::string local_save_name(std::int64_t step, const std::string& save);
+/// "step-000500-COURSE", and the step in such a name.
+std::string local_save_name(std::int64_t step, const std::string& course);
 std::optional<std::int64_t> local_save_step(const std::string& name);
+
+/// The saves that a run may go on from: those since its last start or rollback, and the one from
+/// which that start went on. A run notes them in its output directory, because the nodes do not
+/// know which course the run has taken: one that was away comes back with copies of a course that
+/// the run has left.
+struct LocalCourse {
+    std::string id;    ///< unique; empty: copies of programs that had no courses
+    std::string from;  ///< the name of the save that the course went on from, if any
+
+    bool includes(const std::string& save) const;
+};
+std::string new_course_id();
+/// A line of text, and back.
+std::string to_text(const LocalCourse& course);
+LocalCourse local_course(const std::string& text);
 
 /// A rank's copy on this node, its manifest verified and its files there with the right sizes.
 struct LocalCopy {
@@ -54,10 +69,7 @@ std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks);
 /// A rank's part of a save. Error (bad_input): it is damaged or missing.
 CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int rank);
 
-// Both concern all meshes, and warn of what cannot be removed.
-/// Removes the saves of steps after `step`: they belong to a branch that the run has left.
-void remove_saves_after(const LocalFolder& folder, std::int64_t step);
-/// Removes all saves but one.
+/// Removes all saves but one, of all meshes. Warns of what cannot be removed.
 void remove_other_saves(const LocalFolder& folder, const std::string& save);
 
 }  // namespace gptrain

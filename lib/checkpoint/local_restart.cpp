@@ -33,11 +33,12 @@ std::vector<int> first_of_nodes(const LocalFolder& folder, const MpiSession& ran
 /// For each save, for each rank: the lowest ranks of the nodes that have its copy.
 using Holders = std::map<std::string, std::map<int, std::set<int>>>;
 
-Holders all_holders(const LocalFolder& folder, const MpiSession& ranks, bool lists) {
+Holders all_holders(const LocalFolder& folder, const LocalCourse& course, const MpiSession& ranks,
+                    bool lists) {
     std::string lines;
     if (lists)
         for (const LocalCopy& copy : list_copies(folder, ranks.size()))
-            lines += text(copy.save, ' ', copy.rank, '\n');
+            if (course.includes(copy.save)) lines += text(copy.save, ' ', copy.rank, '\n');
     const std::vector<std::string> all = ranks.exchange(lines);
     Holders holders;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -129,11 +130,13 @@ private:
 
 }  // namespace
 
-std::optional<LocalRestart> LocalRestart::find(const LocalFolder& folder, const MpiSession& ranks) {
+std::optional<LocalRestart> LocalRestart::find(const LocalFolder& folder, const LocalCourse& course,
+                                               const MpiSession& ranks) {
     LocalRestart restart(folder, ranks);
     const std::vector<int> firsts = first_of_nodes(folder, ranks);
     const auto first_of = [&](int rank) { return firsts[static_cast<std::size_t>(rank)]; };
-    const Holders holders = all_holders(folder, ranks, first_of(ranks.rank()) == ranks.rank());
+    const Holders holders =
+        all_holders(folder, course, ranks, first_of(ranks.rank()) == ranks.rank());
     restart.save_ = newest_complete(holders, ranks.size());
     if (restart.save_.empty()) return std::nullopt;
     for (const auto& [rank, of_rank] : holders.at(restart.save_)) {

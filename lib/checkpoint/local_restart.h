@@ -12,15 +12,17 @@
 
 namespace gptrain {
 
-/// The newest save on the nodes of a run of which some node has the copy of every rank. All ranks
-/// call each function together; if one throws, all throw (CommonError).
+/// The newest save of a run's course on its nodes of which some node has the copy of every rank.
+/// All ranks call each function together; if one throws, all throw (CommonError).
 class LocalRestart {
 public:
     /// Nothing if no save is complete. The session must outlive it.
-    static std::optional<LocalRestart> find(const LocalFolder& folder, const MpiSession& ranks);
+    static std::optional<LocalRestart> find(const LocalFolder& folder, const LocalCourse& course,
+                                            const MpiSession& ranks);
 
     /// The folder of the save, on every node.
     std::filesystem::path folder() const { return folder_.path() / save_; }
+    const std::string& save() const { return save_; }
     const CheckpointMeta& meta() const { return meta_; }
     /// Ranks whose copy is on another node only.
     int moved() const { return moved_; }

@@ -19,6 +19,8 @@ struct RunPaths {
     std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
     std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
     std::filesystem::path cache() const { return folder / "cache"; }
+    /// Which local copies the run may go on from (LocalCourse).
+    std::filesystem::path local_copies() const { return folder / "local-copies"; }
     /// What gptrain plan --measure measured.
     std::filesystem::path measured() const { return folder / "measured.jsonl"; }
     /// What gptrain eval --task --json wrote here, for the run's report.

@@ -128,6 +128,13 @@ std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
     return {};
 }
 
+/// True if the copies were made after a checkpoint that is gone, the newest one being `newest`:
+/// somebody has removed it to go back.
+bool follow_removed(const CheckpointMeta& copies, std::int64_t newest) {
+    const auto before = saved_run(copies).newest_checkpoint;
+    return before && *before > newest;
+}
+
 }  // namespace
 
 void check_start(const ResumeChoice& choice) {
@@ -137,12 +144,15 @@ void check_start(const ResumeChoice& choice) {
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks,
-                                       const std::optional<LocalFolder>& local) {
+                                       std::optional<LocalRestart> copies) {
     std::vector<std::filesystem::path> candidates;
     ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
-    std::optional<LocalRestart> copies;
-    if (local && choice.kind == ResumeChoice::Kind::automatic)
-        copies = LocalRestart::find(*local, ranks);
+    const auto newest =
+        candidates.empty() ? std::nullopt : checkpoint_step(candidates.front().filename());
+    const std::int64_t newest_step = ranks.max(newest.value_or(-1));
+    ranks.run_on_all([&] {
+        if (copies && follow_removed(copies->meta(), newest_step)) copies.reset();
+    });
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
 }
 
@@ -161,6 +171,7 @@ Json to_json(const SavedRun& run) {
                  {"goodput", to_json(run.goodput)},
                  {"spec", run.spec_yaml}};
     if (run.save_seconds > 0) json["save_seconds"] = run.save_seconds;
+    if (run.newest_checkpoint) json["newest_checkpoint"] = *run.newest_checkpoint;
     if (run.weights_only) json["weights_only"] = true;
     return json;
 }
@@ -183,6 +194,8 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
     if (reader.has("save_seconds")) run.save_seconds = reader.number("save_seconds");
+    if (reader.has("newest_checkpoint"))
+        run.newest_checkpoint = reader.integer("newest_checkpoint");
     run.weights_only = reader.has("weights_only") && reader.boolean("weights_only");
     return run;
 }

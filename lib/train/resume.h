@@ -30,14 +30,13 @@ struct ResumeChoice {
 void check_start(const ResumeChoice& choice);
 
 /// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
-/// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. `local`:
-/// where this node keeps local copies, which serve if the choice is automatic and they are newer
-/// than the newest whole checkpoint.
-/// Error (usage) if the choice cannot be followed.
+/// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. `copies`:
+/// for an automatic choice the run's newest local copies, which serve if they are newer than the
+/// newest whole checkpoint. Error (usage) if the choice cannot be followed.
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks,
-                                       const std::optional<LocalFolder>& local = {});
+                                       std::optional<LocalRestart> copies = {});
 
 /// The checkpoint in a folder named by the user: a checkpoint, a checkpoints/ folder or an output
 /// directory (of these, the newest valid checkpoint). All ranks call it. Error (usage) if there is
@@ -49,9 +48,11 @@ struct SavedRun {
     StepState state;        ///< the values that are carried over
     std::string spec_yaml;  ///< the effective spec
     TimeSpent goodput;
-    Json losses;                ///< from LossSpikes
-    Json interval_loss;         ///< from IntervalLoss; null in older checkpoints
-    double save_seconds = 0;    ///< that a save takes; 0 if unknown, as in older ones
+    Json losses;              ///< from LossSpikes
+    Json interval_loss;       ///< from IntervalLoss; null in older checkpoints
+    double save_seconds = 0;  ///< that a save takes; 0 if unknown, as in older ones
+    /// In local copies: the newest checkpoint of the output directory when they were made, if any.
+    std::optional<std::int64_t> newest_checkpoint = {};
     bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
 /// In a checkpoint, record_save_time replaces the `save_seconds` of earlier saves by its own.

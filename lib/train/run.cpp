@@ -100,7 +100,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         print("resumed from ", checkpoint->folder().string(), " after step ", state_.step,
               local_words(*checkpoint));
     } else {
-        checkpoints_.drop_local_after(0);
+        checkpoints_.begin_course();
         engine_->initialise();
         state_.last = engine_->read_state();
         if (initial) {

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "spec/spec_json.h"
 #include "text/tokenizer.h"
@@ -23,12 +24,32 @@ std::vector<WholeFile> files_of(const RunInputs& inputs) {
     return files;
 }
 
-}  // namespace
-
+/// Where this node keeps local copies; nothing if the spec asks for none.
 std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& plan,
                                            const MpiSession& ranks) {
     if (!spec.checkpoint.local) return std::nullopt;
     return local_folder(*spec.checkpoint.local, spec.output_dir, plan.mesh, ranks.node());
+}
+
+/// What the output directory says of local copies; empty if none of them belong to it.
+std::string noted_course(const RunPaths& paths) {
+    constexpr std::int64_t limit = 4096;
+    if (is_there(paths.local_copies())) return read_file(paths.local_copies(), limit, ExitCode::io);
+    // Programs without courses have used it.
+    return is_there(paths.spec()) ? to_text(LocalCourse{}) : "";
+}
+
+}  // namespace
+
+std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
+                                              const MpiSession& ranks) {
+    const auto folder = local_folder_of(spec, plan, ranks);
+    if (!folder) return std::nullopt;
+    std::string noted;
+    ranks.run_on_first([&] { noted = noted_course({spec.output_dir}); });
+    noted = ranks.broadcast(noted);
+    if (noted.empty()) return std::nullopt;
+    return LocalRestart::find(*folder, local_course(noted), ranks);
 }
 
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
@@ -81,12 +102,18 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     latest_ = checkpoint.folder();
     loaded_save_seconds_ = saved.save_seconds;
     course_ = checkpoint.course();
-    drop_local_after(run.step);
+    begin_course(checkpoint.local() ? checkpoint.local()->save() : "");
     return saved;
 }
 
-void RunCheckpoints::drop_local_after(std::int64_t step) {
-    if (local_) local_->drop_after(step);
+void RunCheckpoints::begin_course(const std::string& from) {
+    LocalCourse course = {ranks_.broadcast(new_course_id()), from};
+    ranks_.run_on_first([&] {
+        // Without local copies, earlier ones no longer count.
+        if (local_ || is_there(paths_.local_copies()))
+            write_file_durably(paths_.local_copies(), to_text(course));
+    });
+    if (local_) local_->begin_course(std::move(course));
 }
 
 void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& folder) const {
@@ -115,8 +142,15 @@ void RunCheckpoints::save(const RunState& run) {
     latest_ = paths_.checkpoints() / checkpoint_name(run.step);
 }
 
+std::optional<std::int64_t> RunCheckpoints::newest_own() const {
+    if (course_.empty() || course_.front().parent_path() != paths_.checkpoints()) return {};
+    return checkpoint_step(course_.front().filename());
+}
+
 void RunCheckpoints::save_locally(const RunState& run) {
-    local_->save(meta_of(run), state_source());
+    CheckpointMeta meta = meta_of(run);
+    if (const auto newest = newest_own()) meta.state["newest_checkpoint"] = *newest;
+    local_->save(meta, state_source());
 }
 
 CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {

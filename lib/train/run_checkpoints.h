@@ -19,9 +19,9 @@
 
 namespace gptrain {
 
-/// Where this node keeps local copies; nothing if the spec asks for none.
-std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& plan,
-                                           const MpiSession& ranks);
+/// The newest local copies that the run may go on from, if any. All ranks call it.
+std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
+                                              const MpiSession& ranks);
 
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
@@ -55,8 +55,8 @@ public:
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
     LocalCopies* local() const { return local_.get(); }
-    /// Removes local copies of later steps, which the run computes again.
-    void drop_local_after(std::int64_t step);
+    /// From now on only local copies that are yet to be made count, and the save `from`, if any.
+    void begin_course(const std::string& from = "");
 
 private:
     StateSource state_source() {
@@ -65,6 +65,8 @@ private:
     /// Error if a checkpoint older than the one chosen first cannot take its place.
     void check_older(const CheckpointMeta& meta, const std::string& folder) const;
     CheckpointMeta meta_of(const RunState& run) const;
+    /// On rank 0: the step of the course's newest checkpoint, if it is in the output directory.
+    std::optional<std::int64_t> newest_own() const;
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
 
     const RunSpec& effective_;

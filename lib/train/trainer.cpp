@@ -151,8 +151,10 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     const StepCost cost = checked_cost(spec, plan, devices);
     // A checkpoint that a dead run was replacing is there again for the choice.
     ranks.run_on_first([&] { remove_leftovers(paths.checkpoints()); });
+    std::optional<LocalRestart> copies;
+    if (resume.kind == ResumeChoice::Kind::automatic) copies = find_local_copies(spec, plan, ranks);
     std::optional<RestartPoint> checkpoint =
-        find_start(resume, paths.checkpoints(), ranks, local_folder_of(spec, plan, ranks));
+        find_start(resume, paths.checkpoints(), ranks, std::move(copies));
     ranks.run_on_all([&] {
         if (checkpoint) require_resumable(*checkpoint);
     });

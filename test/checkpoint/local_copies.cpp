@@ -32,12 +32,21 @@ LocalFolder own_disk(const fs::path& folder) {
     return disk_of(folder, ranks().rank() / ranks_of_node);
 }
 
+const LocalCourse first_course = {.id = "c0", .from = ""};
+
+std::optional<LocalRestart> find_copies(const fs::path& folder,
+                                        const LocalCourse& course = first_course) {
+    return LocalRestart::find(own_disk(folder), course, ranks());
+}
+
 /// This rank of a run whose data ranks hold the same values; a replica owns nothing.
 struct CopyingRun {
     explicit CopyingRun(const fs::path& folder)
         : state({1, ranks().size()}, ranks().rank()),
           arena(backend, MemorySpace::host, "snapshot", 1 << 20),
-          copies(backend, arena, ranks(), own_disk(folder), state.source()) {}
+          copies(backend, arena, ranks(), own_disk(folder), state.source()) {
+        copies.begin_course(first_course);
+    }
 
     void save(std::int64_t step) {
         state.fill(step);
@@ -53,8 +62,8 @@ struct CopyingRun {
 };
 
 /// The step whose state all ranks load; -1 if there are no copies, 0 if the state is another.
-std::int64_t loaded_step(const fs::path& folder) {
-    const auto restart = LocalRestart::find(own_disk(folder), ranks());
+std::int64_t loaded_step(const fs::path& folder, const LocalCourse& course = first_course) {
+    const auto restart = find_copies(folder, course);
     if (!restart) return -1;
     HostBackend backend;
     RankState state({1, ranks().size()}, ranks().rank());
@@ -89,7 +98,7 @@ void flip_byte(const fs::path& file, std::streamoff at) {
 void check_fallback(const fs::path& folder) {
     HostBackend backend;
     RankState state({1, ranks().size()}, ranks().rank());
-    auto point = RestartPoint::find({}, ranks(), LocalRestart::find(own_disk(folder), ranks()));
+    auto point = RestartPoint::find({}, ranks(), find_copies(folder));
     REQUIRE(point);
     CHECK(contains(common_error([&] { point->load(backend, state.source(), [] {}); }),
                    "the run has no checkpoint"));
@@ -98,8 +107,7 @@ void check_fallback(const fs::path& folder) {
         fs::create_directories(checkpoints);
         save_mesh(checkpoints, {1, ranks().size()}, 2);
     });
-    point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(),
-                               LocalRestart::find(own_disk(folder), ranks()));
+    point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(), find_copies(folder));
     REQUIRE(point);
     CHECK(point->meta().step == 3);
     int refused = 0;
@@ -196,10 +204,28 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     run.save(5);
     run.copies.finish();
     CHECK(loaded_step(folder.path()) == 5);
-    run.copies.drop_after(5);
-    CHECK(loaded_step(folder.path()) == 5);
-    run.copies.drop_after(4);
-    CHECK(loaded_step(folder.path()) == -1);
+    // One course goes on from that save, the next from elsewhere.
+    const LocalCourse second = {.id = "c1", .from = local_save_name(5, first_course.id)};
+    run.copies.begin_course(second);
+    CHECK(loaded_step(folder.path(), second) == 5);
+    CHECK(loaded_step(folder.path(), {.id = "c2", .from = ""}) == -1);
+    run.copies.begin_course({.id = "c2", .from = ""});
+    CHECK(loaded_step(folder.path(), second) == -1);
+}
+
+TEST_CASE("A course has its own copies, and one of those before it") {
+    const LocalCourse course = local_course(to_text({.id = "c1", .from = "step-000005-c0"}));
+    CHECK(course.includes("step-000007-c1"));
+    CHECK(course.includes("step-000005-c0"));
+    CHECK_FALSE(course.includes("step-000004-c0"));
+    CHECK_FALSE(course.includes("step-000005-1732500000000000000"));
+    // An output directory from before there were courses.
+    const LocalCourse old = local_course(to_text(LocalCourse{}));
+    CHECK(old.includes("step-000005-1732500000000000000"));
+    CHECK_FALSE(old.includes("step-000005-c0"));
+    const std::string id = new_course_id();
+    CHECK(id != new_course_id());
+    CHECK_FALSE(old.includes(local_save_name(5, id)));
 }
 
 TEST_CASE("A local copy that cannot be written costs nothing but itself") {

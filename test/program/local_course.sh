@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Local copies belong to the course that a run has taken. Those of one that it has left are not used,
+# wherever they come from.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+train 0 straight
+
+# A run with checkpoints of steps 5, 10, 15 and 18, and local copies of step 16.
+local=(checkpoint.interval=5 checkpoint.keep_last=10 checkpoint.async=false checkpoint.local=disk
+    checkpoint.local_interval=4)
+train 0 run "${local[@]}" training.steps=18
+mv run made
+mv disk made-disk
+# made_without STEP...: the same, without these checkpoints.
+made_without() {
+    local step
+    rm -rf run disk
+    cp -r made run
+    cp -r made-disk disk
+    for step; do rm -r "$(checkpoint run "$step")"; done
+}
+
+made_without 18
+cp -r disk away
+train 0 run "${local[@]}"
+says out "after step 16 (local copies)"
+same "$(checkpoint straight 20)/shard-00000.h5" "$(checkpoint run 20)/shard-00000.h5"
+
+# The run goes back to a checkpoint; a node that was away brings back its copies.
+made_without 18
+options=(--resume "$(checkpoint run 5)")
+train 0 run "${local[@]}" training.steps=7
+options=()
+cp -r away/. disk
+train 0 run "${local[@]}" training.steps=17
+says out "after step 15"
+says_not out "local copies)"
+
+# Somebody goes back by removing checkpoints.
+made_without 10 15 18
+train 0 run "${local[@]}"
+says out "after step 5"
+says_not out "local copies)"
+
+# A start without local copies leaves those of before behind.
+made_without 18
+train 0 run checkpoint.interval=0 training.steps=16
+rm -r "$(checkpoint run 16)"
+train 0 run "${local[@]}" training.steps=17
+says out "after step 15"
+says_not out "local copies)"
+
+# Another run in a new output directory of this name.
+made_without
+rm -r run
+train 0 run "${local[@]}" optimizer.lr=0.02
+says_not out resumed
+
+# A program that had no courses has made the copies.
+made_without 18
+rm run/local-copies
+for save in disk/*/*/step-000016-*; do mv "$save" "${save%-*}-1732500000000000000"; done
+train 0 run "${local[@]}"
+says out "after step 16 (local copies)"
+same "$(checkpoint straight 20)/shard-00000.h5" "$(checkpoint run 20)/shard-00000.h5"
+finish
