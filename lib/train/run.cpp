@@ -195,6 +195,7 @@ ExitCode Run::train() {
     auto loader = training_loader();
     while (state_.step < plan_.steps && !stops(asked)) {
         progress_.phase("step", state_.step + (steps_.in_flight() ? 2 : 1));
+        steps_.begin();
         issue_step(next_batch(*loader));
         checkpoints_.saver().poll();
         if (LocalCopies* local = checkpoints_.local()) local->poll();
@@ -234,7 +235,7 @@ ExitCode Run::train() {
 StepBatch Run::next_batch(BatchLoader& loader) {
     StepBatch batch;
     std::exception_ptr fault;
-    progress_.action("loading the batch");
+    progress_.action(loading_batch);
     try {
         batch = loader.next();
     } catch (...) {

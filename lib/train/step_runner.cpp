@@ -6,8 +6,11 @@
 
 namespace gptrain {
 
-std::optional<FinishedStep> StepRunner::issue(const StepBatch& batch, double loss_limit) {
+void StepRunner::begin() {
     if (!in_flight_) finished_at_ = Clock::now();
+}
+
+std::optional<FinishedStep> StepRunner::issue(const StepBatch& batch, double loss_limit) {
     observers_.totals.clear();
     observers_.stragglers.begin_step(std::ssize(batch.microbatches));
     if (faults_ != nullptr) faults_->begin_step(batch.step, std::ssize(batch.microbatches));

@@ -20,6 +20,8 @@ public:
     StepRunner(Engine& engine, InjectedFaults* faults, Observers& observers)
         : engine_(engine), faults_(faults), observers_(observers) {}
 
+    /// Call it before the batch of the next step is loaded: its time is a part of the step's.
+    void begin();
     /// Issues a step, then waits for the one in flight before it and returns its results, if any.
     std::optional<FinishedStep> issue(const StepBatch& batch, double loss_limit);
     /// Waits for the step in flight and returns its results, if any.

@@ -59,6 +59,7 @@ std::vector<double> times_of(TimedRun& run, const RunPlan& plan, const RunDevice
     for (batch.step = 1; batch.step <= steps_before + count; ++batch.step) {
         devices.observers.watchdog.progress().phase("step", batch.step);
         if (devices.ranks.max(stop() ? 1 : 0) > 0) break;
+        steps.begin();
         take(steps.issue(batch, 0));
         // A host has done the step. A device has work while the results of the last step are read.
         if (devices.backend.is_host()) take(steps.finish());

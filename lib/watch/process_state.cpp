@@ -29,7 +29,7 @@ std::int64_t bytes_read_and_written() {
     std::int64_t sum = 0;
     for (std::string line; std::getline(file, line);) {
         const std::string_view view = line;
-        for (const std::string_view key : {"rchar: ", "wchar: "})
+        for (const std::string_view key : {"rchar: ", "wchar: ", "read_bytes: ", "write_bytes: "})
             if (view.starts_with(key)) sum += parse_int(view.substr(key.size())).value_or(0);
     }
     return sum;

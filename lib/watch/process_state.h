@@ -10,8 +10,9 @@ namespace gptrain {
 /// device; empty if it seems fine.
 std::string process_sign(std::int64_t pid);
 
-/// Bytes that this process has read and written with system calls; 0 if the system does not report
-/// them. A call counts once it is complete.
+/// Bytes that this process has read and written with system calls and through mapped files; 0 if
+/// the system does not report them. A call counts once it is complete; what goes to a disk counts
+/// twice.
 std::int64_t bytes_read_and_written();
 
 }  // namespace gptrain

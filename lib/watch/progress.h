@@ -11,6 +11,9 @@
 
 namespace gptrain {
 
+/// The action of a rank that waits for its data.
+inline constexpr std::string_view loading_batch = "loading the batch";
+
 /// Every call counts as a move of the rank; a rank that does not move for long hangs. Only the
 /// training thread makes calls, except for `record_move` and `on_device`.
 class Progress final : public CommListener, public SessionListener, public ActionListener {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <ctime>
 #include <future>
 #include <mutex>
 #include <vector>
@@ -36,9 +37,14 @@ WatchTimes times_of(double hang_seconds, bool several_nodes) {
 /// launcher write.
 constexpr std::int64_t file_work = 65536;
 
-/// True in phases in which a rank reads or writes files without reporting moves.
-bool works_on_files(const RankRecord& record) {
-    return record.phase.view() == "load" || record.phase.view() == "save";
+/// Processor time per tick above which a process counts as computing.
+constexpr std::clock_t some_computing = CLOCKS_PER_SEC / 8;
+
+/// True while a rank reads or writes files, or makes the order of a pass over the data, without
+/// reporting moves.
+bool loads_or_saves(const RankRecord& record) {
+    return record.phase.view() == "load" || record.phase.view() == "save" ||
+           record.action.view() == loading_batch;
 }
 
 bool is_alive(const RankSlot& slot, const WatchTimes& times) {
@@ -82,7 +88,7 @@ void Watchdog::check() {
     const std::int64_t now = node_clock_ms();
     if (now - checked_ms_ > times_.silent) moved_ms_ = now;
     checked_ms_ = now;
-    count_file_moves();
+    count_silent_moves();
     if (const std::int64_t own = heartbeats_.own().moves(); own != own_moves_) {
         own_moves_ = own;
         moved_ms_ = now;
@@ -97,12 +103,17 @@ void Watchdog::check() {
     }
 }
 
-void Watchdog::count_file_moves() {
-    if (!works_on_files(heartbeats_.own().record())) return;
+void Watchdog::count_silent_moves() {
+    const RankRecord record = heartbeats_.own().record();
+    if (!loads_or_saves(record)) return;
     const HeartbeatFiles* files = shared_files_;
     const std::int64_t bytes = bytes_read_and_written() - (files == nullptr ? 0 : files->bytes());
-    if (bytes - file_bytes_ >= file_work) progress_.record_move();
+    const std::clock_t computed = std::clock();
+    // Who waits for others may spin.
+    const bool computes = record.waiting == 0 && computed - computed_ >= some_computing;
+    if (bytes - file_bytes_ >= file_work || computes) progress_.record_move();
     file_bytes_ = bytes;
+    computed_ = computed;
 }
 
 /// The lowest rank that is alive on the node that reports.

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -51,8 +52,8 @@ private:
     /// Beats, checks the ranks of the node and what is known of others, and ends the process if the
     /// run hangs.
     void check();
-    /// While the rank loads or saves files, counts transferred bytes as moves.
-    void count_file_moves();
+    /// While the rank loads or saves, counts transferred bytes and computing as moves.
+    void count_silent_moves();
     /// `alone`: this node has decided without the others.
     [[noreturn]] void end(bool alone);
     bool reports(bool alone) const;
@@ -65,6 +66,7 @@ private:
     std::unique_ptr<HeartbeatFiles> files_;
     std::atomic<HeartbeatFiles*> shared_files_ = nullptr;  ///< files_, for the thread
     std::int64_t own_moves_ = 0;
+    std::clock_t computed_ = 0;    ///< processor time at the last check
     std::int64_t file_bytes_ = 0;  ///< read and written until the last check
     std::int64_t moved_ms_ = 0;
     std::int64_t checked_ms_ = 0;
