@@ -1,12 +1,13 @@
 #include "data/index_cache.h"
 
 #include <cerrno>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
+#include <random>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "base/philox.h"
 #include "base/process.h"
 #include "base/temporary_file.h"
+#include "base/text.h"
 #include "comm/mpi_session.h"
 #include "data/share.h"
 
@@ -99,7 +101,8 @@ public:
     MappedOutput(const std::filesystem::path& target, std::int64_t bytes) : MappedOutput(target) {
         reserve(bytes);
         size_ = static_cast<std::size_t>(bytes);
-        void* start = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+        void* start =
+            ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_->descriptor(), 0);
         if (start == MAP_FAILED && errno == ENOMEM)
             fail(ExitCode::usage, target.string(), ": cannot be mapped: ", out_of_memory());
         if (start == MAP_FAILED) fail_errno(errno, name(), ": mmap");
@@ -109,14 +112,13 @@ public:
     MappedOutput& operator=(const MappedOutput&) = delete;
     ~MappedOutput() {
         if (start_ != nullptr) ::munmap(start_, size_);
-        ::close(descriptor_);
     }
 
     std::span<std::byte> bytes() const { return {start_, size_}; }
 
     void commit() {
         if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name(), ": msync");
-        if (::fsync(descriptor_) != 0) fail_errno(errno, name(), ": fsync");
+        if (::fsync(file_->descriptor()) != 0) fail_errno(errno, name(), ": fsync");
         temporary_.move_to(target_);
         sync_folder(target_.parent_path());
     }
@@ -124,10 +126,11 @@ public:
 private:
     explicit MappedOutput(const std::filesystem::path& target)
         : target_(target), temporary_([&] {
-              std::string name = target.string() + ".XXXXXX";
-              descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-              if (descriptor_ < 0) fail_errno(errno, name);
-              return std::filesystem::path(name);
+              std::random_device random;
+              const std::filesystem::path name =
+                  target.string() + text(".tmp-", ::getpid(), "-", random());
+              file_.emplace(name, File::Mode::update);
+              return name;
           }) {}
 
     std::string name() const { return temporary_.path().string(); }
@@ -138,7 +141,7 @@ private:
         const std::uintmax_t available = std::filesystem::space(target_.parent_path()).available;
         int error = ENOSPC;
         if (static_cast<std::uintmax_t>(bytes) <= available) {
-            error = ::posix_fallocate(descriptor_, 0, bytes);
+            error = ::posix_fallocate(file_->descriptor(), 0, bytes);
         }
         if (error != 0) {
             fail_errno(error, target_.string(), ": cannot reserve ", human_bytes(bytes),
@@ -147,7 +150,7 @@ private:
     }
 
     std::filesystem::path target_;
-    int descriptor_ = -1;
+    std::optional<File> file_;
     TemporaryFile temporary_;
     std::size_t size_ = 0;
     std::byte* start_ = nullptr;
@@ -218,16 +221,37 @@ MappedFile open_written(const IndexFile& index, FindFault find) {
          fault.empty() ? "is missing" : fault);
 }
 
+/// Removes what killed processes left of builds of the file. Those of other nodes may be at work on
+/// theirs, if the file system has no locks between nodes, but then they change it all the time.
+void remove_leftovers(const std::filesystem::path& path) {
+    constexpr std::chrono::hours unchanged(1);
+    const std::string prefix = path.filename().string() + ".";
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
+        if (!entry.path().filename().string().starts_with(prefix)) continue;
+        const auto changed = entry.last_write_time(ignored);
+        if (ignored || std::filesystem::file_time_type::clock::now() - changed < unchanged)
+            continue;
+        std::filesystem::remove(entry.path(), ignored);
+    }
+}
+
+/// Builds the file, which has this fault or is missing, unless another process just has.
+void build_alone(const IndexFile& index, FindFault find, std::string fault) {
+    const BuildLock lock(index.path.parent_path());
+    // What is new is not read here: all who waited for the lock do that at once.
+    if (open_valid(index, fault.empty() ? find_other_file : find, fault)) return;
+    if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
+    remove_leftovers(index.path);
+    build_file(index.path, index.key, index.sizes, index.layout, index.build);
+}
+
 /// The file; builds it first unless it is there without a fault.
 MappedFile open_or_build(const IndexFile& index, FindFault find) {
     std::string fault;
     if (auto file = open_valid(index, find, fault)) return std::move(*file);
     create_folders(index.path.parent_path());
-    const BuildLock lock(index.path.parent_path());
-    // Another process may have built it while we waited for the lock.
-    if (auto file = open_valid(index, find, fault)) return std::move(*file);
-    if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
-    build_file(index.path, index.key, index.sizes, index.layout, index.build);
+    build_alone(index, find, fault);
     return open_written(index, find);
 }
 

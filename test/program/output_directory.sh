@@ -131,4 +131,16 @@ train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=
 [[ $(ls kept/checkpoints | paste -sd ' ') == "step-000006 step-000012 step-000018 step-000020" ]] ||
     fail "kept: $(ls kept/checkpoints)"
 
+# The order of the samples is for everyone who may read the other files. What a killed build of it
+# left is removed by the next one, unless it is young: another node may be building.
+rm -rf kept/cache
+(umask 022 && train 0 kept training.steps=21 checkpoint.keep_last=2)
+order=$(echo kept/cache/order-*.index)
+[[ $(stat -c %a $order) == 644 ]] || fail "$order has mode $(stat -c %a $order)"
+mv $order $order.tmp-1-1
+touch -d "2 hours ago" $order.tmp-1-1
+echo >$order.tmp-1-2
+train 0 kept training.steps=22 checkpoint.keep_last=2
+[[ -s $order && ! -e $order.tmp-1-1 && -e $order.tmp-1-2 ]] || fail "left: $(ls kept/cache)"
+
 finish
