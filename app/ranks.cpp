@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <omp.h>
@@ -21,12 +22,16 @@ namespace {
 
 /// The cores that this process may run on, as "0110..." with one digit per core.
 std::string allowed_cores() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) fail_errno(errno, "sched_getaffinity");
-    std::string cores(CPU_SETSIZE, '0');
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-        if (CPU_ISSET(core, &set)) cores[static_cast<std::size_t>(core)] = '1';
+    // The system refuses a set smaller than its own, whose size it does not tell.
+    std::vector<cpu_set_t> sets(1);
+    while (sched_getaffinity(0, sizeof(cpu_set_t) * sets.size(), sets.data()) != 0) {
+        if (errno != EINVAL || sets.size() >= 64) fail_errno(errno, "sched_getaffinity");
+        sets.resize(2 * sets.size());
+    }
+    const std::size_t bytes = sizeof(cpu_set_t) * sets.size();
+    std::string cores(8 * bytes, '0');
+    for (std::size_t core = 0; core < cores.size(); ++core) {
+        if (CPU_ISSET_S(core, bytes, sets.data())) cores[core] = '1';
     }
     return cores;
 }
