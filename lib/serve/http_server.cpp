@@ -184,9 +184,10 @@ private:
         using OnEnd = void (*)(void*, MHD_Connection*, void**, MHD_RequestTerminationCode);
         using OnConnection =
             void (*)(void*, MHD_Connection*, void**, MHD_ConnectionNotificationCode);
+        // Not epoll: with it the library misses a connection's end that arrives together with data.
         return MHD_start_daemon(
-            MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr,
-            nullptr, static_cast<OnRequest>(on_request), this, MHD_OPTION_LISTEN_SOCKET, socket,
+            MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr,
+            static_cast<OnRequest>(on_request), this, MHD_OPTION_LISTEN_SOCKET, socket,
             MHD_OPTION_CONNECTION_LIMIT, narrow<unsigned>(limits_.connections),
             MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<std::size_t>(limits_.head_bytes),
             MHD_OPTION_CONNECTION_TIMEOUT, narrow<unsigned>(limits_.read_seconds),

@@ -187,6 +187,20 @@ begin=$SECONDS
 ((SECONDS - begin < 5)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
 ends_well
 
+# Clients that go away within their requests leave their connections to others at once.
+auth=()
+serve --checkpoint ids --connections 8
+port=${url##*:}
+for ((i = 0; i < 40; ++i)); do
+    exec 3<>"/dev/tcp/127.0.0.1/$port"
+    printf 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40\r\n\r\n{"prompt":' >&3
+    exec 3>&-
+done
+begin=$SECONDS
+ask 200 /health
+((SECONDS - begin < 10)) || fail "clients that had gone held their connections for $((SECONDS - begin)) seconds"
+ends_well
+
 # An answer that takes too long is given up, and so is what waits too long for a place.
 auth=()
 long='"prompt":"5","max_tokens":2000,"n":64'
