@@ -149,7 +149,7 @@ void CompletionReply::send_event(const Json& event) const {
 
 void CompletionReply::take(std::size_t index, const AnswerPiece& piece) {
     if (new_tokens_ == 0 && (piece.new_tokens > 0 || piece.end))
-        first_token_ = std::chrono::steady_clock::now() - asked_;
+        first_token_ = std::chrono::steady_clock::now() - context_.asked;
     new_tokens_ += piece.new_tokens;
     if (piece.end) ++ended_;
     if (request_.stream) {
@@ -173,7 +173,8 @@ void CompletionReply::take(std::size_t index, const AnswerPiece& piece) {
 
 void CompletionReply::finish() {
     over_ = true;
-    context_.metrics.count_answered(first_token_, std::chrono::steady_clock::now() - asked_);
+    context_.metrics.count_answered(first_token_,
+                                    std::chrono::steady_clock::now() - context_.asked);
     if (request_.stream) {
         if (request_.include_usage) {
             Json event = object("chat.completion.chunk");

@@ -22,6 +22,7 @@ struct ReplyContext {
     std::string path;   ///< for the metrics
     std::string id;     ///< of the completion
     std::string model;  ///< its name
+    std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 };
 
 /// Collects the answers of one request and passes them on. The thread that computes calls it.
@@ -61,7 +62,6 @@ private:
     std::vector<std::vector<std::int32_t>> prompts_;
     ReplyContext context_;
     std::int64_t created_;
-    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     std::chrono::duration<double> first_token_{};
     std::vector<Choice> choices_;
     std::vector<AnswerPiece> whole_;  ///< of each choice, unless it streams

@@ -1,6 +1,7 @@
 // Requests of HTTP clients and their answers.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@ struct HttpRequest {
     std::string method;
     std::string path;  ///< without the query
     std::string body;
+    std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
     // Headers; empty if missing.
     std::string authorization;
     std::string host;

@@ -216,7 +216,7 @@ private:
                 exchange.send(too_long());
             } else {
                 request.body = std::move(exchange.body);
-                handlers_.answer(request, *held);
+                handlers_.answer(std::move(request), *held);
             }
         }
         return exchange.answer_or_sleep(*held);

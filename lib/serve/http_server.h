@@ -25,7 +25,7 @@ struct HttpHandlers {
     /// Of a request without its body: a reply if it is not worth reading.
     std::function<std::optional<HttpReply>(const HttpRequest&)> refuse;
     /// Of a complete request.
-    std::function<void(const HttpRequest&, const std::shared_ptr<HttpAnswer>&)> answer;
+    std::function<void(HttpRequest, const std::shared_ptr<HttpAnswer>&)> answer;
 };
 
 class HttpServer {

@@ -13,6 +13,7 @@
 #include "infer/batch_generator.h"
 #include "infer/conversation_codec.h"
 #include "infer/text_generator.h"
+#include "serve/request_worker.h"
 #include "serve/scheduler.h"
 #include "serve/service.h"
 #include "serve/step_message.h"
@@ -165,7 +166,8 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
     ServeMetrics metrics;
     std::optional<Scheduler> scheduler;
     std::optional<Service> service;
-    std::unique_ptr<HttpServer> http;  // ends first: it calls the service
+    std::optional<RequestWorker> worker;
+    std::unique_ptr<HttpServer> http;  // ends first: it calls worker and service
     run.ranks.run_on_first([&] {
         scheduler.emplace(codec, limits_of(options));
         metrics.places = options.answers;
@@ -178,13 +180,19 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
                                        .waiting = options.waiting,
                                        .max_time = options.max_time},
                         metrics);
+        const auto answer = [&](const HttpRequest& request,
+                                const std::shared_ptr<HttpAnswer>& client) {
+            service->answer(request, client);
+        };
+        worker.emplace(answer);
         http = std::make_unique<HttpServer>(
             options.host, narrow<int>(options.port), options.http,
             HttpHandlers{
                 .refuse = [&](const HttpRequest& request) { return service->refuse(request); },
                 .answer =
-                    [&](const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client) {
-                        service->answer(request, client);
+                    [&, answer](HttpRequest request, const std::shared_ptr<HttpAnswer>& client) {
+                        if (request.method != "POST") return answer(request, client);
+                        worker->add(std::move(request), client);
                     }});
         announce(options, http->port(), memory);
     });

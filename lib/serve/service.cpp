@@ -80,6 +80,7 @@ std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
 }
 
 void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client) {
+    if (client->gone()) return metrics_.count_disconnect();
     HttpReply reply;
     try {
         if (request.path.starts_with("/v1/") && request.method == "POST")
@@ -104,24 +105,32 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpAnswe
 void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer>& client) {
     const bool is_chat = http.path == "/v1/chat/completions";
     CompletionRequest request = is_chat ? parse_chat(http.body) : parse_completion(http.body);
-    if (!request.model.empty() && request.model != options_.model) {
-        metrics_.count_request(http.path, 404);
-        return client->send(
-            http_error(404, text("'model' must be '", options_.model, "', or left out")));
-    }
+    const auto refuse = [&](int status, std::string_view why) {
+        metrics_.count_request(http.path, status);
+        client->send(http_error(status, why));
+    };
+    if (!request.model.empty() && request.model != options_.model)
+        return refuse(404, text("'model' must be '", options_.model, "', or left out"));
     if (is_chat && conversations_ == nullptr) {
         fail(ExitCode::usage,
              "the model has no chat template; start the server with --template FILE or NAME");
     }
+    // Before the prompts are encoded, which may take long.
+    const auto deadline = http.arrived + options_.max_time;
+    if (has_stopped()) return refuse(503, "the server stops");
+    if (std::chrono::steady_clock::now() > deadline)
+        return refuse(503, "the request waited too long; try again later");
     if (!request.has_seed) request.sampling.seed = std::random_device()();
     auto prompts = encode(request);
     std::vector<Answer> answers = answers_of(request, prompts);
     const auto reader = std::make_shared<CompletionReply>(
         client, std::move(request), std::move(prompts),
         ReplyContext{codec_, metrics_, http.path, new_id(is_chat ? "chatcmpl" : "cmpl"),
-                     options_.model});
-    for (Answer& answer : answers)
+                     options_.model, http.arrived});
+    for (Answer& answer : answers) {
         answer.reader = reader;
+        answer.deadline = deadline;
+    }
     const HandOver result = hand_over(std::move(answers));
     if (result == HandOver::too_many)
         reader->give_up(429, "too many answers are waiting; try again later");
@@ -157,7 +166,6 @@ std::vector<Answer> Service::answers_of(
     answer.is_chat = request.is_chat();
     answer.logprobs = request.logprobs;
     answer.prompt_logprobs = request.echo && request.logprobs;
-    answer.deadline = std::chrono::steady_clock::now() + options_.max_time;
     if (answer.is_chat && !conversations_->end_of_turn().empty())
         answer.stop.push_back(conversations_->end_of_turn());
     std::vector<Answer> answers;
@@ -170,6 +178,11 @@ std::vector<Answer> Service::answers_of(
         }
     }
     return answers;
+}
+
+bool Service::has_stopped() {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
 }
 
 Service::HandOver Service::hand_over(std::vector<Answer> answers) {

@@ -28,7 +28,7 @@ struct ServiceOptions {
     std::chrono::seconds max_time{600};  ///< for an answer
 };
 
-/// Threads: the server calls `refuse` and `answer`, the one that computes everything else.
+/// Threads: any may call `refuse` and `answer`; the one that computes calls everything else.
 class Service {
 public:
     /// `conversations`: null if the model cannot chat. The references must outlive it.
@@ -38,7 +38,8 @@ public:
     /// The error for a request that is not worth reading: an unknown path, a client without the
     /// token, a web page of another origin.
     std::optional<HttpReply> refuse(const HttpRequest& request) const;
-    /// Answers at once, or hands the wanted answers to new_answers.
+    /// Answers at once, or hands the wanted answers to new_answers. With a long prompt (POST) it
+    /// takes long.
     void answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
 
     /// The answers that were asked for since the last call. With none it waits up to `patience`.
@@ -53,6 +54,7 @@ private:
     std::vector<std::vector<std::int32_t>> encode(const CompletionRequest& request) const;
     std::int64_t tokens_after(const std::vector<std::int32_t>& prompt,
                               const CompletionRequest& request) const;
+    bool has_stopped();
     std::vector<Answer> answers_of(const CompletionRequest& request,
                                    const std::vector<std::vector<std::int32_t>>& prompts) const;
     enum class HandOver { done, too_many, stopped };

@@ -246,6 +246,21 @@ says reply '"delta":{"role":"assistant"' 'data: [DONE]' '"completion_tokens":6' 
 [[ $(grep -o '"content":"[^"]*"' reply | sed 's/^"content":"//; s/"$//' | tr -d '\n') == "$said" ]] ||
     fail "the stream says something else: $(cat reply)"
 ask 400 /v1/chat/completions -d '{"messages":[]}'
+
+# A long prompt, which takes long to encode, holds up nobody else.
+{
+    printf '{"messages":[{"role":"user","content":"'
+    yes 'and the earth ' | tr -d '\n' | head -c 3000000
+    printf '"}]}'
+} >long
+curl -s -m 60 -o long_reply -w '%{time_total}' "$url/v1/chat/completions" -d @long >long_time &
+client=$!
+sleep 0.2
+health_time=$(curl -s -m 60 -o reply -w '%{time_total}' "$url/health")
+wait "$client"
+says long_reply 'there is room for 64 together'
+awk "BEGIN { exit !($health_time * 3 < $(cat long_time)) }" ||
+    fail "/health took $health_time s beside a prompt of $(cat long_time) s"
 ends_well
 
 finish

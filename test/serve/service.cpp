@@ -239,6 +239,22 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     CHECK(service.new_answers(0ms, 0).size() == 1);
     CHECK(service.new_answers(0ms, 0).empty());
 
+    HttpRequest late;
+    late.method = "POST";
+    late.path = "/v1/completions";
+    late.body = R"({"prompt":[5],"max_tokens":1})";
+    late.arrived -= 601s;
+    clients.push_back(std::make_shared<Client>());
+    service.answer(late, clients.back());
+    CHECK(clients.back()->status == 503);
+    CHECK(service.new_answers(0ms, 0).empty());
+
+    clients.back() = std::make_shared<Client>();
+    clients.back()->left = true;
+    service.answer(late, clients.back());
+    CHECK(clients.back()->status == 0);
+    CHECK(contains(metrics.to_text(), "gptrain_disconnects_total 1\n"));
+
     CHECK(ask(R"("prompt":[5],"max_tokens":10)") == 400);
     CHECK(contains(clients.back()->body, "there is room for 10 together"));
     CHECK(ask(R"("prompt":[40],"max_tokens":1)") == 400);

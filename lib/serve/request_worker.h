@@ -1,0 +1,46 @@
+// Answers requests on a thread of its own, one after the other. Reading a long prompt takes
+// seconds; on the server's thread it would hold up everyone else.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "serve/http.h"
+
+namespace gptrain {
+
+class RequestWorker {
+public:
+    using Answer = std::function<void(const HttpRequest&, const std::shared_ptr<HttpAnswer>&)>;
+
+    /// `answer` may be called on the caller's thread for clients that have gone. It must not throw.
+    explicit RequestWorker(Answer answer);
+    RequestWorker(const RequestWorker&) = delete;
+    RequestWorker& operator=(const RequestWorker&) = delete;
+    /// Ends after the request that is being answered; the others get no answer.
+    ~RequestWorker();
+
+    /// The request is answered after those before it. It keeps its body no longer than its client
+    /// stays, so that all bodies together are bounded by the connections.
+    void add(HttpRequest request, std::shared_ptr<HttpAnswer> client);
+
+private:
+    struct Job {
+        HttpRequest request;
+        std::shared_ptr<HttpAnswer> client;
+    };
+    void work();
+
+    Answer answer_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Job> jobs_;
+    bool stops_ = false;
+    std::thread thread_;
+};
+
+}  // namespace gptrain
