@@ -41,6 +41,11 @@ bool names_loopback(std::string_view host) {
     return name == "localhost" || is_loopback(std::string(name));
 }
 
+/// True for a page of the server itself; a proxy may have added TLS.
+bool is_own_page(std::string_view origin, const std::string& host) {
+    return origin == "http://" + host || origin == "https://" + host;
+}
+
 HttpReply json_reply(const Json& json) {
     return {.body = to_line(json)};
 }
@@ -66,7 +71,7 @@ std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
     // Without these two checks any web page that the user visits could talk to the model.
     if (options_.loopback && options_.token.empty() && !names_loopback(request.host))
         return refused(403, "the Host header must name this machine, such as localhost");
-    if (!request.origin.empty() && request.origin != "http://" + request.host)
+    if (!request.origin.empty() && !is_own_page(request.origin, request.host))
         return refused(403, "requests from web pages of other origins are refused");
     const bool reads = request.method == "GET" || request.method == "HEAD";
     const bool known = has(get_paths, request.path) || has(post_paths, request.path);

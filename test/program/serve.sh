@@ -163,6 +163,8 @@ ask 401 /v1/models
 ask 401 /v1/models -H 'Authorization: Bearer secret-2'
 ask 401 /v1/completions -d '{"prompt":"the"}'
 auth=(-H 'Authorization: Bearer secret-1')
+# As through a proxy that adds TLS.
+ask 200 /v1/models "${auth[@]}" -H 'Host: llm.example.org' -H 'Origin: https://llm.example.org'
 ask 200 /v1/models "${auth[@]}"
 ask 200 /tokenizer_info "${auth[@]}"
 says reply '"eos_token":"</s>"' '"vocab_size":320'

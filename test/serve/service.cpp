@@ -175,8 +175,20 @@ TEST_CASE("the server refuses strangers, unknown paths and pages of other origin
     HttpRequest page = get("/health", "localhost:80");
     page.origin = "http://localhost:80";
     CHECK(status(local, page) == 0);
-    page.origin = "http://localhost:81";
+    page.origin = "https://localhost:80";
+    CHECK(status(local, page) == 0);
+    for (const char* origin : {"http://localhost:81", "https://localhost", "ftp://localhost:80"}) {
+        CAPTURE(origin);
+        page.origin = origin;
+        CHECK(status(local, page) == 403);
+    }
+    // Behind a proxy with TLS the server has another name and a token.
+    page = get("/health", "llm.example.org");
+    page.origin = "https://llm.example.org";
     CHECK(status(local, page) == 403);
+    CHECK(status(secret, page) == 0);
+    page.origin = "https://example.org";
+    CHECK(status(secret, page) == 403);
 
     CHECK(status(local, get("/v1/nothing")) == 404);
     CHECK(status(local, get("/health\n")) == 400);
