@@ -1,13 +1,13 @@
 #include "infer/prompt_codec.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/json.h"
 #include "interop/hf_folder.h"
 #include "text/chat_template.h"
 #include "text/conversation.h"
+#include "text/utf8.h"
 
 namespace gptrain {
 namespace {
@@ -40,6 +40,21 @@ std::optional<ConfigFile> read_config(const ModelSource& source, std::string_vie
     if (!contents) return std::nullopt;
     const std::string path = (source.folder() / name).string();
     return ConfigFile{parse_json(*contents, path), path};
+}
+
+/// With "\x.." for each byte that is not a printable character of ASCII.
+std::string escaped(std::string_view bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string shown;
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x20 && byte < 0x7F && c != '\\') {
+            shown += c;
+        } else {
+            shown += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        }
+    }
+    return shown;
 }
 
 }  // namespace
@@ -133,11 +148,14 @@ std::string PromptCodec::decode(std::span<const std::int32_t> ids) const {
     return shown + decoder.finish();
 }
 
+std::string PromptCodec::token_bytes(std::int32_t id) const {
+    return tokenizer_ ? std::string(tokenizer_->bytes(id)) : text(id, " ");
+}
+
 std::string PromptCodec::token_text(std::int32_t id) const {
     if (tokenizer_ && !tokenizer_->mark(id).empty()) return std::string(tokenizer_->mark(id));
-    // The first token of a text may lose its blank.
-    const std::string once = decode(std::array{id});
-    return decode(std::array{id, id}).substr(once.size());
+    std::string bytes = token_bytes(id);
+    return find_invalid_utf8(bytes) == std::string::npos ? bytes : "bytes:" + escaped(bytes);
 }
 
 std::string PromptCodec::bos_mark() const {

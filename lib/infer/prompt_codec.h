@@ -56,8 +56,10 @@ public:
         std::optional<StreamDecoder> stream_;
     };
     std::string decode(std::span<const std::int32_t> ids) const;
-    /// How a token appears within a text, or how a mark is spelled; U+FFFD for a part of a
-    /// character.
+    /// What a token adds within a text, which may be a part of a character; nothing for a mark.
+    std::string token_bytes(std::int32_t id) const;
+    /// The same as text, or how a mark is spelled. A part of a character is, as in OpenAI's API,
+    /// "bytes:" with escapes: "bytes:\xe2\x82".
     std::string token_text(std::int32_t id) const;
     /// How the tokenizer's begin and end of a text are spelled; empty if it has none.
     std::string bos_mark() const;

@@ -25,11 +25,11 @@ Json number_or_null(const std::optional<double>& number) {
     return number ? Json(*number) : Json();
 }
 
-Json bytes_of_text(std::string_view text) {
-    Json bytes = Json::array();
-    for (const char byte : text)
-        bytes.push_back(static_cast<unsigned char>(byte));
-    return bytes;
+Json numbers_of(std::string_view bytes) {
+    Json numbers = Json::array();
+    for (const char byte : bytes)
+        numbers.push_back(static_cast<unsigned char>(byte));
+    return numbers;
 }
 
 }  // namespace
@@ -62,6 +62,10 @@ Json CompletionReply::object(std::string_view chat_name) const {
             {"model", context_.model}};
 }
 
+const std::vector<std::int32_t>& CompletionReply::prompt_of(std::size_t index) const {
+    return prompts_[index / static_cast<std::size_t>(request_.choices)];
+}
+
 Json CompletionReply::usage() const {
     std::int64_t prompt = 0;
     for (const auto& ids : prompts_)
@@ -71,7 +75,13 @@ Json CompletionReply::usage() const {
             {"total_tokens", prompt + new_tokens_}};
 }
 
-Json CompletionReply::completion_logprobs(const AnswerPiece& piece, Choice& choice) const {
+Json CompletionReply::completion_logprobs(const AnswerPiece& piece, std::size_t index) {
+    Choice& choice = choices_[index];
+    // Without echo the first token continues the prompt.
+    if (!choice.decoder) {
+        choice.decoder.emplace(context_.codec, request_.echo ? std::span<const std::int32_t>()
+                                                             : std::span(prompt_of(index)));
+    }
     Json tokens = Json::array();
     Json logprobs = Json::array();
     Json tops = Json::array();
@@ -89,7 +99,7 @@ Json CompletionReply::completion_logprobs(const AnswerPiece& piece, Choice& choi
         logprobs.push_back(number_or_null(token.logprob));
         tops.push_back(token.logprob ? std::move(top) : Json());
         offsets.push_back(choice.characters);
-        choice.characters += characters_of(text);
+        choice.characters += characters_of(choice.decoder->push(token.id));
     }
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(logprobs)},
@@ -99,8 +109,9 @@ Json CompletionReply::completion_logprobs(const AnswerPiece& piece, Choice& choi
 
 Json CompletionReply::chat_logprobs(const AnswerPiece& piece) const {
     const auto entry = [&](std::int32_t id, double logprob) {
-        const std::string text = context_.codec.token_text(id);
-        return Json{{"token", text}, {"logprob", logprob}, {"bytes", bytes_of_text(text)}};
+        return Json{{"token", context_.codec.token_text(id)},
+                    {"logprob", logprob},
+                    {"bytes", numbers_of(context_.codec.token_bytes(id))}};
     };
     Json content = Json::array();
     for (const TokenLogprob& token : piece.tokens) {
@@ -114,9 +125,9 @@ Json CompletionReply::chat_logprobs(const AnswerPiece& piece) const {
     return {{"content", std::move(content)}};
 }
 
-Json CompletionReply::logprobs(const AnswerPiece& piece, Choice& choice) const {
+Json CompletionReply::logprobs(const AnswerPiece& piece, std::size_t index) {
     if (!request_.logprobs) return nullptr;
-    return request_.is_chat() ? chat_logprobs(piece) : completion_logprobs(piece, choice);
+    return request_.is_chat() ? chat_logprobs(piece) : completion_logprobs(piece, index);
 }
 
 Json CompletionReply::choice(std::size_t index, const AnswerPiece& piece) {
@@ -124,10 +135,7 @@ Json CompletionReply::choice(std::size_t index, const AnswerPiece& piece) {
     Json json = {{"index", index}};
     if (!request_.is_chat()) {
         std::string text = piece.text;
-        if (request_.echo && !choice.begun) {
-            const std::size_t prompt = index / static_cast<std::size_t>(request_.choices);
-            text.insert(0, context_.codec.decode(prompts_[prompt]));
-        }
+        if (request_.echo && !choice.begun) text.insert(0, context_.codec.decode(prompt_of(index)));
         json["text"] = std::move(text);
     } else if (!request_.stream) {
         json["message"] = {{"role", "assistant"}, {"content", piece.text}};
@@ -137,7 +145,7 @@ Json CompletionReply::choice(std::size_t index, const AnswerPiece& piece) {
         if (!piece.text.empty() || !choice.begun) delta["content"] = piece.text;
         json["delta"] = std::move(delta);
     }
-    json["logprobs"] = logprobs(piece, choice);
+    json["logprobs"] = logprobs(piece, index);
     json["finish_reason"] = finish_reason(piece.end);
     choice.begun = true;
     return json;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,9 @@ private:
     struct Choice {
         std::string text;
         std::vector<TokenLogprob> tokens;
-        std::int64_t characters = 0;  ///< of its tokens so far, for offsets
+        // For offsets: decodes its tokens, so far to so many characters.
+        std::optional<PromptCodec::Decoder> decoder;
+        std::int64_t characters = 0;
         bool begun = false;
         bool ended = false;
     };
@@ -52,9 +55,10 @@ private:
     /// The fields that every object begins with.
     Json object(std::string_view chat_name) const;
     Json choice(std::size_t index, const AnswerPiece& piece);
-    Json logprobs(const AnswerPiece& piece, Choice& choice) const;
-    Json completion_logprobs(const AnswerPiece& piece, Choice& choice) const;
+    Json logprobs(const AnswerPiece& piece, std::size_t index);
+    Json completion_logprobs(const AnswerPiece& piece, std::size_t index);
     Json chat_logprobs(const AnswerPiece& piece) const;
+    const std::vector<std::int32_t>& prompt_of(std::size_t index) const;
     Json usage() const;
 
     std::shared_ptr<HttpAnswer> client_;

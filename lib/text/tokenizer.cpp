@@ -132,6 +132,10 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out,
     model_->encode(text, out, &begins);
 }
 
+std::string_view Tokenizer::bytes(std::int32_t id) const {
+    return model_->piece(id).bytes;
+}
+
 std::string_view Tokenizer::mark(std::int32_t id) const {
     const auto found = model_->marks.find(id);
     return found == model_->marks.end() ? std::string_view() : found->second;

@@ -83,6 +83,9 @@ public:
     /// is an Error (bad_input).
     std::string decode(std::span<const std::int32_t> ids) const;
 
+    /// What a token adds within a text: whole characters, or bytes that may be a part of one. An id
+    /// outside the vocabulary is an Error (bad_input).
+    std::string_view bytes(std::int32_t id) const;
     /// How a special token, which decodes to nothing, is spelled; empty for other tokens.
     std::string_view mark(std::int32_t id) const;
 

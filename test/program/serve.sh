@@ -249,6 +249,16 @@ says reply '"delta":{"role":"assistant"' 'data: [DONE]' '"completion_tokens":6' 
     fail "the stream says something else: $(cat reply)"
 ask 400 /v1/chat/completions -d '{"messages":[]}'
 
+# Tokens that are no whole characters: spelled as bytes, at the character that they are a part of.
+complete 200 '"prompt":"é€a","max_tokens":0,"echo":true,"logprobs":1'
+says reply '"tokens":["bytes:\\xc3","bytes:\\xa9","bytes:\\xe2","bytes:\\x82","bytes:\\xac","a"]' \
+    '"bytes:\\xa9":-' '"text_offset":[0,0,1,1,1,2]' '"text":"é€a"'
+complete 200 '"prompt":[2,20,2,20],"max_tokens":0,"echo":true,"logprobs":1'
+says reply '"</s>"' '"text_offset":[0,0,1,1]'
+ask 200 /v1/chat/completions -d '{"messages":[{"role":"user","content":"é"}],"temperature":1000,"seed":1,"max_tokens":30,"logprobs":true}'
+says reply '"token":"bytes:\\x'
+says_not reply '"bytes":[239,191,189]'  # U+FFFD
+
 # A long prompt, which takes long to encode, holds up nobody else.
 {
     printf '{"messages":[{"role":"user","content":"'
