@@ -87,10 +87,12 @@ const readEvents = async (reply, take) => {
 
 const answer = async text => {
   if (!model) await load();
+  const turns = messages;
+  const turn = {role: 'user', content: text};
   const box = show('assistant', model.chat ? '' : text);
   const asked = {model: model.id, stream: true, temperature: Number(at('temperature').value),
                  max_tokens: Number(at('tokens').value)};
-  if (model.chat) asked.messages = messages; else asked.prompt = text;
+  if (model.chat) asked.messages = [...turns, turn]; else asked.prompt = text;
   let said = '';
   try {
     const reply = await fetch(model.chat ? '/v1/chat/completions' : '/v1/completions',
@@ -104,20 +106,16 @@ const answer = async text => {
       box.textContent += piece;
     });
   } finally {
-    if (model.chat) messages.push({role: 'assistant', content: said});
+    // Templates may require that roles alternate: a turn without an answer is forgotten.
+    if (said) turns.push(turn, {role: 'assistant', content: said});
   }
 };
 
-at('form').onsubmit = async event => {
-  event.preventDefault();
-  const text = at('text').value;
-  if (!text || stopper) return;
-  at('text').value = '';
+const say = async text => {
   stopper = new AbortController();
   at('stop').disabled = false;
   at('talk').ariaBusy = true;
   show('user', text);
-  messages.push({role: 'user', content: text});
   try {
     await answer(text);
   } catch (error) {
@@ -127,6 +125,13 @@ at('form').onsubmit = async event => {
   at('stop').disabled = true;
   at('talk').ariaBusy = false;
 };
+at('form').onsubmit = event => {
+  event.preventDefault();
+  const text = at('text').value;
+  if (!text || stopper) return;
+  at('text').value = '';
+  say(text);
+};
 at('text').onkeydown = event => {
   if (event.key === 'Enter' && !event.shiftKey) {
     event.preventDefault();
@@ -135,15 +140,14 @@ at('text').onkeydown = event => {
 };
 at('stop').onclick = () => stopper && stopper.abort();
 at('clear').onclick = () => { messages = []; at('talk').replaceChildren(); };
-// A link can fill in the form: #temperature=0&tokens=20&say=Hello
+// A link can fill in the form, and say one thing after the other:
+// #temperature=0&tokens=20&say=Hello&say=Why
 const given = new URLSearchParams(location.hash.slice(1));
 for (const name of ['temperature', 'tokens']) if (given.has(name)) at(name).value = given.get(name);
-if (given.has('say')) {
-  at('text').value = given.get('say');
-  at('form').requestSubmit();
-} else {
-  load().catch(() => {});
-}
+(async () => {
+  if (!given.has('say')) await load().catch(() => {});
+  for (const text of given.getAll('say')) if (text) await say(text);
+})();
 </script>
 </body>
 </html>

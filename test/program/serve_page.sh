@@ -30,8 +30,14 @@ show 'temperature=0&tokens=6&say=light'
 [[ $(box user) == light ]] || fail "the user said: $(box user)"
 expect_exit 0 "$gptrain" generate --checkpoint run --chat --template plain --prompt light --max-tokens 6 --temperature 0
 [[ -n $(cat out) && $(box assistant) == "$(cat out)" ]] || fail "the page says $(box assistant), not $(cat out)"
-show 'tokens=100&say=light'
-says page 'there is room for 64 together'
+# A turn that failed is forgotten, and does not spoil the next; one that was answered is not.
+show "temperature=0&tokens=6&say=$(yes light | head -n 80 | tr '\n' '+')&say=light"
+[[ $(box error) == *'there is room for 64 together' ]] || fail "error: $(box error)"
+[[ $(box assistant) == "$(cat out)" ]] || fail "the page says $(box assistant), not $(cat out)"
+show 'temperature=0&tokens=6&say=light&say=earth'
+expect_exit 0 "$gptrain" generate --checkpoint run --chat --template plain --max-tokens 6 --temperature 0 \
+    < <(printf 'light\nearth\n')
+[[ $(box assistant) == "$(tail -n 1 out)" ]] || fail "the page says $(box assistant), not $(cat out)"
 if grep -oE '(src|href)=' page; then fail "the page loads something"; fi
 kill -TERM "$server"
 wait "$server"
