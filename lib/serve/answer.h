@@ -53,7 +53,8 @@ struct Answer {
     std::optional<std::int64_t> logprobs;  ///< of its tokens, each with so many of the likeliest
     bool prompt_logprobs = false;          ///< with `logprobs`: those of the prompt first
     std::shared_ptr<AnswerReader> reader;
-    std::size_t index = 0;  ///< among those of the request
+    std::size_t index = 0;                ///< among those of the request
+    std::shared_ptr<const void> counted;  ///< held until the answer is over, for those who count
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 

@@ -186,8 +186,11 @@ void Scheduler::choose(std::int64_t place, std::span<const float> logits) {
         piece.text += running.stop.push(running.decoder.finish());
         piece.text += running.stop.finish();
     }
-    answer.reader->take(answer.index, piece);
+    // First its place: a client that has its answer may ask for the next at once.
+    const std::shared_ptr<AnswerReader> reader = answer.reader;
+    const std::size_t index = answer.index;
     if (piece.end) free(place);
+    reader->take(index, piece);
 }
 
 }  // namespace gptrain

@@ -115,7 +115,7 @@ private:
         const bool idle = scheduler.running() + scheduler.waiting() == 0;
         if (stops && idle) return {.stop = true, .steps = {}};
         const auto patience = run_.ranks.size() > 1 ? ranks_patience : alone_patience;
-        for (Answer& answer : first.service.new_answers(idle ? patience : 0ms, scheduler.waiting()))
+        for (Answer& answer : first.service.new_answers(idle ? patience : 0ms))
             scheduler.add(std::move(answer));
         StepMessage message = {.stop = false, .steps = scheduler.next_steps()};
         first.metrics.running = scheduler.running();
@@ -177,6 +177,7 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
                                        .token = options.token,
                                        .loopback = is_loopback(options.host),
                                        .positions = options.context,
+                                       .places = options.answers,
                                        .waiting = options.waiting,
                                        .max_time = options.max_time},
                         metrics);

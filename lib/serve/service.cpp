@@ -193,19 +193,20 @@ bool Service::has_stopped() {
 Service::HandOver Service::hand_over(std::vector<Answer> answers) {
     const std::lock_guard lock(mutex_);
     if (stopped_) return HandOver::stopped;
-    // The first request may have more answers than may wait.
-    const std::int64_t waiting = waiting_ + std::ssize(new_);
-    if (waiting > 0 && waiting + std::ssize(answers) > options_.waiting) return HandOver::too_many;
+    const std::int64_t others = counter_.use_count() - 1;
+    // Alone, a request may have more answers than may wait.
+    if (others > 0 && others + std::ssize(answers) > options_.places + options_.waiting)
+        return HandOver::too_many;
+    for (Answer& answer : answers)
+        answer.counted = counter_;
     std::move(answers.begin(), answers.end(), std::back_inserter(new_));
     arrived_.notify_one();
     return HandOver::done;
 }
 
-std::vector<Answer> Service::new_answers(std::chrono::milliseconds patience, std::int64_t waiting) {
+std::vector<Answer> Service::new_answers(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
-    waiting_ = waiting;
     arrived_.wait_for(lock, patience, [&] { return !new_.empty(); });
-    waiting_ += std::ssize(new_);
     return std::exchange(new_, {});
 }
 

@@ -24,7 +24,8 @@ struct ServiceOptions {
     std::string token;                   ///< that clients must send; empty: none
     bool loopback = true;                ///< only this machine can reach the server
     std::int64_t positions = 0;          ///< of prompt and answer together
-    std::int64_t waiting = 1024;         ///< answers that wait at a time; more are refused
+    std::int64_t places = 1;             ///< answers that are written at a time
+    std::int64_t waiting = 1024;         ///< answers that wait for a place; more are refused
     std::chrono::seconds max_time{600};  ///< for an answer
 };
 
@@ -43,8 +44,7 @@ public:
     void answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
 
     /// The answers that were asked for since the last call. With none it waits up to `patience`.
-    /// `waiting`: answers that have no place yet.
-    std::vector<Answer> new_answers(std::chrono::milliseconds patience, std::int64_t waiting);
+    std::vector<Answer> new_answers(std::chrono::milliseconds patience);
     /// From now on every request is refused.
     void stop();
 
@@ -74,7 +74,8 @@ private:
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::vector<Answer> new_;
-    std::int64_t waiting_ = 0;
+    /// All answers that are not over share it, which counts them.
+    std::shared_ptr<const void> counter_ = std::make_shared<char>();
     std::int64_t ids_ = 0;
     bool stopped_ = false;
 };

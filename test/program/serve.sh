@@ -220,6 +220,18 @@ says late '"code":503'
 complete 200 '"prompt":"5"'
 ends_well
 
+# With --waiting 0 an answer has a place at once, or it is refused.
+serve --checkpoint ids --answers 2 --waiting 0
+complete 200 '"prompt":"5","n":2'
+curl -s -m 60 "$url/v1/completions" -d '{"prompt":"5","max_tokens":2000,"n":2}' >both &
+client=$!
+has_metric gptrain_answers_running 2
+refused 429 "too many answers are waiting" '"prompt":"5"'
+wait "$client"
+says both '"finish_reason":"length"'
+complete 200 '"prompt":"5"'
+ends_well
+
 # ---- the command line ----
 
 expect_exit 2 "$gptrain" serve --checkpoint run --host 0.0.0.0

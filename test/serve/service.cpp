@@ -220,7 +220,8 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     using namespace std::chrono_literals;
     ServeMetrics metrics;
     Service service(served_codec(), nullptr,
-                    {.model = "tiny", .token = {}, .positions = 10, .waiting = 2}, metrics);
+                    {.model = "tiny", .token = {}, .positions = 10, .places = 1, .waiting = 2},
+                    metrics);
     std::vector<std::shared_ptr<Client>> clients;
     const auto ask = [&](const std::string& members) {
         HttpRequest request;
@@ -234,7 +235,7 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     // Alone, a request may have more answers than may wait.
     CHECK(ask(R"("prompt":[[5,6],[7]],"n":2,"max_tokens":8,"seed":4)") == 0);
     CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);
-    const std::vector<Answer> answers = service.new_answers(0ms, 0);
+    std::vector<Answer> answers = service.new_answers(0ms);
     REQUIRE(answers.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) {
         CHECK(answers[i].index == i);
@@ -244,12 +245,14 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
         CHECK(answers[i].sampling.seed == 4);
         CHECK(answers[i].deadline > std::chrono::steady_clock::now());
     }
-    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);  // they still wait
-    CHECK(service.new_answers(0ms, 1).empty());
+    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);  // one is written, the others wait
+    CHECK(service.new_answers(0ms).empty());
+    answers.resize(2);
     CHECK(ask(R"("prompt":[5],"max_tokens":9)") == 0);
     CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);
-    CHECK(service.new_answers(0ms, 0).size() == 1);
-    CHECK(service.new_answers(0ms, 0).empty());
+    CHECK(service.new_answers(0ms).size() == 1);
+    CHECK(service.new_answers(0ms).empty());
+    answers.clear();
 
     HttpRequest late;
     late.method = "POST";
@@ -259,7 +262,7 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     clients.push_back(std::make_shared<Client>());
     service.answer(late, clients.back());
     CHECK(clients.back()->status == 503);
-    CHECK(service.new_answers(0ms, 0).empty());
+    CHECK(service.new_answers(0ms).empty());
 
     clients.back() = std::make_shared<Client>();
     clients.back()->left = true;
@@ -275,7 +278,36 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     service.stop();
     CHECK(clients.back()->status == 503);
     CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 503);
-    CHECK(service.new_answers(0ms, 0).empty());
+    CHECK(service.new_answers(0ms).empty());
+}
+
+TEST_CASE("as many answers may be under way as have places or may wait") {
+    using namespace std::chrono_literals;
+    ServeMetrics metrics;
+    HttpRequest request;
+    request.method = "POST";
+    request.path = "/v1/completions";
+    request.body = R"({"prompt":[5],"max_tokens":1})";
+    for (const std::int64_t waiting : {0, 1}) {
+        CAPTURE(waiting);
+        Service service(
+            served_codec(), nullptr,
+            {.model = {}, .token = {}, .positions = 10, .places = 3, .waiting = waiting}, metrics);
+        std::vector<std::shared_ptr<Client>> clients;
+        const auto ask = [&] {
+            clients.push_back(std::make_shared<Client>());
+            service.answer(request, clients.back());
+            return clients.back()->status;
+        };
+        for (std::int64_t i = 0; i < 3 + waiting; ++i)
+            CHECK(ask() == 0);
+        CHECK(ask() == 429);
+        std::vector<Answer> answers = service.new_answers(0ms);
+        CHECK(ask() == 429);
+        answers.pop_back();
+        CHECK(ask() == 0);
+        CHECK(ask() == 429);
+    }
 }
 
 }  // namespace gptrain::test
