@@ -224,6 +224,7 @@ private:
 
     /// The headers are there, the body is not.
     MHD_Result on_head(MHD_Connection* connection, HttpRequest& request, void** state) {
+        set_reads(connection, true);  // the time to send begins again
         request.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
         request.host = header(connection, MHD_HTTP_HEADER_HOST);
         request.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);

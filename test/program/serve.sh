@@ -157,7 +157,7 @@ says last 'data: [DONE]'
 # ---- limits ----
 
 echo "secret-1" >token
-serve --checkpoint run --answers 1 --waiting 1 --token-file token --max-body 2000 --read-seconds 1 --answer-seconds 2
+serve --checkpoint run --answers 1 --waiting 1 --token-file token --max-body 2000 --read-seconds 2 --answer-seconds 2
 ask 200 /health
 ask 401 /v1/models
 ask 401 /v1/models -H 'Authorization: Bearer secret-2'
@@ -177,8 +177,21 @@ complete 413 "$(cat blanks)" "${auth[@]}"
 complete 413 "$(cat blanks)" "${auth[@]}" -H 'Transfer-Encoding: chunked'
 ask 431 /health -H "X-Long: $(head -c 40000 /dev/zero | tr '\0' x)"
 
-# A client that sends its request too slowly is cut off, however often it sends a byte.
+# A connection that has been idle has all the time for its next request.
 port=${url##*:}
+(
+    exec 3<>"/dev/tcp/127.0.0.1/$port"
+    printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&3
+    sleep 1.2
+    printf 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-1\r\n' >&3
+    printf 'Connection: close\r\nContent-Length: 16\r\n\r\n' >&3
+    sleep 1.2
+    printf '{"prompt":"the"}' >&3
+    cat <&3
+) >kept 2>kept.err &
+client=$!
+
+# A client that sends its request too slowly is cut off, however often it sends a byte.
 begin=$SECONDS
 (
     trap '' PIPE
@@ -186,7 +199,9 @@ begin=$SECONDS
     printf 'GET /health HTTP/1.1\r\n' >&3
     while printf 'X' >&3 && ((SECONDS - begin < 10)); do sleep 0.2; done
 ) 2>/dev/null
-((SECONDS - begin < 5)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
+((SECONDS - begin < 6)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
+wait "$client"
+says kept '"count":'
 ends_well
 
 # Clients that go away within their requests leave their connections to others at once.
