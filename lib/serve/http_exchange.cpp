@@ -41,7 +41,11 @@ void HttpExchange::begin_events() {
 
 void HttpExchange::write(std::string_view bytes) {
     const std::lock_guard lock(mutex_);
-    if (!gone_) unsent_ += bytes;
+    if (gone_) return;
+    // Once this moves no more bytes than it removes.
+    if (sent_ > stream_.size() / 2) stream_.erase(0, std::exchange(sent_, 0));
+    stream_ += bytes;
+    if (stream_.size() - sent_ > most_unsent_bytes) return give_up();
     wake();
 }
 
@@ -70,7 +74,7 @@ void HttpExchange::release() {
     connection_ = nullptr;
     asleep_ = false;
     gone_ = true;
-    unsent_.clear();
+    stream_ = std::string();
 }
 
 void HttpExchange::wake_if_gone() {
@@ -89,6 +93,7 @@ void HttpExchange::close() {
 
 void HttpExchange::give_up() {
     gone_ = true;
+    stream_ = std::string();
     wake();
 }
 
@@ -121,10 +126,10 @@ MHD_Result HttpExchange::queue_stream(const std::shared_ptr<HttpExchange>& self)
 ssize_t HttpExchange::read(char* to, std::size_t most) {
     const std::lock_guard lock(mutex_);
     if (gone_) return MHD_CONTENT_READER_END_WITH_ERROR;
-    const std::size_t count = std::min(most, unsent_.size());
+    const std::size_t count = std::min(most, stream_.size() - sent_);
     if (count > 0) {
-        std::memcpy(to, unsent_.data(), count);
-        unsent_.erase(0, count);
+        std::memcpy(to, stream_.data() + sent_, count);
+        sent_ += count;
     } else if (ended_) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     } else {

@@ -13,6 +13,9 @@
 
 namespace gptrain {
 
+/// A client that is so many bytes of a stream behind is given up.
+constexpr std::size_t most_unsent_bytes = std::size_t{16} << 20;
+
 /// Queues a whole reply.
 MHD_Result queue_reply(MHD_Connection* connection, const HttpReply& reply);
 
@@ -59,7 +62,8 @@ private:
     std::optional<HttpReply> reply_;
     bool streams_ = false;
     bool ended_ = false;
-    std::string unsent_;
+    std::string stream_;    ///< what is left of it to send, behind what was sent
+    std::size_t sent_ = 0;  ///< bytes of stream_
     std::atomic<bool> gone_ = false;
 };
 

@@ -1,0 +1,21 @@
+// What a client's answer is while the client does not read it.
+#include "serve/http_exchange.h"
+
+#include "catch.h"
+
+namespace gptrain::test {
+
+TEST_CASE("a client that reads its stream too slowly is given up") {
+    HttpExchange exchange(nullptr);
+    exchange.begin_events();
+    for (std::size_t i = 0; i < 4; ++i)
+        exchange.write(std::string(most_unsent_bytes / 4, 'x'));
+    CHECK_FALSE(exchange.gone());
+    exchange.write("x");
+    CHECK(exchange.gone());
+    exchange.write("x");
+    exchange.end();
+    CHECK(exchange.gone());
+}
+
+}  // namespace gptrain::test
