@@ -4,17 +4,20 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace gptrain {
 
 struct HttpRequest {
+    std::string version;  ///< "HTTP/1.1"
     std::string method;
     std::string path;  ///< without the query
     std::string body;
     std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
     // Headers; empty if missing.
     std::string authorization;
-    std::string host;
+    std::string host;  ///< or that of a target in absolute form (http://HOST/PATH)
     std::string origin;
 };
 
@@ -22,6 +25,7 @@ struct HttpReply {
     int status = 200;
     std::string type = "application/json";
     std::string body;
+    std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones
 };
 
 /// The answer to one request, whole or as a stream. Any thread may call it at any time; once the
@@ -38,6 +42,9 @@ public:
     /// True once the client has closed its connection.
     virtual bool gone() const = 0;
 };
+
+/// True for texts that differ in the case of ASCII letters at most.
+bool same_without_case(std::string_view a, std::string_view b);
 
 /// {"error": {"message": ..., "type": ..., "code": status}}, the form of OpenAI's errors.
 HttpReply http_error(int status, std::string_view message);

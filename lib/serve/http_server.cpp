@@ -94,9 +94,47 @@ int port_of(int socket) {
                      : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-std::string header(MHD_Connection* connection, const char* name) {
-    const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-    return value == nullptr ? std::string() : std::string(value);
+/// The values of all headers with a name.
+std::vector<std::string> headers(MHD_Connection* connection, std::string_view name) {
+    std::pair<std::string_view, std::vector<std::string>> found = {name, {}};
+    const auto add = [](void* cls, MHD_ValueKind, const char* key, const char* value) {
+        auto& [wanted, values] = *static_cast<decltype(found)*>(cls);
+        if (same_without_case(key, wanted)) values.emplace_back(value == nullptr ? "" : value);
+        return MHD_YES;
+    };
+    using Add = MHD_Result (*)(void*, MHD_ValueKind, const char*, const char*);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, static_cast<Add>(add), &found);
+    return found.second;
+}
+
+std::string header(MHD_Connection* connection, std::string_view name) {
+    const std::vector<std::string> values = headers(connection, name);
+    return values.empty() ? std::string() : values.front();
+}
+
+/// Faults of a head that the library leaves to us (RFC 9112, sections 3.2 and 6.3).
+std::optional<std::string_view> find_fault(MHD_Connection* connection, const HttpRequest& request) {
+    const auto hosts = headers(connection, MHD_HTTP_HEADER_HOST);
+    if (hosts.size() > 1) return "the request has several Host headers";
+    if (hosts.empty() && request.version != MHD_HTTP_VERSION_1_0)
+        return "the request has no Host header";
+    const auto lengths = headers(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    for (const std::string& length : lengths)
+        if (length != lengths.front()) return "the request has several Content-Length headers";
+    return std::nullopt;
+}
+
+/// Takes a request's target, which may be in absolute form: http://HOST/PATH.
+void take_target(std::string_view target, HttpRequest& request) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!same_without_case(target.substr(0, scheme.size()), scheme)) continue;
+        target.remove_prefix(scheme.size());
+        const std::size_t slash = std::min(target.find('/'), target.size());
+        request.host = target.substr(0, slash);
+        target.remove_prefix(slash);
+        if (target.empty()) target = "/";
+    }
+    request.path = target;
 }
 
 }  // namespace
@@ -156,11 +194,12 @@ private:
 
     MHD_Daemon* start(int socket) {
         const auto on_request = [](void* cls, MHD_Connection* connection, const char* url,
-                                   const char* method, const char*, const char* data,
+                                   const char* method, const char* version, const char* data,
                                    std::size_t* size, void** state) {
             HttpRequest request;
+            request.version = version;
             request.method = method;
-            request.path = url;
+            take_target(url, request);
             return static_cast<State*>(cls)->on_request(connection, std::move(request),
                                                         {data, *size}, size, state);
         };
@@ -226,8 +265,14 @@ private:
     MHD_Result on_head(MHD_Connection* connection, HttpRequest& request, void** state) {
         set_reads(connection, true);  // the time to send begins again
         request.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
-        request.host = header(connection, MHD_HTTP_HEADER_HOST);
+        if (request.host.empty()) request.host = header(connection, MHD_HTTP_HEADER_HOST);
         request.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
+        if (const auto fault = find_fault(connection, request)) {
+            HttpReply refusal = http_error(400, *fault);
+            // What follows may not be what it seems to be.
+            refusal.headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
+            return queue_reply(connection, refusal);
+        }
         if (const auto refusal = handlers_.refuse(request))
             return queue_reply(connection, *refusal);
         const auto length = parse_int(header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH));

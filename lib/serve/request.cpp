@@ -241,7 +241,12 @@ CompletionRequest parse_chat(std::string_view body) {
                                  "presence_penalty",
                                  "frequency_penalty",
                                  "logit_bias",
-                                 "response_format"});
+                                 "response_format",
+                                 "tools",
+                                 "tool_choice",
+                                 "store",
+                                 "metadata",
+                                 "modalities"});
     CompletionRequest request = read_common(members);
     request.messages = read_messages(members);
     for (const char* key : {"max_tokens", "max_completion_tokens"})
@@ -249,6 +254,11 @@ CompletionRequest parse_chat(std::string_view body) {
     if (members.boolean("logprobs"))
         request.logprobs = members.integer("top_logprobs", 0, most_logprobs, 0);
     members.require_neutral("response_format", {{"type", "text"}});
+    members.require_neutral("tools", Json::array());
+    members.require_neutral("tool_choice", "none");
+    members.require_neutral("store", false);
+    members.require_neutral("metadata", Json::object());
+    members.require_neutral("modalities", Json::array({"text"}));
     return request;
 }
 

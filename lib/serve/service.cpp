@@ -31,6 +31,15 @@ bool same_secret(std::string_view a, std::string_view b) {
     return difference == 0;
 }
 
+/// True for "Bearer TOKEN".
+bool has_token(std::string_view authorization, std::string_view token) {
+    constexpr std::string_view scheme = "Bearer ";
+    if (!same_without_case(authorization.substr(0, scheme.size()), scheme)) return false;
+    authorization.remove_prefix(
+        std::min(authorization.find_first_not_of(' ', scheme.size()), authorization.size()));
+    return same_secret(authorization, token);
+}
+
 /// True for names of this machine itself, with or without a port.
 bool names_loopback(std::string_view host) {
     if (host.empty()) return true;
@@ -38,12 +47,13 @@ bool names_loopback(std::string_view host) {
     const std::size_t end = bracketed ? host.find(']') : host.find(':');
     std::string_view name = host.substr(0, end);
     if (bracketed) name.remove_prefix(1);
-    return name == "localhost" || is_loopback(std::string(name));
+    return same_without_case(name, "localhost") || is_loopback(std::string(name));
 }
 
 /// True for a page of the server itself; a proxy may have added TLS.
 bool is_own_page(std::string_view origin, const std::string& host) {
-    return origin == "http://" + host || origin == "https://" + host;
+    return same_without_case(origin, "http://" + host) ||
+           same_without_case(origin, "https://" + host);
 }
 
 HttpReply json_reply(const Json& json) {
@@ -73,14 +83,16 @@ std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
         return refused(403, "the Host header must name this machine, such as localhost");
     if (!request.origin.empty() && !is_own_page(request.origin, request.host))
         return refused(403, "requests from web pages of other origins are refused");
+    const bool is_get = has(get_paths, request.path);
+    if (!is_get && !has(post_paths, request.path)) return refused(404, "there is no such path");
     const bool reads = request.method == "GET" || request.method == "HEAD";
-    const bool known = has(get_paths, request.path) || has(post_paths, request.path);
-    if (!known) return refused(404, "there is no such path");
-    if (reads ? !has(get_paths, request.path)
-              : request.method != "POST" || !has(post_paths, request.path))
-        return refused(405, "the path does not have this method");
+    if (is_get ? !reads : request.method != "POST") {
+        HttpReply reply = refused(405, "the path does not have this method");
+        reply.headers = {{"Allow", is_get ? "GET, HEAD" : "POST"}};
+        return reply;
+    }
     if (options_.token.empty() || is_public(request.path)) return std::nullopt;
-    if (same_secret(request.authorization, "Bearer " + options_.token)) return std::nullopt;
+    if (has_token(request.authorization, options_.token)) return std::nullopt;
     return refused(401, "send the server's token: 'Authorization: Bearer TOKEN'");
 }
 

@@ -121,6 +121,29 @@ says_not reply json.exception
 ask 404 /v2/completions -d '{}'
 ask 405 /v1/completions
 ask 405 /health -X DELETE
+[[ $(curl -s -m 60 -D - -o reply -X DELETE "$url/health" | tr -d '\r' | grep '^Allow') == "Allow: GET, HEAD" ]] ||
+    fail "405 without what is allowed"
+ask 405 /tokenize -D headers
+says headers 'Allow: POST'
+
+# Heads whose end or host is in doubt.
+port=${url##*:}
+head_gets() { # STATUS HEAD: the status of a request with these lines
+    local status
+    exec 3<>"/dev/tcp/127.0.0.1/$port"
+    printf "$2\\r\\n" >&3
+    read -r -t 10 _ status _ <&3
+    exec 3>&-
+    [[ $status == "$1" ]] || fail "status $status instead of $1: $2"
+}
+head_gets 200 'GET /health HTTP/1.1\r\nHost: LocalHost\r\n'
+head_gets 200 'GET /health HTTP/1.0\r\n'
+head_gets 400 'GET /health HTTP/1.1\r\n'
+head_gets 400 'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n'
+head_gets 400 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 9\r\n'
+head_gets 200 'GET HTTP://localhost:1/health HTTP/1.1\r\nHost: example.org\r\n'
+head_gets 200 'GET http://localhost HTTP/1.1\r\nHost: localhost\r\n'
+head_gets 403 'GET http://example.org/health HTTP/1.1\r\nHost: localhost\r\n'
 
 # ---- who may ask ----
 

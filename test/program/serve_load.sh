@@ -41,7 +41,7 @@ client() {
             curl -s -m 20 "$url/v1/completions" -d "{\"prompt\":" ;;
         4) # hangs within its request
             { exec 3<>"/dev/tcp/127.0.0.1/$port" &&
-                printf 'POST /v1/completions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{' >&3 &&
+                printf 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{' >&3 &&
                 sleep "$((turn % 2)).1" && exec 3>&-; } 2>/dev/null ;;
         5) # too much
             curl -s -m 20 "$url/v1/completions" -d "{\"prompt\":\"1\",\"max_tokens\":9999}" ;;

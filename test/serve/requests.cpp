@@ -95,6 +95,13 @@ TEST_CASE("keys that gptrain lacks may only ask for nothing") {
     CHECK(contains(refusal(R"("prompt":"a","logit_bias":{"5":1})"), "'logit_bias'"));
     CHECK(contains(refusal(R"("prompt":"a","presence_penalty":0.1)"), "repetition_penalty"));
     CHECK(contains(refusal(R"("prompt":"a","max_token":1)"), "'max_token'"));
+    chat(R"(,"tools":[],"tool_choice":"none","store":false,"metadata":{},"modalities":["text"])");
+    for (const char* asks : {R"("tools":[{}])", R"("tool_choice":"auto")", R"("store":true)",
+                             R"("metadata":{"a":"b"})", R"("modalities":["audio"])"}) {
+        CAPTURE(asks);
+        CHECK(contains(message_of(ExitCode::bad_input, [&] { chat("," + std::string(asks)); }),
+                       "is not supported; leave it out"));
+    }
 }
 
 TEST_CASE("a chat request has text only, and its newer names of keys") {

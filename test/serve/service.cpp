@@ -155,15 +155,16 @@ TEST_CASE("the server refuses strangers, unknown paths and pages of other origin
     const ServiceOptions secret = {.model = {}, .token = "abc"};
     const ServiceOptions open = {.model = {}, .token = {}, .loopback = false};
     const auto get = [](const std::string& path, const std::string& host = "") {
-        return HttpRequest{.method = "GET",
+        return HttpRequest{.version = "HTTP/1.1",
+                           .method = "GET",
                            .path = path,
                            .body = {},
                            .authorization = {},
                            .host = host,
                            .origin = {}};
     };
-    for (const char* host :
-         {"", "localhost", "localhost:80", "127.0.0.1", "127.9.9.9:8000", "[::1]", "[::1]:8000"}) {
+    for (const char* host : {"", "localhost", "LocalHost:80", "localhost:80", "127.0.0.1",
+                             "127.9.9.9:8000", "[::1]", "[::1]:8000"}) {
         CAPTURE(host);
         CHECK(status(local, get("/health", host)) == 0);
     }
@@ -174,6 +175,8 @@ TEST_CASE("the server refuses strangers, unknown paths and pages of other origin
     }
     HttpRequest page = get("/health", "localhost:80");
     page.origin = "http://localhost:80";
+    CHECK(status(local, page) == 0);
+    page.host = "LOCALHOST:80";
     CHECK(status(local, page) == 0);
     page.origin = "https://localhost:80";
     CHECK(status(local, page) == 0);
@@ -207,13 +210,17 @@ TEST_CASE("the server refuses strangers, unknown paths and pages of other origin
     CHECK(status(secret, get("/health")) == 0);
     CHECK(status(secret, get("/")) == 0);
     HttpRequest models = get("/v1/models");
-    for (const char* wrong : {"", "abc", "Bearer ab", "Bearer abd", "Bearer abcd"}) {
+    for (const char* wrong : {"", "abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abd",
+                              "Bearer ABC", "Bearer abcd", "Basic abc", "Bearerabc"}) {
         CAPTURE(wrong);
         models.authorization = wrong;
         CHECK(status(secret, models) == 401);
     }
-    models.authorization = "Bearer abc";
-    CHECK(status(secret, models) == 0);
+    for (const char* right : {"Bearer abc", "bearer abc", "BEARER  abc"}) {
+        CAPTURE(right);
+        models.authorization = right;
+        CHECK(status(secret, models) == 0);
+    }
 }
 
 TEST_CASE("a request becomes its answers, as far as they may wait") {
