@@ -28,7 +28,7 @@ struct ContextForward {
     Tensor qkv;
     Tensor o;  ///< [B, S, N, D], =
     /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
-    /// its share of the heads, [B, N / ranks, S ranks].
+    /// its share of the heads, [B, N / ranks, S ranks], with pieces one after the other as well.
     Tensor lse;
     /// Position of the first token of the sequence among queries; among keys it is 0. With the
     /// length of the sequence every query sees all keys.

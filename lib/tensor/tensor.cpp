@@ -67,7 +67,7 @@ Tensor Tensor::transpose(int a, int b) const {
 
 Tensor Tensor::view(const Shape& shape) const {
     GPTRAIN_CHECK(shape.elements() == elements(), shape_.to_text(), " as ", shape.to_text());
-    if (elements() == 0) return Tensor(data_, dtype_, shape);  // no strides matter
+    if (elements() == 0 || contiguous()) return Tensor(data_, dtype_, shape);
     Tensor result = *this;
     result.shape_ = shape;
     // Walk both shapes from the innermost dim outwards. Each new dim takes its elements from the

@@ -74,8 +74,9 @@ public:
     Tensor at(std::int64_t index) const;
     /// The same elements with two dims swapped.
     Tensor transpose(int a, int b) const;
-    /// The same elements with another shape. Dims may be merged and split as far as the strides
-    /// allow; the innermost dim must stay innermost. Otherwise an Error (bug).
+    /// The same elements with another shape: any shape of a contiguous tensor. Otherwise dims may
+    /// be merged and split as far as the strides allow, and the innermost dim must stay innermost,
+    /// else an Error (bug).
     Tensor view(const Shape& shape) const;
     /// The contiguous elements as another dtype and shape of the same total bytes.
     Tensor reinterpret(DType dtype, const Shape& shape) const;

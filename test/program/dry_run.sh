@@ -198,6 +198,12 @@ for layers in 2000 20000; do
 done
 ((took[20000] < 40 * took[2000])) || fail "2000 layers: ${took[2000]} ms, 20000: ${took[20000]} ms"
 
+# Exchanged heads go in two pieces on a GPU, whatever the number of rows.
+settings parallel.pipeline=1 parallel.layers=auto parallel.context=2 \
+    parallel.context_method=all_to_all training.micro_batch_size=3 training.global_batch_size=3
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run "${set[@]}" --world-size 2 --set device=cuda
+(($(bytes_of "sent on cp") > 0)) || fail "nothing is sent on cp"
+
 # With tensor and sequence parallelism a rank keeps an eighth of the activations.
 settings parallel.pipeline=1 parallel.layers=auto
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run "${set[@]}"

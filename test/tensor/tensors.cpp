@@ -30,6 +30,8 @@ TEST_CASE("views share the elements", "[tensor]") {
     CHECK(middle.view({6, 2}).stride(0) == 4);
     CHECK(x.view({24}).as<float>()[23] == 23);
     CHECK(x.view({2, 3, 2, 2}).stride(2) == 2);
+    // A row of the new shape is two of the three rows of a matrix.
+    CHECK(x.view({3, 8}).slice(0, 1, 1).as<float>()[0] == 8);
     CHECK_THROWS_AS(middle.view({12}), Error);
     CHECK(x.view({24}).slice(0, 24, 0).view({0, 7}).size(1) == 7);
     CHECK_THROWS_AS(x.view({5, 5}), Error);

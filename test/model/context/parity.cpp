@@ -56,6 +56,10 @@ std::vector<ContextCase> cases(int ranks) {
             pieces.documents = true;
             pieces.pieces = 2;
             result.push_back(pieces);
+            // An odd number of rows, so that the memory of a piece ends inside a row.
+            pieces.sequences = 3;
+            pieces.seq_length = std::int64_t{15} * ranks;
+            result.push_back(pieces);
         }
     }
     return result;
@@ -212,12 +216,19 @@ std::int64_t faults(const HostTensor& results, const gptrain::Array& right) {
     return count;
 }
 
-/// One rank's part: its share of the heads for whole sequences, or all heads of its slices.
+/// One rank's part: its share of the heads for whole sequences, piece by piece, or all heads of its
+/// slices.
 gptrain::Array lse_of_rank(const gptrain::Array& whole, const ContextCase& c, int ranks, int rank) {
     if (c.method == ContextMethod::ring)
         return part_of(whole, 2, context_slices(c.seq_length, ranks, rank, c.method));
-    const std::int64_t share = c.heads / ranks;
-    return part_of(whole, 1, {{rank * share, share}});
+    const std::int64_t heads = c.heads / ranks / c.pieces;
+    gptrain::Array share(Shape{whole.shape().elements() / ranks}, whole.dtype());
+    auto next = share.values().begin();
+    for (std::int64_t i = 0; i < c.pieces; ++i) {
+        const gptrain::Array piece = part_of(whole, 1, {{(rank * c.pieces + i) * heads, heads}});
+        next = std::copy(piece.values().begin(), piece.values().end(), next);
+    }
+    return share;
 }
 
 gptrain::Array to_rows(const HostTensor& whole, const Slices& slices) {
