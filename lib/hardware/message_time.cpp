@@ -39,23 +39,19 @@ std::vector<std::int64_t> first_group(Axis axis, const MeshShape& mesh, std::int
     return ranks;
 }
 
-/// A step of a ring or tree costs the latency of the slowest link that it uses.
-struct Path {
-    double bandwidth;
-    double latency;
-};
+bool is_between_two(std::string_view operation) {
+    return operation == "send" || operation == "recv" || operation == "send_recv";
+}
 
-Path path_of(const NodeProfile& node, const GroupLayout& group) {
-    if (group.nodes() == 1) return {node.link.bandwidth, node.link.latency};
+/// Bytes per second of the network cards nearest to so many ranks of a node.
+double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
     if (!node.network) {
         fail(ExitCode::usage, "hardware: more ranks than the profile's node.devices (",
              node.devices, ") need node.network");
     }
-    const double cards = static_cast<double>(node.cards) * static_cast<double>(group.per_node) /
+    const double cards = static_cast<double>(node.cards) * static_cast<double>(ranks) /
                          static_cast<double>(node.devices);
-    const double network = node.network->bandwidth * std::max(cards, 1.0 / 64);
-    const double own = group.per_node == 1 ? network : std::min(network, node.link.bandwidth);
-    return {own, node.network->latency};
+    return node.network->bandwidth * std::max(cards, 1.0 / 64);
 }
 
 }  // namespace
@@ -70,8 +66,19 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_share
     return layout;
 }
 
-double bandwidth_of(const NodeProfile& node, const GroupLayout& group) {
-    return path_of(node, group).bandwidth;
+double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation) {
+    if (group.nodes() == 1) return node.link.bandwidth;
+    const double own = network_bandwidth(node, 1);
+    if (group.per_node == 1) return own;
+    if (operation == "all_to_all") {
+        // Equal parts to all other ranks, over link and network at the same time.
+        const auto inside = static_cast<double>(group.per_node - 1);
+        const auto outside = static_cast<double>(group.size - group.per_node);
+        return (inside + outside) / std::max(inside / node.link.bandwidth, outside / own);
+    }
+    const double network =
+        is_between_two(operation) ? own : network_bandwidth(node, group.per_node);
+    return std::min(network, node.link.bandwidth);
 }
 
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
@@ -81,19 +88,19 @@ double message_seconds(const NodeProfile& node, const GroupLayout& group,
             measured_message_seconds(node.link.measured, operation, group.size, sent);
         if (measured) return *measured;
     }
-    const Path path = path_of(node, group);
-    const bool pairwise = operation == "send" || operation == "recv" || operation == "send_recv";
-    if (pairwise) return path.latency + sent / path.bandwidth;
+    const double bandwidth = bandwidth_of(node, group, operation);
+    // A step of a ring or tree costs the latency of the slowest link that it uses.
+    const LinkProfile& link = group.nodes() > 1 ? *node.network : node.link;
+    if (is_between_two(operation)) return link.latency + sent / bandwidth;
     const auto ranks = static_cast<double>(group.size);
     const auto nodes = static_cast<double>(group.nodes());
     const double rounds = operation == "all_reduce" ? 2 : 1;
-    const double inner = nodes > 1 ? node.link.latency : path.latency;
-    const double ring_latency = rounds * ((nodes - 1) * path.latency + (ranks - nodes) * inner);
-    const double tree_latency = rounds * (std::ceil(std::log2(nodes)) * path.latency +
+    const double inner = node.link.latency;
+    const double ring_latency = rounds * ((nodes - 1) * link.latency + (ranks - nodes) * inner);
+    if (only_rings || operation == "all_to_all") return ring_latency + sent / bandwidth;
+    const double tree_latency = rounds * (std::ceil(std::log2(nodes)) * link.latency +
                                           std::ceil(std::log2(ranks / nodes)) * inner);
-    if (only_rings) return ring_latency + sent / path.bandwidth;
-    const LinkProfile& link = nodes > 1 ? *node.network : node.link;
-    const double seconds = sent / path.bandwidth * (operation == "all_reduce" ? link.reduction : 1);
+    const double seconds = sent / bandwidth * (operation == "all_reduce" ? link.reduction : 1);
     return std::min(ring_latency + seconds, tree_latency + 2 * seconds);
 }
 

@@ -21,8 +21,8 @@ struct GroupLayout {
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
                          std::int64_t devices_per_node);
 
-/// Bytes per second and direction that a rank of the group sends at most.
-double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
+/// Bytes per second and direction that a rank of the group sends at most in an operation.
+double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation);
 
 /// Seconds of an operation ("all_reduce", "send", ...) in which a rank sends `sent` bytes, counted
 /// as in comm/comm_listener.h, if all ranks start it together.
@@ -31,9 +31,11 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
 /// log2 p steps at half the bandwidth, whichever is faster. Across nodes: each of a group's ranks
 /// on a node contributes the network cards nearest to it, and a ring runs at the lower of the
 /// link's bandwidth and the sum of these cards'; its steps cost the network's latency at node
-/// borders. A message between two ranks has one step. An operation within a node that was measured
-/// (link.measured) takes what its messages took there (measured_time.h). `only_rings`: there are
-/// neither trees nor sums in switches, as in deterministic runs with NCCL.
+/// borders. A message between two ranks has one step. Where each rank sends messages of its own
+/// (send_recv, all_to_all), those to another node have the cards nearest to the rank alone; an
+/// all_to_all has p - 1 messages. An operation within a node that was measured (link.measured)
+/// takes what its messages took there (measured_time.h). `only_rings`: there are neither trees nor
+/// sums in switches, as in deterministic runs with NCCL.
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
                        std::string_view operation, double sent, bool only_rings = false);
 

@@ -59,6 +59,25 @@ TEST_CASE("across nodes the cards limit the ring") {
     CHECK(message_seconds(shared_card, one_each, "reduce_scatter", 1000) == Approx(3 * 5 + 200));
 }
 
+TEST_CASE("across nodes each rank sends its own messages through its own cards") {
+    const NodeProfile node = node_of_eight();
+    const GroupLayout two_nodes = {.size = 16, .per_node = 8};
+    CHECK(message_seconds(node, two_nodes, "send_recv", 1000) == Approx(5 + 100));
+    CHECK(bandwidth_of(node, two_nodes, "send_recv") == Approx(10));
+    CHECK(bandwidth_of(node, two_nodes, "all_gather") == Approx(80));
+    // Half of it and a fifteenth leave the node.
+    CHECK(message_seconds(node, two_nodes, "all_to_all", 1500) ==
+          Approx(5 + 14 * 1 + 100 * 8 / 10.0));
+    CHECK(bandwidth_of(node, two_nodes, "all_to_all") == Approx(10 * 15 / 8.0));
+    NodeProfile fast_network = node_of_eight();
+    fast_network.network->bandwidth = 1000;
+    CHECK(message_seconds(fast_network, two_nodes, "all_to_all", 1500) ==
+          Approx(5 + 14 * 1 + 100 * 7 / 100.0));
+    // Within a node an exchange has the link, and no tree.
+    const GroupLayout one_node = {.size = 8, .per_node = 8};
+    CHECK(message_seconds(node, one_node, "all_to_all", 1) == Approx(7 + 0.01));
+}
+
 TEST_CASE("switches that add shorten an all-reduce only") {
     NodeProfile node = node_of_eight();
     node.link.reduction = 0.5;
