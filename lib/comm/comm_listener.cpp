@@ -67,7 +67,7 @@ public:
                       [&] { return communicator_->all_to_all(to, from); });
     }
     Pending broadcast(const Tensor& x, int root) override {
-        return report("broadcast", rank() == root ? x.bytes() : 0,
+        return report("broadcast", rank() == root ? x.bytes() : 0, x.bytes(),
                       [&] { return communicator_->broadcast(x, root); });
     }
     Pending send(const Tensor& x, int to) override {
@@ -81,7 +81,7 @@ public:
                       [&] { return communicator_->send_recv(sent, to, received, from); });
     }
     void barrier() override {
-        const CommCall call = next("barrier", 0);
+        const CommCall call = next("barrier", 0, 0);
         listener_.on_started(call);
         listener_.on_waiting(call);
         communicator_->barrier();
@@ -94,14 +94,19 @@ private:
     std::int64_t of_others(const Tensor& whole) const {
         return whole.bytes() / size() * (size() - 1);
     }
-    CommCall next(std::string_view operation, std::int64_t bytes) {
+    CommCall next(std::string_view operation, std::int64_t bytes, std::int64_t most_bytes) {
         last_.operation = operation;
         last_.bytes = bytes;
+        last_.most_bytes = most_bytes;
         ++last_.number;
         return last_;
     }
     Pending report(std::string_view operation, std::int64_t bytes, const auto& issue) {
-        const CommCall call = next(operation, bytes);
+        return report(operation, bytes, bytes, issue);
+    }
+    Pending report(std::string_view operation, std::int64_t bytes, std::int64_t most_bytes,
+                   const auto& issue) {
+        const CommCall call = next(operation, bytes, most_bytes);
         listener_.on_started(call);
         const auto pending = std::make_shared<Pending>(issue());
         listener_.on_issued(call);

@@ -68,7 +68,7 @@ void TraceRecorder::on_started(const CommCall& call) {
     const TraceMessage message = {.axis = call.axis,
                                   .communicator = call.communicator,
                                   .operation = call.operation,
-                                  .bytes = call.bytes,
+                                  .bytes = call.most_bytes,
                                   .peer = between_stages ? between_stages->peer : Action::none};
     add(TraceEvent::Kind::message, intern(trace_.messages, message));
 }

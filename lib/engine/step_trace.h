@@ -22,7 +22,7 @@ struct TraceMessage {
     Axis axis = Axis::tp;
     int communicator = 0;  ///< as in CommCall
     std::string_view operation;
-    std::int64_t bytes = 0;            ///< sent
+    std::int64_t bytes = 0;            ///< sent, of a collective by the rank that sends the most
     std::int64_t peer = Action::none;  ///< the other stage of a message between two stages
 
     bool operator==(const TraceMessage&) const = default;

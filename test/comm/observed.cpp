@@ -18,6 +18,7 @@ class Notes final : public CommListener {
 public:
     void on_started(const CommCall& call) override {
         told_bytes += call.bytes;
+        most_bytes = call.most_bytes;
         note(call, "started");
     }
     void on_issued(const CommCall& call) override { note(call, "issued"); }
@@ -26,6 +27,7 @@ public:
 
     std::vector<std::string> lines;
     std::int64_t told_bytes = 0;
+    std::int64_t most_bytes = 0;  ///< of the last call
 
 private:
     void note(const CommCall& call, std::string_view what) {
@@ -132,6 +134,7 @@ TEST_CASE("The bytes that ranks hand to MPI are those that are told, the least p
     CHECK(check(comm->send_recv(*whole, next, *other, before), ranks * bytes));
     // A broadcast reports the root's part, which is everything if there are two ranks.
     CHECK(check(comm->broadcast(*whole, 0), (ranks - 1) * bytes) == (ranks == 2));
+    CHECK(notes.most_bytes == bytes);
 }
 
 }  // namespace gptrain::test
