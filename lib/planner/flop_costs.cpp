@@ -6,21 +6,11 @@
 namespace gptrain {
 namespace {
 
-/// Forward FLOPs of one layer for one token.
-struct LayerFlops {
-    double gemms;
-    double attention;
-};
-
-LayerFlops layer_flops(const RunPlan& plan) {
+/// Forward FLOPs of the GEMMs of one layer for one token.
+double gemm_flops(const RunPlan& plan) {
     ModelShape one_more = plan.model;
     one_more.layers += 1;
-    const auto parameters =
-        static_cast<double>(parameter_count(one_more) - parameter_count(plan.model));
-    // Backward takes twice the FLOPs of forward.
-    const double attention = flops_per_token(plan.model, plan.seq_length) -
-                             6 * static_cast<double>(parameter_count(plan.model));
-    return {2 * parameters, attention / 3 / static_cast<double>(plan.model.layers)};
+    return 2 * static_cast<double>(parameter_count(one_more) - parameter_count(plan.model));
 }
 
 }  // namespace
@@ -29,18 +19,21 @@ PipelineCosts flop_costs(const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.micro_batch_size * plan.local_length()) /
                           static_cast<double>(plan.mesh.tensor);
     const double unit = tokens / assumed_rate;
-    const LayerFlops layer = layer_flops(plan);
+    const double layer_gemms = gemm_flops(plan);
     const bool separate_weights = make_schedule(pipeline_of(plan, 1), 0).defers_weights;
     PipelineCosts costs;
     std::int64_t next_layer = 0;
     for (const std::int64_t layers : plan.chunk_layers) {
         double frozen = 0;
-        for (const std::int64_t end = next_layer + layers; next_layer < end; ++next_layer)
+        double attention = 0;  // forward; backward takes twice its FLOPs
+        for (const std::int64_t end = next_layer + layers; next_layer < end; ++next_layer) {
             frozen += static_cast<double>(frozen_in_layer(plan, next_layer));
-        const double count = unit * static_cast<double>(layers);
-        ChunkCost chunk = {.forward = count * (layer.gemms + layer.attention),
-                           .backward_inputs = count * (layer.gemms + 2 * layer.attention),
-                           .backward_weights = count * layer.gemms - unit * 2 * frozen};
+            attention += attention_flops_per_token(plan.model, next_layer, plan.seq_length) / 3;
+        }
+        const double gemms = static_cast<double>(layers) * layer_gemms;
+        ChunkCost chunk = {.forward = unit * (gemms + attention),
+                           .backward_inputs = unit * (gemms + 2 * attention),
+                           .backward_weights = unit * (gemms - 2 * frozen)};
         if (plan.recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.

@@ -81,15 +81,21 @@ std::int64_t parameter_count(const ModelShape& model) {
 }
 
 double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
+    double attention = 0;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        attention += attention_flops_per_token(model, layer, seq_length);
+    return 6 * static_cast<double>(parameter_count(model)) + attention;
+}
+
+double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
+                                 std::int64_t seq_length) {
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };
-    double seen = 0;  // over all layers, twice the mean number of keys that a token sees
-    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-        const bool windowed = model.has_window(layer) && *model.sliding_window < seq_length;
-        const double window = real(windowed ? *model.sliding_window : seq_length);
-        const double hidden = model.bidirectional ? 0 : window * window / real(seq_length);
-        seen += 2 * window - hidden;
-    }
-    return 6 * real(parameter_count(model)) + 6 * real(model.heads) * real(model.head_dim) * seen;
+    const bool windowed = model.has_window(layer) && *model.sliding_window < seq_length;
+    const double window = real(windowed ? *model.sliding_window : seq_length);
+    const double hidden = model.bidirectional ? 0 : window * window / real(seq_length);
+    // Twice the mean number of keys that a token sees.
+    const double seen = 2 * window - hidden;
+    return 6 * real(model.heads) * real(model.head_dim) * seen;
 }
 
 std::int64_t dealt_microbatches(std::int64_t microbatches, std::int64_t data_ranks,

@@ -71,6 +71,9 @@ ModelShape without_adapter(ModelShape model);
 /// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces
 /// S, and in a bidirectional model 2 S does. Recomputation does not count.
 double flops_per_token(const ModelShape& model, std::int64_t seq_length);
+/// Those of them in the attention of one layer.
+double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
+                                 std::int64_t seq_length);
 
 /// Sizes of the mesh's axes. tp varies fastest, then cp, dp, pp.
 struct MeshShape {

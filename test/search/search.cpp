@@ -137,6 +137,10 @@ TEST_CASE("bounds hold with Muon, with frozen parameters, and with any number of
     SECTION("some layers are frozen") {
         given.spec.training.frozen = {"h.0.*", "h.3.*"};
     }
+    SECTION("some layers have no window") {
+        given.spec.model.sliding_window = 256;
+        given.spec.model.full_attention_layers = {0, 1, 7};
+    }
     SearchSpace space = whole_space(given.spec);
     space.recompute = {Recompute::selective};
     space.micro_batch = {1};
