@@ -257,8 +257,9 @@ double flops_outside_gemms(const RunPlan& plan) {
     const ModelShape& model = plan.model;
     double flops = 0;
     for_each_group(model, [&](const TensorGroup& group) {
-        const bool is_table = group.name == "wpe.weight" || group.name == "prompt.weight" ||
-                              (group.name == "wte.weight" && !model.tie_embeddings);
+        if (group.name.starts_with("prompt.")) return;
+        const bool is_table =
+            group.name == "wpe.weight" || (group.name == "wte.weight" && !model.tie_embeddings);
         if (!is_table && group.tensors.front().columns > 0) return;
         for (const ModelTensor& tensor : group.tensors)
             flops += 6 * static_cast<double>(tensor.elements());

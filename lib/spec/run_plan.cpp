@@ -84,7 +84,9 @@ double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
     double attention = 0;
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
         attention += attention_flops_per_token(model, layer, seq_length);
-    return 6 * static_cast<double>(parameter_count(model)) + attention;
+    // Virtual tokens are computed once for a microbatch, not for each of its tokens.
+    const std::int64_t parameters = parameter_count(model) - prompt_parameters(model);
+    return 6 * static_cast<double>(parameters) + attention;
 }
 
 double attention_flops_per_token(const ModelShape& model, std::int64_t layer,

@@ -41,6 +41,10 @@ TEST_CASE("the parameters of virtual tokens and of their encoder are counted") {
     CHECK(parameter_count(prompt.model) == parameter_count(model) + 20 * h);
     CHECK(frozen_parameters(prompt) == parameter_count(model));
     CHECK(without_adapter(prompt.model) == model);
+    // They are computed once for a microbatch, not for each of its tokens.
+    CHECK(flops_per_token(prompt) ==
+          flops_per_token(plain) - 2.0 * static_cast<double>(parameter_count(model)));
+    CHECK(flops_outside_gemms(prompt) < flops_outside_gemms(plain));
     CHECK(prompt.parameters.trains("prompt.weight"));
     CHECK_FALSE(prompt.parameters.trains("wte.weight"));
     const std::string encoder = "adapter={kind: p_tuning, virtual_tokens: 3, encoder_hidden_size: ";
