@@ -1,7 +1,9 @@
 #include "search/choices.h"
 
-#include "base/checked.h"
+#include <algorithm>
+
 #include "base/error.h"
+#include "spec/run_plan.h"
 
 namespace gptrain {
 
@@ -20,15 +22,34 @@ Choices choices_of(const RunSpec& spec) {
     return choices;
 }
 
+namespace {
+
+/// Moves the steps of a run, and those of its learning rate, to where they have consumed as many
+/// samples with another global batch size.
+void change_batch(RunSpec& spec, std::int64_t global_batch_size) {
+    const BatchSchedule before = {*spec.training.global_batch_size, spec.training.rampup};
+    const BatchSchedule after = {global_batch_size, spec.training.rampup};
+    const auto moved = [&](std::int64_t step) { return after.steps_of(before.samples_of(step)); };
+    LrScheduleSpec& lr = spec.lr_schedule;
+    const std::int64_t decay_end = lr.decay_steps.value_or(spec.training.steps);
+    const std::int64_t wsd_begin = std::max<std::int64_t>(decay_end - lr.wsd_decay_steps, 0);
+    if (lr.wsd_decay_steps > 0) {
+        lr.wsd_decay_steps = std::max<std::int64_t>(moved(decay_end) - moved(wsd_begin), 1);
+    }
+    lr.warmup_steps = moved(lr.warmup_steps);
+    if (lr.decay_steps) lr.decay_steps = moved(*lr.decay_steps);
+    spec.training.steps = moved(spec.training.steps);
+    spec.training.global_batch_size = global_batch_size;
+}
+
+}  // namespace
+
 RunSpec with_choices(const RunSpec& spec, const Choices& choices) {
     RunSpec changed = spec;
     changed.parallel = choices.parallel;
     changed.training.micro_batch_size = choices.micro_batch_size;
     const std::int64_t before = spec.training.global_batch_size.value_or(choices.global_batch_size);
-    if (before != choices.global_batch_size) {
-        changed.training.steps =
-            div_ceil(checked_mul(spec.training.steps, before), choices.global_batch_size);
-    }
+    if (before != choices.global_batch_size) change_batch(changed, choices.global_batch_size);
     changed.training.global_batch_size = choices.global_batch_size;
     changed.precision.compute = choices.compute;
     changed.precision.grad_reduce = choices.grad_reduce;

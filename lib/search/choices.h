@@ -30,8 +30,8 @@ struct Choices {
 /// The spec's own. Its global batch size must be given.
 Choices choices_of(const RunSpec& spec);
 
-/// The spec with these settings in place of its own. With another global batch size the number of
-/// steps changes, so that the number of samples stays.
+/// The spec with these settings in place of its own. With another global batch size the numbers of
+/// steps change (of the run, of warm-up and of decays), so that their numbers of samples stay.
 RunSpec with_choices(const RunSpec& spec, const Choices& choices);
 
 }  // namespace gptrain

@@ -235,6 +235,29 @@ TEST_CASE("a larger batch takes fewer steps of the same samples") {
     CHECK(with_choices(given.spec, choices).training.steps == 1000);
 }
 
+TEST_CASE("a ramp-up and a learning rate keep their samples with a larger batch") {
+    Case given;
+    given.spec.training.rampup = {.start = 8, .increment = 8, .samples = 1600};
+    given.spec.lr_schedule = {
+        .kind = LrKind::wsd, .warmup_steps = 100, .decay_steps = 900, .wsd_decay_steps = 200};
+    Choices choices = choices_of(given.spec);
+    choices.global_batch_size = 24;
+    const RunSpec changed = with_choices(given.spec, choices);
+    const BatchSchedule before = {16, given.spec.training.rampup};
+    const BatchSchedule after = {24, given.spec.training.rampup};
+    const auto keeps = [&](std::int64_t step_before, std::int64_t step) {
+        const std::int64_t samples = before.samples_of(step_before);
+        CHECK(after.samples_of(step) >= samples);
+        CHECK(after.samples_of(step - 1) < samples);
+    };
+    const LrScheduleSpec& lr = changed.lr_schedule;
+    keeps(1000, changed.training.steps);
+    keeps(100, lr.warmup_steps);
+    keeps(900, *lr.decay_steps);
+    keeps(700, *lr.decay_steps - lr.wsd_decay_steps);
+    CHECK(changed.training.rampup == given.spec.training.rampup);
+}
+
 TEST_CASE("measurements are known to the next start, and one that never ended has failed") {
     const TempFolder folder;
     const auto path = folder.path() / "measured.jsonl";

@@ -33,6 +33,8 @@ TEST_CASE("samples of a number of steps are the sum of their batches") {
     std::int64_t consumed = 0;
     for (std::int64_t step = 0; step < 2000; ++step) {
         REQUIRE(batch.samples_of(step) == consumed);
+        REQUIRE(batch.steps_of(consumed) == step);
+        REQUIRE(batch.steps_of(consumed + 1) == step + 1);
         consumed += batch.size_at(consumed);
     }
 }
