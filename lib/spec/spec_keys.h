@@ -149,8 +149,7 @@ void visit_keys(Keys& keys, ParallelSpec& parallel) {
     keys.value("overlap_tensor", parallel.overlap_tensor);
     keys.value("pipeline", parallel.pipeline, rank_count);
     keys.value("virtual_stages", parallel.virtual_stages, layer_count);
-    keys.open("layers", parallel.layers, "auto",
-              ListOf<IntRange>{1, 100'000, {0, layer_count.high}});
+    keys.open("layers", parallel.layers, "auto", ListOf<IntRange>{1, 100'000, layer_count});
     keys.value("context", parallel.context, rank_count);
     keys.value("context_method", parallel.context_method);
     keys.open("data", parallel.data, "auto", rank_count);

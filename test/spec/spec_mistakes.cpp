@@ -76,6 +76,7 @@ const std::vector<std::string> outside_range = {
     "parallel.data=0",
     "parallel.layers=[]",
     "parallel.layers=[-1]",
+    "parallel.layers=[0, 2]",
     "optimizer.lr=-1",
     "optimizer.betas=[-0.1,0.9]",
     "optimizer.eps=0",
