@@ -25,6 +25,7 @@ OwnSettings own_settings(const SearchContext& context) {
         own.found = evaluate(context, choices_of(context.spec));
     } catch (const Error& error) {
         own.refused = error.what();
+        if (error.code() == ExitCode::bug) throw;
     }
     return own;
 }

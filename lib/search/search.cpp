@@ -118,6 +118,7 @@ Expanded Search::expand(const Choices& group) {
             expanded.fitting.emplace_back(
                 choices, Known{.bound = per_sample(seconds, choices), .bytes = bytes});
         } catch (const Error& error) {
+            if (error.code() == ExitCode::bug) throw;
             expanded.refused.emplace_back(choices, error.what());
         }
     }
@@ -139,6 +140,7 @@ void Search::start() {
         try {
             plan_of(context_, all[index]);
         } catch (const Error& error) {
+            if (error.code() == ExitCode::bug) throw;
             rules[index] = error.what();
         }
     });
@@ -178,7 +180,9 @@ void Search::start(const std::vector<Choices>& groups) {
             drop(choices, bytes);
             least = std::min(least, bytes);
         }
-        if (each.fitting.empty()) without_room_.emplace_back(without_micro_batch(groups[i]), least);
+        // What a rule refuses may be allowed, and small, with a larger micro batch.
+        if (!each.too_large.empty() && each.fitting.empty() && each.refused.empty())
+            without_room_.emplace_back(without_micro_batch(groups[i]), least);
         for (const auto& [choices, rule] : each.refused) {
             ++result_.counts.refused;
             outcomes_.refused(choices, rule);

@@ -36,6 +36,10 @@ says out "no settings train in 0.001 days" "global_batch_size 64"
 says fixed.yaml "tensor: 2" "steps: 500"
 ! grep -q 'GiB of 11.2' out || fail "the headroom does not count"
 
+# What a rule refuses is not too large.
+expect_exit 0 "${plan[@]}" --world-size 8 --fix 'parallel.layers=[3,5]' --fix recompute=full
+says out ": 0 too large" "  pipeline 1, 4, 8           parallel.layers has 2 entries"
+
 # The number of ranks for a time.
 expect_exit 0 "${plan[@]}" --world-size 4..16 --max-days 100
 says out "  ranks   step s" "the fewest ranks for 100 days: "
