@@ -1,5 +1,6 @@
 // gptrain plan: the settings with which a model trains fastest, on hardware that need not be here.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +25,8 @@ OwnSettings own_settings(const SearchContext& context) {
     try {
         own.found = evaluate(context, choices_of(context.spec));
     } catch (const Error& error) {
-        own.refused = error.what();
         if (error.code() == ExitCode::bug) throw;
+        own.refused = error.what();
     }
     return own;
 }
@@ -59,7 +60,7 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
              ": --write, --picture and --json take one number of ranks");
     }
     print(scaling_head());
-    std::optional<std::int64_t> enough;
+    std::optional<std::int64_t> enough;  // the fewest that are
     for (const std::int64_t ranks : sizes) {
         const SearchResult result = search(context_of(training.problem, ranks), training.space, 1);
         if (result.best.empty()) {
@@ -68,7 +69,8 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
         }
         const Found& best = result.best.front();
         print(scaling_row(ranks, &best));
-        if (!enough && options.max_days && best.estimate.days <= *options.max_days) enough = ranks;
+        if (options.max_days && best.estimate.days <= *options.max_days)
+            enough = std::min(enough.value_or(ranks), ranks);
     }
     if (!options.max_days) return;
     if (enough) {

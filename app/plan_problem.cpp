@@ -1,5 +1,6 @@
 #include "plan_problem.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -59,7 +60,8 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
     }
     for (std::string_view rest = word;;) {
         const std::size_t comma = rest.find(',');
-        sizes.push_back(number(rest.substr(0, comma)));
+        const std::int64_t size = number(rest.substr(0, comma));
+        if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
         if (comma == std::string_view::npos) return sizes;
         rest.remove_prefix(comma + 1);
     }

@@ -34,8 +34,10 @@ struct SearchedKey {
 template <class T, class Value>
 void take(std::vector<T>& list, Specs specs, const Value& value) {
     list.clear();
-    for (const RunSpec& spec : specs)
-        list.push_back(value(spec));
+    for (const RunSpec& spec : specs) {
+        if (std::find(list.begin(), list.end(), value(spec)) == list.end())
+            list.push_back(value(spec));
+    }
 }
 
 constexpr std::array<SearchedKey, 15> searched_keys = {{

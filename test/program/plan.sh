@@ -40,9 +40,14 @@ says fixed.yaml "tensor: 2" "steps: 500"
 expect_exit 0 "${plan[@]}" --world-size 8 --fix 'parallel.layers=[3,5]' --fix recompute=full
 says out ": 0 too large" "  pipeline 1, 4, 8           parallel.layers has 2 entries"
 
+# Equal values count once.
+expect_exit 0 "${plan[@]}" --world-size 8 --global-batch 32,32 --fix parallel.tensor=8,8 \
+    --fix training.micro_batch_size=1 --fix recompute=full --set recompute=selective
+says out "3 candidates for 8"
+
 # The number of ranks for a time.
-expect_exit 0 "${plan[@]}" --world-size 4..16 --max-days 100
-says out "  ranks   step s" "the fewest ranks for 100 days: "
+expect_exit 0 "${plan[@]}" --world-size 16,4,8 --max-days 100
+says out "  ranks   step s" "the fewest ranks for 100 days: 4"
 [[ $(grep -c '^ *\(4\|8\|16\)  ' out) == 3 ]] || fail "not three rows: $(cat out)"
 
 # One line that says what to do.
