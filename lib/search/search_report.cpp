@@ -147,8 +147,11 @@ std::string own_line(const SearchReport& report, const SearchContext& context) {
     }
     if (best.empty()) return text(title, time, "\n");
     const double ratio = own.seconds_per_sample() / best.front().seconds_per_sample();
+    // A limited search may leave out faster settings, and steps of other batches do other work.
+    const bool comparable =
+        ratio > 1 && own.choices.global_batch_size == best.front().choices.global_batch_size;
     return text(title, time, ", ", fixed(ratio, 2), "x the time of the fastest",
-                comparison(own.estimate.step, best.front().estimate.step), "\n");
+                comparable ? comparison(own.estimate.step, best.front().estimate.step) : "", "\n");
 }
 
 }  // namespace

@@ -40,10 +40,11 @@ says fixed.yaml "tensor: 2" "steps: 500"
 expect_exit 0 "${plan[@]}" --world-size 8 --fix 'parallel.layers=[3,5]' --fix recompute=full
 says out ": 0 too large" "  pipeline 1, 4, 8           parallel.layers has 2 entries"
 
-# Equal values count once.
+# Equal values count once, and faster settings than the limits allow are not compared in parts.
 expect_exit 0 "${plan[@]}" --world-size 8 --global-batch 32,32 --fix parallel.tensor=8,8 \
     --fix training.micro_batch_size=1 --fix recompute=full --set recompute=selective
-says out "3 candidates for 8"
+says out "3 candidates for 8" "x the time of the fastest"
+says_not out "in place of"
 
 # The number of ranks for a time.
 expect_exit 0 "${plan[@]}" --world-size 16,4,8 --max-days 100
