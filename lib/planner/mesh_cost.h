@@ -10,7 +10,8 @@ namespace gptrain {
 
 /// Ranks with the same cost: they have the same stage and as many microbatches, and hold and update
 /// parts of the same sizes, so they issue the same operations with the same sizes and take the same
-/// memory (test/planner executes every rank of the large specs and compares).
+/// memory (test/planner executes every rank of the large specs and compares). In a ring of cp with
+/// windows they also have the same slices of the sequence, which see different numbers of keys.
 struct RankClass {
     int stage = 0;
     std::vector<std::int64_t> ranks;  ///< world ranks, ascending
@@ -28,7 +29,10 @@ struct RankCost {
 /// are those of the target backend.
 std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& needs);
 
-/// What a step does on the first rank of each stage, which has the most microbatches.
+/// The rank of a stage with the most microbatches and the most visible keys.
+MeshPlace busiest_rank(const RunPlan& plan, std::int64_t stage);
+
+/// What a step does on the busiest rank of each stage.
 std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs);
 
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "planner/mesh_cost.h"
 #include "planner/step_time.h"
 #include "schedule/stage_plan.h"
 #include "spec/model_tensors.h"
@@ -153,8 +154,8 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
     choices.global_batch_size = microbatches * candidate.micro_batch_size;
     RunSpec spec = with_choices(spec_, choices);
     spec.model.num_layers = small_stages * layers_per_stage;
-    spec.training.rampup = {};
     spec.model.full_attention_layers.clear();  // with a window a layer takes the least time
+    spec.training.rampup = {};
     spec.fault_injection.reset();
     spec.training.frozen.clear();
     PlanTarget target = target_;
@@ -193,12 +194,12 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
         place.kv_sharers = mesh_connections(plan).kv_sharers;
         place.only_rings = plan.deterministic;
-        const StepTrace trace = trace_first_step(plan, {.pp = stage}, needs_);
+        const StepTrace trace = trace_first_step(plan, busiest_rank(plan, stage), needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
         ChunkCost cost = chunk_seconds(trace, place, hardware_);
         if (stage == 0) return cost;
         plan.deferred_heads = timed_microbatches;
-        const StepTrace deferred = trace_first_step(plan, {.pp = stage}, needs_);
+        const StepTrace deferred = trace_first_step(plan, busiest_rank(plan, stage), needs_);
         cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware_).forward;
         return cost;
     };

@@ -1,5 +1,6 @@
 // Meshes with every axis and every way to use it: rank classes are right there too, and the ranks'
 // messages match.
+#include <set>
 #include <utility>
 
 #include "catch.h"
@@ -35,11 +36,14 @@ RunSpec small_spec() {
     return spec;
 }
 
+BackendMemory no_scratch() {
+    return {.scratch = [](const OpLimits&) { return std::int64_t{0}; }};
+}
+
 void check(const RunSpec& spec, bool messages_in_order, std::int64_t ranks) {
     RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
     plan.messages_in_order = messages_in_order;
-    const ExecutedMesh mesh =
-        execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
+    const ExecutedMesh mesh = execute_every_rank(plan, no_scratch());
     CHECK(mesh.strangers == std::vector<std::int64_t>());
     // Some ranks represent others, but no rank represents all. Ranks that own other matrices of
     // Muon's do other work, as do data ranks with other numbers of microbatches.
@@ -76,6 +80,11 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
     SECTION("Muon") {
         spec.optimizer.name = "muon";
         spec.model.tie_embeddings = GENERATE(false, true);
+        check(spec);
+    }
+    SECTION("ring with windows") {
+        spec.model.sliding_window = 16;
+        spec.model.full_attention_layers = {1};
         check(spec);
     }
     SECTION("frozen parameters") {
@@ -125,6 +134,48 @@ TEST_CASE("every rank of meshes whose data ranks have different numbers of micro
     spec.parallel.schedule = kind;
     spec.parallel.virtual_stages = chunks;
     check(spec, 3 * spec.parallel.pipeline * spec.parallel.tensor);
+}
+
+TEST_CASE("no rank of a stage sees more keys than the one that is timed", "[planner]") {
+    RunSpec spec = small_spec();
+    spec.model.sliding_window = GENERATE(7, 16, 40);
+    spec.parallel.tensor = 1;
+    spec.parallel.context = 8;
+    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const auto seen = [&](const MeshPlace& place) {
+        return measure_run(plan, place, no_scratch()).forward_and_backward.attention;
+    };
+    const MeshPlace timed = busiest_rank(plan, 1);
+    CHECK(seen(timed) > seen({.pp = 1}));
+    for (int cp = 0; cp < 8; ++cp)
+        CHECK(seen({.pp = 1, .cp = cp}) <= seen(timed));
+}
+
+TEST_CASE("Muon's broadcasts take as long on every data rank", "[planner]") {
+    RunSpec spec = small_spec();
+    spec.optimizer.name = "muon";
+    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const auto broadcasts = [&](int dp) {
+        const StepTrace trace = trace_step(plan, {.dp = dp}, no_scratch());
+        std::multiset<std::int64_t> bytes;
+        for (const TraceMessage& message : trace.messages)
+            if (message.operation == "broadcast") bytes.insert(message.bytes);
+        return bytes;
+    };
+    CHECK(*broadcasts(0).begin() > 0);
+    CHECK(broadcasts(0) == broadcasts(1));
+}
+
+TEST_CASE("flop costs of a chunk are those of its own layers") {
+    RunSpec spec = small_spec();
+    spec.parallel.context = 1;
+    spec.model.sliding_window = 8;
+    const auto costs = [&](std::vector<std::int64_t> full) {
+        spec.model.full_attention_layers = std::move(full);
+        return flop_costs(make_plan(spec, {.world_size = 8, .dry_run = true})).chunks;
+    };
+    CHECK(costs({0}).front().forward > costs({}).front().forward);
+    CHECK(costs({0}).back().forward == costs({}).back().forward);
 }
 
 TEST_CASE("full recomputation costs a forward wherever activations are read") {
