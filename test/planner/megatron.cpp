@@ -69,6 +69,11 @@ public:
         : run_(run), trace_(stage), slowdown_(slowdown), heads_(run.heads / run.mesh.tensor) {}
 
     StepTrace rewrite() {
+        // NCCL sums its 16-bit gradients in a ring. This program exchanges them and sums in fp32.
+        for (TraceMessage& message : trace_.messages) {
+            const bool exchanges = is_first(run_) && message.operation == "all_to_all";
+            if (exchanges) message.operation = "reduce_scatter";
+        }
         for (std::size_t i = 0; i < trace_.bodies.size(); ++i) {
             const std::vector<TraceEvent> events = std::exchange(trace_.bodies[i], {});
             body_ = &trace_.bodies[i];
