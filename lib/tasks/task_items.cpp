@@ -127,8 +127,8 @@ std::string Task::solved(const std::vector<TaskDocument>& examples, std::int64_t
         --count;
     }
     if (count > 0) {
-        fail(ExitCode::bad_input, document.place, ": there are ", count,
-             " solved examples too few for it");
+        fail(ExitCode::bad_input, document.place, ": lacks ", counted(count, "solved example"),
+             ": their file has too few besides the document itself");
     }
     return out;
 }

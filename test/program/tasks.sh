@@ -118,7 +118,7 @@ says err "task lambada of kind last_word takes no examples"
 fault 3 --task piqa
 says err "physicaliqa-train-dev/dev.jsonl: no such data file" "--task-data"
 fault 3 --task piqa.yaml --few-shot 12
-says err "piqa.jsonl:1: there are 1 solved examples too few"
+says err "piqa.jsonl:1: lacks 1 solved example"
 bad_task 'kind: last_word\ndata: arc.jsonl\ntxt: a\n' 2 "bad.yaml:3:1: txt: unknown key" "text"
 bad_task 'kind: last_word\ndata: arc.jsonl\n' 2 "text: missing key of kind last_word"
 bad_task 'kind: last_word\ndata: arc.jsonl\ntext: a\nstop: [b]\n' 2 "bad.yaml:4" \
