@@ -68,6 +68,9 @@ Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
 }
 
 void Ranks::share_cores() const {
+    // The number of threads does not follow the load, and the system's limit holds.
+    omp_set_dynamic(0);
+    omp_set_num_threads(std::min(omp_get_max_threads(), omp_get_thread_limit()));
     const std::string own = allowed_cores();
     if (std::getenv("OMP_NUM_THREADS") != nullptr) {
         const auto own_cores = std::count(own.begin(), own.end(), '1');
@@ -84,7 +87,8 @@ void Ranks::share_cores() const {
     const std::vector<std::string> all = session_.exchange(mine);
     const auto sharers = std::count(all.begin(), all.end(), mine);
     const auto cores = std::count(own.begin(), own.end(), '1');
-    omp_set_num_threads(static_cast<int>(std::max<std::ptrdiff_t>(1, cores / sharers)));
+    const auto share = static_cast<int>(std::max<std::ptrdiff_t>(1, cores / sharers));
+    omp_set_num_threads(std::min(share, omp_get_thread_limit()));
 }
 
 void Ranks::check_same_program() const {

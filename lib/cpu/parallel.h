@@ -29,9 +29,11 @@ void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, c
     }
 #pragma omp parallel num_threads(threads)
     {
+        // OpenMP may grant fewer threads than were asked for.
+        const std::int64_t team = omp_get_num_threads();
         const std::int64_t thread = omp_get_thread_num();
-        const std::int64_t begin = units * thread / threads * unit;
-        const std::int64_t end = std::min(count, units * (thread + 1) / threads * unit);
+        const std::int64_t begin = units * thread / team * unit;
+        const std::int64_t end = std::min(count, units * (thread + 1) / team * unit);
         if (begin < end) f(begin, end);
     }
 }

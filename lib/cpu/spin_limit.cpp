@@ -100,6 +100,7 @@ std::vector<pid_t> start_openmp(int threads) {
     std::vector<pid_t> ids(static_cast<std::size_t>(threads));
 #pragma omp parallel num_threads(threads)
     ids[static_cast<std::size_t>(omp_get_thread_num())] = ::gettid();
+    std::erase(ids, 0);  // OpenMP may grant fewer threads
     return ids;
 }
 

@@ -1,6 +1,7 @@
 #include "cpu/values.h"
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 
 #include "cpu/parallel.h"
@@ -21,11 +22,17 @@ void fill_typed(const Tensor& x, T value) {
     });
 }
 
-/// Zeroes memory with nontemporal stores.
+constexpr std::int64_t store_bytes = 32;
+
+bool is_aligned(const std::byte* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % store_bytes == 0;
+}
+
+/// Zeroes aligned memory with nontemporal stores.
 void zero_streaming(std::byte* data, std::int64_t bytes) {
     parallel_ranges(bytes, 1, 4096, [&](std::int64_t begin, std::int64_t end) {
         std::int64_t i = begin;
-        for (; i + 32 <= end; i += 32) {
+        for (; i + store_bytes <= end; i += store_bytes) {
             _mm256_stream_si256(reinterpret_cast<__m256i*>(data + i), _mm256_setzero_si256());
         }
         std::memset(data + i, 0, static_cast<std::size_t>(end - i));
@@ -37,7 +44,8 @@ void zero_streaming(std::byte* data, std::int64_t bytes) {
 
 void run(const Fill& args) {
     GPTRAIN_CHECK(args.x.contiguous(), "fill of ", args.x.shape().to_text());
-    if (std::bit_cast<std::uint32_t>(args.value) == 0 && args.x.bytes() >= streaming_bytes) {
+    if (std::bit_cast<std::uint32_t>(args.value) == 0 && args.x.bytes() >= streaming_bytes &&
+        is_aligned(args.x.data())) {
         zero_streaming(args.x.data(), args.x.bytes());
         return;
     }

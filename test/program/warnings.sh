@@ -12,6 +12,9 @@ warns() {
 
 train 0 quiet training.steps=60 lr_schedule.decay_steps=auto data.num_samples=auto
 warns 0 .
+# The system may limit the threads.
+OMP_THREAD_LIMIT=1 train 0 limited training.steps=1
+says out "CPU with 1 thread"
 
 # A loss above that of guessing, after the warmup.
 high=(training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant
