@@ -88,7 +88,7 @@ std::vector<std::int32_t> ConversationCodec::encode(const Json& messages) const 
     };
     add("bos_token", codec_.bos_token(), named_ != nullptr ? named_->bos_token : "");
     add("eos_token", codec_.eos_token(), named_ != nullptr ? named_->eos_token : "");
-    return codec_.encode_marked(template_.render(messages, variables, true));
+    return codec_.checked(codec_.encode_marked(template_.render(messages, variables, true)));
 }
 
 }  // namespace gptrain

@@ -258,6 +258,9 @@ mv tok.model away.model
 model=step-000040
 generate copied "${prompt[@]}" --seed 1
 same seed1 copied
+# A template that makes nothing of a message: the text begins as a document does.
+echo -n '{% for m in messages %}{{ m.content | trim }}{% endfor %}' >trim.jinja
+generate trimmed --chat --template trim.jinja --prompt " " --max-tokens 3
 generate given "${prompt[@]}" --seed 1 --tokenizer away.model
 same seed1 given
 bad step-000040 --prompt and --tokenizer other.model

@@ -64,6 +64,8 @@ expect_exit 0 "$gptrain" eval --checkpoint run --data short.txt
 mv out alone
 as_ranks 0 4 eval --checkpoint run --data short.txt -- pipeline=2
 near "a short text"
+as_ranks 0 2 eval --checkpoint run --data short.txt -- tensor=2 sequence_parallel=true overlap_tensor=on
+near "a short text in pieces"
 
 generate_meshes=(
     "2 tensor=2"
