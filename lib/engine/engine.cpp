@@ -214,9 +214,8 @@ std::int64_t Engine::weights_checksum() {
     std::int64_t sum = 0;
     const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
     backend_.upload(checksum_, bytes);
-    backend_.run(Checksum{.x = parameters_.weights(), .sum = checksum_});
-    if (const Tensor& int8 = parameters_.int8_values(); !int8.empty())
-        backend_.run(Checksum{.x = int8, .sum = checksum_});
+    for (const Tensor& buffer : parameters_.buffers())
+        backend_.run(Checksum{.x = buffer, .sum = checksum_});
     backend_.download(bytes, checksum_);
     return sum;
 }

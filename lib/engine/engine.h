@@ -33,6 +33,8 @@ public:
 
     /// Sets initial weights and a fresh step state.
     void initialise();
+    /// Zeroes the weights; call it before they are loaded where they have not been initialised.
+    void clear_weights() { parameters_.clear(backend_); }
     /// One optimizer step. A loss above `loss_limit` (0: no limit) skips the update. The host need
     /// not wait for the step.
     void step(const StepBatch& batch, double loss_limit = 0);

@@ -36,6 +36,18 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     }
 }
 
+std::vector<Tensor> Parameters::buffers() const {
+    std::vector<Tensor> all;
+    for (const Tensor* buffer : {&weights_, &scales_, &int8_values_, &int8_scales_})
+        if (!buffer->empty()) all.push_back(*buffer);
+    return all;
+}
+
+void Parameters::clear(Backend& backend) const {
+    for (const Tensor& buffer : buffers())
+        backend.run(Fill{.x = buffer.reinterpret(DType::u8, {buffer.bytes()}), .value = 0});
+}
+
 const ParameterGroup* Parameters::find(std::string_view name) const {
     const auto found = groups_.find(name);
     return found == groups_.end() ? nullptr : found->second;

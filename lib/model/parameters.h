@@ -47,8 +47,11 @@ public:
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major; frozen ones hold both. Those in int8 only are not among them.
     const Tensor& weights() const { return weights_; }
-    /// The values of all groups in int8; empty without any.
-    const Tensor& int8_values() const { return int8_values_; }
+    /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
+    std::vector<Tensor> buffers() const;
+    /// Zeroes them. Nothing else writes what lies between the groups, in which replicas must not
+    /// differ.
+    void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
     /// they may be those of `weights`.
     void set(Backend& backend, const Parameter& parameter, const Tensor& values) const;

@@ -73,8 +73,7 @@ void Optimizer::add_piece(const Updated& updated) {
 }
 
 void Optimizer::initialise(std::uint64_t seed) {
-    // Padding between groups is never initialised or updated elsewhere.
-    backend_.run(Fill{.x = parameters_.weights(), .value = 0});
+    parameters_.clear(backend_);
     for (const Updated& updated : updated_) {
         draw(updated.main_param, updated.range, seed);
         for (const Updated::State& state : updated.states)

@@ -91,6 +91,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     };
     if (checkpoint) {
         const Clock::time_point start = Clock::now();
+        engine_->clear_weights();
         if (initial) load_initial();
         const SavedRun saved = checkpoints_.load(*checkpoint, state_);
         load_seconds = seconds_since(start);
