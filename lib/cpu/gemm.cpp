@@ -134,10 +134,12 @@ struct Primitive {
 
 class Gemms::Primitives {
 public:
+    /// Valid until the next call.
     Primitive& find_or_make(const Gemm& gemm) {
         const Key key = key_of(gemm);
-        const auto found = made_.find(key);
-        return found != made_.end() ? found->second : made_.emplace(key, make(gemm)).first->second;
+        if (const auto found = made_.find(key); found != made_.end()) return found->second;
+        if (made_.size() >= most_kept) made_.clear();
+        return made_.emplace(key, make(gemm)).first->second;
     }
 
     void execute(Primitive& primitive, const Gemm& gemm, std::byte* scratch) {
@@ -194,6 +196,8 @@ private:
 
     dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream_{engine_};
+    /// More shapes than a run has. Texts of any length would make ever more.
+    static constexpr std::size_t most_kept = 512;
     std::map<Key, Primitive> made_;
 };
 
