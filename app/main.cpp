@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     gptrain::end_on_lost_mapping("gptrain: error: ");
     try {
         gptrain::start_process("gptrain");
-        gptrain::cuda::load_kernels_at_start();
+        gptrain::cuda::set_cuda_environment();
         return run(argc, argv);
     } catch (const std::exception& error) {
         const gptrain::Failure failure = gptrain::failure_of(error);

@@ -6,7 +6,7 @@
 
 namespace gptrain::cuda {
 
-void load_kernels_at_start() {}
+void set_cuda_environment() {}
 
 DeviceProbe probe_device(int /*device*/) {
     return {DeviceState::not_built, "this program was built without CUDA"};

@@ -76,6 +76,7 @@ public:
         constexpr std::int64_t landing = Staging::all_bytes;
         staging_.use_device(bytes.slice(0, 0, landing));
         scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
+        graph_cache_.clear();  // of an earlier engine, whose memory is gone
     }
     std::int64_t staging_bytes() const override { return backend_memory().staging; }
     std::int64_t row_alignment() const override { return backend_memory().row_alignment; }

@@ -57,4 +57,8 @@ void GraphCache::run(std::int64_t key, const std::function<void()>& work, const 
     entry->second->launch(stream);
 }
 
+void GraphCache::clear() {
+    graphs_.clear();
+}
+
 }  // namespace gptrain::cuda

@@ -21,6 +21,8 @@ public:
     /// captured graph. `work` must issue the same operations each time, to this stream only, and
     /// must not wait.
     void run(std::int64_t key, const std::function<void()>& work, const Stream& stream);
+    /// Forgets all keys. No graph may be running.
+    void clear();
 
 private:
     class Graph;

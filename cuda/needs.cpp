@@ -87,9 +87,17 @@ std::int64_t portable_attention_scratch_bytes(const OpLimits& limits) {
 std::int64_t sm90::attention_scratch_bytes(const OpLimits& limits) {
     if (limits.compute != DType::bf16 || (limits.head_dim != 64 && limits.head_dim != 128))
         return 0;
-    const BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
-                            limits.head_dim);
-    return plan.bytes(limits.sequences * limits.heads);
+    // An op may have a share of the heads (all_to_all), for which the plan may choose to keep more
+    // sums than for all of them.
+    std::int64_t most = 0;
+    for (std::int64_t shares = 1; shares <= limits.groups; ++shares) {
+        if (limits.groups % shares != 0) continue;
+        const std::int64_t heads = limits.heads / shares;
+        const BackwardPlan plan(limits.sequences, limits.seq_length, heads, limits.groups / shares,
+                                limits.head_dim);
+        most = std::max(most, plan.bytes(limits.sequences * heads));
+    }
+    return most;
 }
 
 std::int64_t attention_scratch_bytes(const OpLimits& limits) {

@@ -16,7 +16,13 @@ namespace gptrain::cuda {
 void set_nccl_environment(bool deterministic) {
     constexpr int only_if_not_set = 0;
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", only_if_not_set);
-    if (deterministic) setenv("NCCL_ALGO", "Ring", only_if_not_set);
+    if (deterministic) {
+        setenv("NCCL_ALGO", "Ring", only_if_not_set);
+    } else {
+        // All algorithms take their memory when ranks connect, before memory is planned, and not
+        // when the first large message chooses one of them.
+        setenv("NCCL_RUNTIME_CONNECT", "0", only_if_not_set);
+    }
 }
 
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,

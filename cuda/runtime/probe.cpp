@@ -27,7 +27,7 @@ DeviceProbe unusable(std::string reason) {
 
 }  // namespace
 
-void load_kernels_at_start() {
+void set_cuda_environment() {
     constexpr const char* name = "CUDA_MODULE_LOADING";
     const char* before = std::getenv(name);
     if (before != nullptr && std::string_view(before) == "LAZY") {
@@ -35,6 +35,10 @@ void load_kernels_at_start() {
     }
     constexpr int overwrite = 1;
     setenv(name, "EAGER", overwrite);
+    // A queue for each stream: those of computation, copies, each communicator and NCCL's own. With
+    // the 8 that are the default, a kernel may wait behind another stream's message.
+    constexpr int only_if_not_set = 0;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", only_if_not_set);
 }
 
 int driver_version() {
@@ -47,7 +51,7 @@ std::string runtime_version() {
 }
 
 DeviceProbe probe_device(int device) {
-    load_kernels_at_start();
+    set_cuda_environment();
     const int driver = driver_version();
     if (driver == 0) return {DeviceState::no_driver, "there is no NVIDIA driver on this machine"};
     int count = 0;

@@ -20,11 +20,13 @@ struct DeviceProbe {
 };
 
 /// Makes CUDA load all kernels when it starts. One that is loaded at its first launch would wait
-/// for messages under way, which may wait for what it computes. Takes effect only before the first
-/// use of CUDA, which may be MPI's. Warns if it replaces the user's CUDA_MODULE_LOADING=LAZY.
-void load_kernels_at_start();
+/// for messages under way, which may wait for what it computes. Also gives each stream a queue of
+/// its own (CUDA_DEVICE_MAX_CONNECTIONS), unless the user says otherwise. Takes effect only before
+/// the first use of CUDA, which may be MPI's. Warns if it replaces the user's
+/// CUDA_MODULE_LOADING=LAZY.
+void set_cuda_environment();
 
-/// Calls load_kernels_at_start, for programs that have not. `device` is an index among those
+/// Calls set_cuda_environment, for programs that have not. `device` is an index among those
 /// visible to the process.
 DeviceProbe probe_device(int device);
 

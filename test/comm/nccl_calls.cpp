@@ -284,6 +284,8 @@ TEST_CASE("Deterministic sums keep NCCL to rings, unless the user says otherwise
     unsetenv("NCCL_ALGO");
     cuda::set_nccl_environment(false);
     CHECK(algorithm().empty());
+    // All others take their memory before memory is planned.
+    CHECK(std::string(std::getenv("NCCL_RUNTIME_CONNECT")) == "0");
     cuda::set_nccl_environment(true);
     CHECK(algorithm() == "Ring");
     setenv("NCCL_ALGO", "Tree", 1);

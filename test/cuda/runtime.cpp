@@ -31,13 +31,23 @@ TEST_CASE("kernels are loaded at the start, whatever the environment says") {
         before == nullptr ? unsetenv("CUDA_MODULE_LOADING")
                           : setenv("CUDA_MODULE_LOADING", before, 1);
         const test::CapturedStderr captured;
-        load_kernels_at_start();
+        set_cuda_environment();
         CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "EAGER");
         return captured.text();
     };
     CHECK(warnings(nullptr).empty());
     CHECK(warnings("EAGER").empty());
     CHECK(test::contains(warnings("LAZY"), "warning: CUDA_MODULE_LOADING=LAZY is ignored"));
+}
+
+TEST_CASE("each stream has a queue, unless the user says otherwise") {
+    constexpr const char* name = "CUDA_DEVICE_MAX_CONNECTIONS";
+    unsetenv(name);
+    set_cuda_environment();
+    CHECK(std::string(std::getenv(name)) == "32");
+    setenv(name, "16", 1);
+    set_cuda_environment();
+    CHECK(std::string(std::getenv(name)) == "16");
 }
 
 }  // namespace

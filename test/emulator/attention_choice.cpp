@@ -1,6 +1,8 @@
 // Which kernels attention uses.
 #include "catch.h"
 #include "cuda/attention/portable.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/attention/sm90/plan.h"
 #include "cuda/attention_check.h"
 #include "cuda/ops/values.h"
 #include "emulator/grid.h"
@@ -31,6 +33,22 @@ private:
 };
 
 }  // namespace
+
+TEST_CASE("scratch memory suffices for any share of the heads", "[choice]") {
+    const auto [sequences, length, heads, dim] =
+        GENERATE(table<std::int64_t, std::int64_t, std::int64_t, std::int64_t>(
+            {{64, 2048, 12, 64}, {24, 1024, 32, 128}, {48, 1024, 16, 128}}));
+    OpLimits limits;
+    limits.compute = DType::bf16;
+    limits.sequences = sequences;
+    limits.seq_length = length;
+    limits.heads = limits.groups = heads;
+    limits.head_dim = dim;
+    // all_to_all on two ranks of cp, in two pieces.
+    const std::int64_t share = heads / 4;
+    const sm90::BackwardPlan plan(sequences, length, share, share, dim);
+    CHECK(plan.bytes(sequences * share) <= sm90::attention_scratch_bytes(limits));
+}
 
 TEST_CASE("attention kernels that compute something else are found out", "[choice]") {
     const EmulatedDevice device(8, 6, 99 << 10);

@@ -13,6 +13,7 @@ public:
     void run(std::int64_t /*key*/, const std::function<void()>& work, const Stream& /*stream*/) {
         work();
     }
+    void clear() {}
 };
 
 }  // namespace gptrain::cuda
