@@ -1,4 +1,4 @@
-# Sourced by the scripts that start ranks on this machine; test/ranks.cmake has the same settings.
+# Sourced by the scripts that start ranks on this machine, and read by test/ranks.cmake.
 # Ranks may run as root and be more than the cores, and their threads are not bound to one core.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1

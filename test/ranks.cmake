@@ -17,11 +17,10 @@ function(gptrain_rank_executable name)
   target_link_libraries(${name} PRIVATE gptrain_rank_main ${RANKS_LINKS})
 endfunction()
 
-# The settings of openmpi.sh, which gives the reasons.
-set(rank_environment OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-  OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none OMPI_MCA_pml=ob1
-  ASAN_OPTIONS=detect_leaks=0)
+# The settings of openmpi.sh, which gives the reasons, and one thread for each rank.
+file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/openmpi.sh rank_environment REGEX "^export ")
+list(TRANSFORM rank_environment REPLACE "^export " "")
+string(REPLACE " " ";" rank_environment "OMP_NUM_THREADS=1;${rank_environment}")
 
 # gptrain_rank_test(<name> <executable> RANKS <n>... [LABELS <label>...] [ENVIRONMENT <A=B>...]
 #   [TIMEOUT <seconds>])
