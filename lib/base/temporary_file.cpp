@@ -1,12 +1,19 @@
 #include "base/temporary_file.h"
 
+#include <random>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
+#include "base/text.h"
 
 namespace gptrain {
+
+std::filesystem::path temporary_path(const std::filesystem::path& target) {
+    std::random_device random;
+    return target.string() + text(temporary_mark, ::getpid(), "-", random());
+}
 
 TemporaryFile::TemporaryFile(const std::function<std::filesystem::path()>& make) {
     const DeferSignals held;

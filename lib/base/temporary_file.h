@@ -7,6 +7,12 @@
 
 namespace gptrain {
 
+/// What temporary names contain.
+inline constexpr std::string_view temporary_mark = ".tmp-";
+
+/// A new name beside `target` for what is not finished: "TARGET.tmp-PID-NUMBER".
+std::filesystem::path temporary_path(const std::filesystem::path& target);
+
 /// The temporary name of a file. The destructor, or a signal that ends the process (signals.h),
 /// removes the file unless it was moved into place.
 class TemporaryFile {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <random>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -12,12 +10,12 @@
 #include "base/log.h"
 #include "base/parallel_for.h"
 #include "base/signals.h"
+#include "base/temporary_file.h"
 #include "base/temporary_names.h"
 
 namespace gptrain {
 namespace {
 
-constexpr std::string_view temporary_mark = ".tmp-";
 /// Marks a checkpoint that gives its name to a new one: "step-000500.tmp-aside".
 constexpr std::string_view aside_mark = ".tmp-aside";
 /// A removal is a round trip to a file server, and a checkpoint has two files for each rank.
@@ -103,14 +101,8 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
     return found;
 }
 
-std::filesystem::path temporary_folder(const std::filesystem::path& folder,
-                                       const std::string& name) {
-    std::random_device random;
-    return folder / text(name, temporary_mark, ::getpid(), "-", random());
-}
-
 TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent, const std::string& name)
-    : path_(temporary_folder(parent, name)) {
+    : path_(temporary_path(parent / name)) {
     const DeferSignals held;
     create_folders(path_);
     add_temporary_name(path_.string());

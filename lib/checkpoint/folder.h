@@ -25,12 +25,9 @@ struct CheckpointFolder {
 /// none.
 std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& folder);
 
-/// A new name in `folder` for an unfinished save or removal of `name`.
-std::filesystem::path temporary_folder(const std::filesystem::path& folder,
-                                       const std::string& name);
-
-/// A folder with such a name. The destructor, or a signal that ends the process (signals.h),
-/// removes it with its contents, unless it was renamed.
+/// A folder with a temporary name (temporary_path) for `name`, an unfinished save. The destructor,
+/// or a signal that ends the process (signals.h), removes it with its contents, unless it was
+/// renamed.
 class TemporaryFolder {
 public:
     TemporaryFolder(const std::filesystem::path& parent, const std::string& name);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "checkpoint/verify.h"
 
 namespace gptrain {
@@ -52,7 +53,7 @@ void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
             continue;
         }
         if (retention.keep_every > 0 && checkpoint.step % retention.keep_every == 0) continue;
-        const auto temporary = temporary_folder(folder, checkpoint.path.filename().string());
+        const auto temporary = temporary_path(folder / checkpoint.path.filename());
         try {
             rename_path(checkpoint.path, temporary);
             removed.push_back(temporary);

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <system_error>
@@ -126,9 +125,7 @@ public:
 private:
     explicit MappedOutput(const std::filesystem::path& target)
         : target_(target), temporary_([&] {
-              std::random_device random;
-              const std::filesystem::path name =
-                  target.string() + text(".tmp-", ::getpid(), "-", random());
+              const std::filesystem::path name = temporary_path(target);
               file_.emplace(name, File::Mode::update);
               return name;
           }) {}

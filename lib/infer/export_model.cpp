@@ -88,8 +88,7 @@ ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options)
         weights.read(part, to);
     };
     create_folders(options.output.parent_path());
-    TemporaryFile temporary(
-        temporary_folder(options.output.parent_path(), options.output.filename().string()));
+    TemporaryFile temporary(temporary_path(options.output));
     write_gguf_model(temporary.path(),
                      {.model = model,
                       .tokenizer = tokenizer,
