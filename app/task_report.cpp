@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "plan_problem.h"
@@ -71,7 +72,7 @@ TaskProgress task_progress_bar() {
             last = action;
             begun = Clock::now();
         }
-        const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+        const double seconds = seconds_since(begun);
         const double left = seconds * static_cast<double>(total - done) / static_cast<double>(done);
         show_status(bar(action, done, total, left, terminal_columns()));
     };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace gptrain {
@@ -35,7 +36,7 @@ std::string Progress::line(std::int64_t bytes, std::int64_t tokens) const {
 }
 
 double Progress::seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
+    return seconds_since(start_);
 }
 
 }  // namespace gptrain

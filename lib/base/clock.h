@@ -1,4 +1,4 @@
-// The time of day.
+// The time of day, and elapsed time.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,10 @@ namespace gptrain {
 inline double unix_seconds() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace gptrain

@@ -4,14 +4,15 @@
 #include <chrono>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace gptrain {
 
 /// Seconds that `work` takes.
 double seconds_of(const auto& work) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     work();
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return seconds_since(start);
 }
 
 /// What is kept of the repeats.

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/records.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/verify_together.h"
 
 namespace gptrain {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
-
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {

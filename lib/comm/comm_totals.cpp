@@ -1,5 +1,7 @@
 #include "comm/comm_totals.h"
 
+#include "base/clock.h"
+
 namespace gptrain {
 
 void CommTotals::on_started(const CommCall& call) {
@@ -8,7 +10,7 @@ void CommTotals::on_started(const CommCall& call) {
 }
 
 void CommTotals::stop(const CommCall& call) {
-    of(call).seconds += std::chrono::duration<double>(Clock::now() - since_).count();
+    of(call).seconds += seconds_since(since_);
 }
 
 }  // namespace gptrain

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -82,7 +83,7 @@ Console::Console(std::int64_t first, std::int64_t steps)
 /// later ones reuse, but soon hardly counts.
 std::optional<double> Console::seconds_left(std::int64_t step) const {
     if (step <= first_) return std::nullopt;
-    const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+    const double elapsed = seconds_since(started_);
     return elapsed / static_cast<double>(step - first_) * static_cast<double>(steps_ - step);
 }
 

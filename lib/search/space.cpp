@@ -35,8 +35,9 @@ template <class T, class Value>
 void take(std::vector<T>& list, Specs specs, const Value& value) {
     list.clear();
     for (const RunSpec& spec : specs) {
-        if (std::find(list.begin(), list.end(), value(spec)) == list.end())
-            list.push_back(value(spec));
+        T next = value(spec);
+        if (std::find(list.begin(), list.end(), next) == list.end())
+            list.push_back(std::move(next));
     }
 }
 

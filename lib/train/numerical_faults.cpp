@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "train/seconds.h"
 #include "train/step_fault.h"
 
 namespace gptrain {

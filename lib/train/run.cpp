@@ -8,13 +8,13 @@
 #include <system_error>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "engine/tuning.h"
 #include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/replicas.h"
-#include "train/seconds.h"
 
 namespace gptrain {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "train/seconds.h"
+#include "base/clock.h"
 
 namespace gptrain {
 
