@@ -58,9 +58,21 @@ Readers find_readers(const PipelineShape& shape, std::int64_t stage,
     return readers;
 }
 
+/// The index of the compute action before which the receive that action `use` reads is posted: the
+/// action before `use`, so that the message arrives during that action, unless what arrives depends
+/// on it, because it passes the same microbatch on.
+std::size_t post_before(const std::vector<Action>& order, std::size_t use) {
+    if (use == 0) return 0;
+    const Action& previous = order[use - 1];
+    const bool depends =
+        direction(previous.kind) != 0 && previous.microbatch == order[use].microbatch;
+    return depends ? use : use - 1;
+}
+
 /// The receives from one stage, in the order of its sends.
 std::vector<PostedReceive> posts_from(std::int64_t sender, const PipelineShape& shape,
                                       std::int64_t stage, const Readers& readers,
+                                      const std::vector<Action>& order,
                                       const std::vector<Action>& sender_order) {
     std::vector<PostedReceive> posts;
     for (const Action& action : sender_order) {
@@ -70,7 +82,7 @@ std::vector<PostedReceive> posts_from(std::int64_t sender, const PipelineShape& 
         Action receive = {action.kind == forward ? receive_activations : receive_gradients,
                           action.microbatch, target->chunk};
         receive.peer = sender;
-        posts.push_back({use == 0 ? 0 : use - 1, receive});
+        posts.push_back({post_before(order, use), receive});
     }
     // Keep the posts in the order of the sends.
     for (std::size_t i = posts.size(); i-- > 1;) {
@@ -98,7 +110,7 @@ std::vector<Action> with_messages(const PipelineShape& shape, std::int64_t stage
     std::vector<std::vector<Action>> posted(order.size());
     for (const std::int64_t sender : readers.senders) {
         for (const PostedReceive& post :
-             posts_from(sender, shape, stage, readers, order_of(sender))) {
+             posts_from(sender, shape, stage, readers, order, order_of(sender))) {
             posted[post.before].push_back(post.receive);
         }
     }

@@ -5,9 +5,9 @@
 // activations that leave F, or the gradient that leaves BW or B. All boundary buffers of a stage
 // have one size and serve any chunk and both directions. Neighbours on different stages exchange
 // the buffer: a send follows the action that filled it; a receive is posted before the action that
-// precedes its use, so that it arrives during that action. Both return at once. Neighbours on one
-// stage (at the turn of ZB-V, or in a pipeline of one stage) need no message: one writes the buffer
-// that the other reads.
+// precedes its use, so that it arrives during that action, or right before its use if it depends on
+// that action. Both return at once. Neighbours on one stage (at the turn of ZB-V, or in a pipeline
+// of one stage) need no message: one writes the buffer that the other reads.
 //
 // A buffer has at most one message in flight. Whatever uses the buffer next waits for it: the
 // action that reads what was received, or the action that overwrites what was sent. Nothing else
