@@ -127,6 +127,8 @@ public:
         return tuning_.to_text();
     }
     bool set_choices(std::string_view choices) override { return gemms_.use_table(choices); }
+    // CUDA_MODULE_LOADING=EAGER need not cover the code that cuBLASLt loads itself.
+    bool loads_code_late() const override { return true; }
 
     template <class Op>
     void on(const Op& op) {

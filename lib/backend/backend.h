@@ -103,6 +103,9 @@ public:
     /// returns false.
     virtual bool set_choices(std::string_view /*choices*/) { return true; }
 
+    /// Whether the first run of a linear op may load device code, and so wait for the device.
+    virtual bool loads_code_late() const { return false; }
+
     // ---- profiling ----
     /// A profiler shows the work issued between the two calls under this name. Ranges nest.
     virtual void begin_range(std::string_view /*name*/) {}

@@ -40,6 +40,7 @@ public:
     bool can_tune() const override { return inner_.can_tune(); }
     std::string tune(const std::function<void()>& ops) override { return inner_.tune(ops); }
     bool set_choices(std::string_view choices) override { return inner_.set_choices(choices); }
+    bool loads_code_late() const override { return inner_.loads_code_late(); }
     void begin_range(std::string_view name) override { inner_.begin_range(name); }
     void end_range() override { inner_.end_range(); }
 

@@ -51,7 +51,16 @@ public:
         scale_ = arena_.allocate(DType::f32, {1});
     }
 
-    void call(const LinearOp& op) {
+    /// Runs each op once; calls `moved` after each.
+    void run(const LinearOps& ops, const std::function<void()>& moved) {
+        for (const LinearOp& op : ops) {
+            run(op);
+            moved();
+        }
+    }
+
+private:
+    void run(const LinearOp& op) {
         const ArenaFrame frame(arena_);
         const Tensor first = matrix(op.first);
         const Tensor second = matrix(op.second);
@@ -94,7 +103,6 @@ public:
         }
     }
 
-private:
     /// Random values from N(0, 1), scaled if the dtype is FP8.
     Tensor matrix(const MatrixLayout& form) {
         if (form.rows == 0) return {};
@@ -140,23 +148,8 @@ void add(LinearOps& ops, const std::string& bytes) {
     ops.insert(list.begin(), list.end());
 }
 
-}  // namespace
-
-std::string try_linear_ops(Backend& backend, const LinearOps& ops, const OpLimits& limits,
-                           const std::function<void()>& moved) {
-    Trials trials(backend, ops, limits);
-    std::string choices = backend.tune([&] {
-        for (const LinearOp& op : ops) {
-            trials.call(op);
-            moved();
-        }
-    });
-    return choices;
-}
-
-void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                       const MpiSession& ranks, const std::function<void()>& moved) {
-    if (!backend.can_tune()) return;
+void choose_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                         const MpiSession& ranks, const std::function<void()>& moved) {
     const std::vector<std::string> wanted = ranks.gather(to_bytes(own));
     std::string choices;
     ranks.run_on_first([&] {
@@ -171,6 +164,27 @@ void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& l
         warn(
             "some ranks have a different GPU or library from rank 0 and compute GEMMs differently: "
             "values that should be equal on all ranks may differ in the last bits");
+}
+
+void run_once(Backend& backend, const LinearOps& ops, const OpLimits& limits,
+              const std::function<void()>& moved) {
+    Trials trials(backend, ops, limits);
+    trials.run(ops, moved);
+    backend.synchronize();
+}
+
+}  // namespace
+
+std::string try_linear_ops(Backend& backend, const LinearOps& ops, const OpLimits& limits,
+                           const std::function<void()>& moved) {
+    Trials trials(backend, ops, limits);
+    return backend.tune([&] { trials.run(ops, moved); });
+}
+
+void prepare_linear_ops(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                        const MpiSession& ranks, const std::function<void()>& moved) {
+    if (backend.can_tune()) choose_on_all_ranks(backend, own, limits, ranks, moved);
+    if (backend.loads_code_late()) ranks.run_on_all([&] { run_once(backend, own, limits, moved); });
 }
 
 }  // namespace gptrain

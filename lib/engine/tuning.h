@@ -18,10 +18,12 @@ std::string try_linear_ops(
     Backend& backend, const LinearOps& ops, const OpLimits& limits,
     const std::function<void()>& moved = [] {});
 
-/// All ranks call it before they allocate their memory, each with the ops that it will use. Rank 0
-/// tries the ops of all ranks, and all ranks use its choices. Warns if some rank cannot use them.
-/// Does nothing if the backend does not tune.
-void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                       const MpiSession& ranks, const std::function<void()>& moved);
+/// All ranks call it before they allocate their memory, each with the ops that it will use. If the
+/// backend tunes, rank 0 tries the ops of all ranks, and all ranks use its choices; warns if some
+/// rank cannot use them. If the backend loads code late, each rank then runs its ops once, because
+/// a load may wait for the device, and a step would have messages in flight there. Calls `moved`
+/// after each op.
+void prepare_linear_ops(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                        const MpiSession& ranks, const std::function<void()>& moved);
 
 }  // namespace gptrain

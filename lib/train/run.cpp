@@ -57,8 +57,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
 
 std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
     progress_.phase("tune", 0);
-    tune_on_all_ranks(devices_.backend, cost.linear_ops, op_limits(plan_), ranks_,
-                      [&] { progress_.record_move(); });
+    prepare_linear_ops(devices_.backend, cost.linear_ops, op_limits(plan_), ranks_,
+                       [&] { progress_.record_move(); });
     progress_.phase("load", 0);
     std::unique_ptr<Engine> engine;
     ranks_.run_on_all([&] {

@@ -30,8 +30,8 @@ void prepare(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices
         return std::string("leave memory free with --memory-headroom");
     });
     progress.phase("tune", 0);
-    tune_on_all_ranks(devices.backend, cost.linear_ops, op_limits(plan), ranks,
-                      [&] { progress.record_move(); });
+    prepare_linear_ops(devices.backend, cost.linear_ops, op_limits(plan), ranks,
+                       [&] { progress.record_move(); });
     progress.phase("load", 0);
     ranks.run_on_all([&] {
         run.engine.emplace(devices.backend, devices.mesh, plan, cost.memory);

@@ -20,6 +20,7 @@ public:
     bool can_tune() const override { return true; }
     std::string tune(const std::function<void()>&) override { return "choices"; }
     bool set_choices(std::string_view) override { return false; }
+    bool loads_code_late() const override { return true; }
 };
 
 class Watcher final : public EachOp<PassingBackend, Watcher> {
@@ -47,6 +48,7 @@ TEST_CASE("a backend that watches another one says of itself what the other one 
     CHECK(watcher.can_tune());
     CHECK(watcher.tune({}) == "choices");
     CHECK_FALSE(watcher.set_choices(""));
+    CHECK(watcher.loads_code_late());
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <compare>
 #include <cstring>
 #include <cublasLt.h>
+#include <set>
 #include <thread>
 
 #include "base/fp8.h"
@@ -34,6 +36,7 @@ struct Layout {
     std::uint64_t rows;
     std::uint64_t cols;
     std::int64_t stride;
+    auto operator<=>(const Layout&) const = default;
 };
 
 template <class T>
@@ -104,6 +107,23 @@ std::int64_t& runs_with(std::uint64_t algorithm) {
 std::int64_t& runs_of(FakeKind kind) {
     static std::array<std::int64_t, fake_with_epilogue + 1> runs{};
     return runs.at(kind);
+}
+
+/// What the code that runs a GEMM may depend on.
+struct Code {
+    std::uint64_t algorithm;
+    cublasOperation_t transpose_a;
+    cublasOperation_t transpose_b;
+    cublasLtEpilogue_t epilogue;
+    Layout a;
+    Layout b;
+    Layout d;
+    auto operator<=>(const Code&) const = default;
+};
+
+std::set<Code>& loaded() {
+    static std::set<Code> loaded;
+    return loaded;
 }
 
 std::chrono::milliseconds& delay_of(FakeKind kind) {
@@ -212,6 +232,10 @@ std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm) {
 
 std::int64_t fake_cublas_lt_runs_of(FakeKind kind) {
     return runs_of(kind);
+}
+
+std::int64_t fake_cublas_lt_loads() {
+    return std::ssize(loaded());
 }
 
 void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds) {
@@ -348,6 +372,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
     const auto& of_c = *reinterpret_cast<const Layout*>(layout_c);
     const auto& of_d = *reinterpret_cast<const Layout*>(layout_d);
     if (!is_supported(operation, {of_a, of_b, of_d})) return CUBLAS_STATUS_NOT_SUPPORTED;
+    loaded().insert({algorithm->data[0], operation.transpose_a, operation.transpose_b,
+                     operation.epilogue, of_a, of_b, of_d});
     const std::int32_t aux_type = operation.aux_type == -1 ? of_d.type : operation.aux_type;
     const std::int32_t bias_type = bias_type_of({of_a, of_b, of_d});
     const bool ta = operation.transpose_a == CUBLAS_OP_T;

@@ -11,6 +11,8 @@ enum FakeKind { fake_plain, fake_with_epilogue };
 /// How often this process ran a GEMM with this algorithm, or of this kind.
 extern "C" std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm);
 extern "C" std::int64_t fake_cublas_lt_runs_of(FakeKind kind);
+/// How many different GEMMs this process ran: the library loads code for each.
+extern "C" std::int64_t fake_cublas_lt_loads();
 /// From now on each GEMM of this kind takes this much longer.
 extern "C" void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds);
 /// Whether from now on it also refuses the slow algorithm, so that no choice depends on measured

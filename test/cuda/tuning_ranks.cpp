@@ -41,19 +41,28 @@ public:
           mesh_(mpi_mesh(session(), plan_.mesh, mesh_connections(plan_), *backend_)),
           cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))) {}
 
-    /// Returns how many GEMMs this rank timed.
+    /// Returns how many GEMMs this rank ran to time them: besides, it runs each of its ops once.
     std::int64_t tune() {
         const std::int64_t before = runs();
-        tune_on_all_ranks(*backend_, cost_.linear_ops, op_limits(plan_), session(),
-                          [] { progress().record_move(); });
-        return runs() - before;
+        std::int64_t moves = 0;
+        prepare_linear_ops(*backend_, cost_.linear_ops, op_limits(plan_), session(), [&] {
+            ++moves;
+            progress().record_move();
+        });
+        CHECK(moves >= std::ssize(cost_.linear_ops));
+        return runs() - before - std::ssize(cost_.linear_ops);
     }
 
+    /// No GEMM runs in it for the first time: the library might wait for the device to load code,
+    /// and messages are in flight there.
     LossSum step_and_evaluate() {
         Engine engine(*backend_, mesh_, plan_, cost_.memory);
         engine.initialise();
+        const std::int64_t loads = fake_cublas_lt_loads();
         engine.step(random_batch(plan_, 1));
-        return engine.evaluate(random_batch(plan_, 2));
+        const LossSum loss = engine.evaluate(random_batch(plan_, 2));
+        CHECK(fake_cublas_lt_loads() == loads);
+        return loss;
     }
 
 private:

@@ -19,7 +19,8 @@ public:
         : MeterBackend({.scratch = [](const OpLimits&) { return std::int64_t{1000}; }}),
           takes_choices_(takes_choices) {}
 
-    bool can_tune() const override { return true; }
+    bool can_tune() const override { return tunes; }
+    bool loads_code_late() const override { return loads_late; }
     std::string tune(const std::function<void()>& ops) override {
         ops();
         return std::string(choices_of_first);
@@ -30,6 +31,8 @@ public:
     }
 
     std::string used;
+    bool tunes = true;
+    bool loads_late = false;
 
 private:
     bool takes_choices_;
@@ -56,7 +59,7 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
     const LinearOps own = ops_of(plan, session().rank());
     Chooser backend;
     std::int64_t moves = 0;
-    tune_on_all_ranks(backend, own, op_limits(plan), session(), [&] { ++moves; });
+    prepare_linear_ops(backend, own, op_limits(plan), session(), [&] { ++moves; });
     CHECK(backend.used == choices_of_first);
 
     LinearOps all;
@@ -77,10 +80,25 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
     CHECK(moves == (first ? std::ssize(all) : 0));
 }
 
+TEST_CASE("each rank runs its own ops once where the first run of an op may load code") {
+    const RunPlan plan = make_plan(pipeline_spec(), {.world_size = session().size(), .cuda = true});
+    const LinearOps own = ops_of(plan, session().rank());
+    Chooser backend;
+    backend.tunes = false;
+    for (const bool late : {false, true}) {
+        backend.loads_late = late;
+        std::int64_t moves = 0;
+        prepare_linear_ops(backend, own, op_limits(plan), session(), [&] { ++moves; });
+        CHECK(backend.linear_ops() == (late ? own : LinearOps()));
+        CHECK(moves == (late ? std::ssize(own) : 0));
+        CHECK(backend.used.empty());
+    }
+}
+
 TEST_CASE("a rank that cannot use the choices is spoken of once") {
     Chooser backend(session().rank() != 1);
     const std::string said =
-        stderr_of([&] { tune_on_all_ranks(backend, {}, {}, session(), [] {}); });
+        stderr_of([&] { prepare_linear_ops(backend, {}, {}, session(), [] {}); });
     CHECK(contains(said, "a different GPU or library from rank 0") == (session().rank() == 0));
 }
 
