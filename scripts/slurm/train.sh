@@ -53,18 +53,22 @@ faulty_nodes() {
 # The nodes of a list in Slurm's form, n[1-3], one in a line.
 nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
 
-# leave_out NODES: these, one in a line, are no longer for the job, which is in the queue.
-leave_out() {
-    local list others
-    list=$(sort -u <<<"$1" | paste -sd ,)
-    others=$(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N \
-        --states=idle,alloc,mix,comp | sort -u | grep -cvFx -f <(echo "$1")) || true
-    if ((others < min_nodes)); then
-        echo "without $list Slurm has $others nodes, and the job needs $min_nodes, so it may get all" \
-            "of them; docs/slurm.md explains how to run with fewer"
-    elif scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$list"; then
-        echo "nodes that the job does not take: ${list:-none}"
-    fi
+# This job's options that say which nodes it can have.
+node_options() {
+    scontrol --oneliner show job "$SLURM_JOB_ID" | tr ' ' '\n' | sed -nE '
+        /=(\(null\)|0)?$/d
+        s/^Account=/--account=/p; s/^QOS=/--qos=/p; s/^Reservation=/--reservation=/p
+        s/^Partition=/--partition=/p; s/^TimeLimit=/--time=/p; s/^Features=/--constraint=/p
+        s/^MinCPUsNode=/--mincpus=/p; s/^MinMemoryNode=/--mem=/p
+        /^TresPerNode=/{s/gres[:\/]//g; s/^TresPerNode=/--gres=/p}'
+}
+
+# can_do_without LIST: whether Slurm has enough nodes for this job besides those.
+can_do_without() {
+    local like
+    mapfile -t like < <(node_options)
+    [[ -z $1 ]] ||
+        sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null
 }
 
 # Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
@@ -80,18 +84,28 @@ requeue() {
     mkdir -p "$output_dir" && echo "$SLURM_JOB_ID $now $((restarts + 1))" >"$state" ||
         end "$code" "exit code $code, and restarts cannot be counted in $state"
     echo "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
-    local before excluded
+    local before excluded list="" update=()
     before=$(faulty_nodes)
     if ((code == 75)); then rm -f "$faults"; else count_faults; fi
-    excluded=$(nodes_in "$(job_says ExcNodeList)") || true
+    if [[ $(faulty_nodes) != "$before" ]]; then
+        excluded=$(nodes_in "$(job_says ExcNodeList)" | grep -vFx -e "$before") || true
+        list=$(printf '%s\n' "$excluded" "$(faulty_nodes)" | grep . | sort -u | paste -sd ,) || true
+        if can_do_without "$list"; then
+            update=(ExcNodeList="$list")
+        else
+            echo "without $list Slurm has too few nodes for this job, which needs $min_nodes, so" \
+                "it keeps them; docs/slurm.md explains how to run with fewer"
+        fi
+    fi
     # Slurm changes the nodes only of jobs in the queue, and soon ends this script then.
     trap '' TERM
     scontrol requeue "$SLURM_JOB_ID" || end "$code" "Slurm does not put the job back into the queue"
     # Slurm would want as many tasks again as the job has had.
     ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$SLURM_JOB_ID" \
         NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
-    [[ $(faulty_nodes) == "$before" ]] ||
-        leave_out "$({ grep -vFx -e "$before" <<<"$excluded"; faulty_nodes; } | grep .)"
+    if ((${#update[@]})) && scontrol update JobId="$SLURM_JOB_ID" "${update[@]}"; then
+        echo "nodes that the job does not take: ${list:-none}"
+    fi
 }
 
 [[ $# -gt 0 && $1 != -* ]] || end 2 "give the run spec first: sbatch SCRIPT RUN.yaml [--set ...]"

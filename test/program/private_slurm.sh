@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# A Slurm of its own for a test, with two nodes, n1 and n2, on this machine. Source it after lib.sh.
+# A Slurm of its own for a test, with two nodes on this machine: n1, and n2 with the feature
+# "second". Source it after lib.sh.
 #
 #   run_privately    runs the script once more as the first process in its own namespaces: its
-#   ports,
-#                    host name and processes are private, and the kernel ends them all with it,
-#                    however it ends
+#                    ports, host name and processes are private, and the kernel ends them all with
+#                    it, however it ends
 #   start_slurm      there, in $work
 
 # Required: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
@@ -45,7 +45,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MailProg=/bin/true
 NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17001 CPUs=2
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=2
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=2 Feature=second
 PartitionName=main Nodes=n1,n2 Default=YES OverSubscribe=FORCE:8
 END
 }

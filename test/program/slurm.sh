@@ -78,7 +78,8 @@ GPTRAIN=$work/failing.sh FAILURE='kill -KILL $$' \
     submit killed "${one[@]}" run.yaml --set output_dir=killed
 killed=$job
 
-# On node n2 a rank hangs in the first $HANGS starts, here in all those of a job that needs both nodes.
+# On node n2 a rank hangs in the first $HANGS starts, here in all those
+# of jobs that need it: both nodes, or one like it.
 hang='train "$@"
     ((SLURM_RESTART_COUNT < HANGS)) || exit $((SLURM_RESTART_COUNT == HANGS ? 75 : 0))
     [[ $SLURMD_NODENAME == n2 ]] || exec sleep 60
@@ -88,6 +89,9 @@ hanging=(--ntasks-per-node=2 --oversubscribe scripts/slurm/many_nodes.sbatch run
 GPTRAIN=$work/failing.sh HANGS=9 FAILURE=${hang#*$'\n'} \
     submit both --nodes=2 "${hanging[@]}" --set output_dir=both
 both=$job
+GPTRAIN=$work/failing.sh HANGS=9 FAILURE=${hang#*$'\n'} \
+    submit alike --nodes=1 --constraint=second "${hanging[@]}" --set output_dir=alike
+alike=$job
 
 # Two nodes with two tasks each, stopped by a signal: the same numbers as without it.
 cp endless.yaml stopped.yaml
@@ -153,9 +157,11 @@ says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: st
 [[ $(job_says "$lost" ExitCode) == 6:0 ]] || fail "job $lost: $(job_says "$lost" ExitCode)"
 (($(grep -c "start with 2 cores" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
 
-has_ended "$both" FAILED 3
-says both.log "without n2 Slurm has 1 nodes, and the job needs 2"
-says_not both.log "does not take"
+for name in both alike; do
+    has_ended "${!name}" FAILED 3
+    says $name.log "without n2 Slurm has too few nodes"
+    says_not $name.log "does not take"
+done
 
 has_ended "$timed" COMPLETED 1
 says timed.log "stopping (SIGUSR1)" "resumed from" "finished after step"

@@ -11,10 +11,9 @@ stand_in() {
 stand_in srun 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
 stand_in scontrol '[[ $1 != requeue ]] || touch requeued; echo " ExcNodeList=(null) "'
 stand_in squeue 'echo 0'
-stand_in sinfo ''
 stand_in gptrain '[[ $1 != inspect ]] || exec echo "output_dir: run"
 cat events >>run/metrics.jsonl; exit 6'
-export PATH=$work/bin:$PATH SLURM_JOB_ID=7 SLURM_NNODES=1 SLURM_JOB_NODELIST=n1 SLURM_JOB_PARTITION=all
+export PATH=$work/bin:$PATH SLURM_JOB_ID=7 SLURM_NNODES=1 SLURM_JOB_NODELIST=n1
 
 # start LINE REQUEUED: a start of the job writes this line into metrics.jsonl.
 start() {
