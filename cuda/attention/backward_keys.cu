@@ -98,7 +98,8 @@ private:
         for (; has(place); ++place.head, place.query = first_query()) {
             for (; place.query < p_.queries; place.query += Shape::queries) {
                 const KeyRange range = visible_keys(p_, sequence_, place.query, Shape::queries);
-                if (range.begin < key_end() && range.end > first_key()) return place;
+                if (range.begin >= key_end()) break;  // so do all later ones
+                if (range.end > first_key()) return place;
             }
         }
         return place;

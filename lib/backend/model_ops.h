@@ -294,7 +294,7 @@ struct AttentionForward {
     Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(scale q k)
     std::int64_t q_begin = 0;
     std::int64_t k_begin = 0;
-    Tensor first_visible;  ///< i32 [B, Sq] or empty
+    Tensor first_visible;  ///< i32 [B, Sq] or empty; never decreases along a sequence
     /// The most keys that a row sees by first_visible, for those who count the work; 0: any number.
     std::int64_t window = 0;
     Dropout dropout;  ///< of the probabilities, at the positions above

@@ -107,9 +107,12 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
             const int key = tile.key - i * key_rows;
             const auto load = [&](auto& tiles, BufferBarriers& barriers, const TensorMap& map) {
                 wait(barriers.empty, key_ring.parity() ^ 1);
-                if (lane_index() != 0) return;
-                arrive_expect_bytes(barriers.full, sizeof(tiles[0]));
-                load_tile(tiles[key_ring.at()], map, group, key, tile.sequence, barriers.full);
+                if (lane_index() == 0) {
+                    arrive_expect_bytes(barriers.full, sizeof(tiles[0]));
+                    load_tile(tiles[key_ring.at()], map, group, key, tile.sequence, barriers.full);
+                }
+                // A lane that fell behind by a whole ring would wait for the wrong phase.
+                warp_barrier();
             };
             load(shared.k, shared.k_barriers[key_ring.at()], work.k);
             load(shared.v, shared.v_barriers[key_ring.at()], work.v);

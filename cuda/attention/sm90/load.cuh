@@ -44,6 +44,7 @@ public:
              ++step_.head, step_.query = first_query()) {
             for (; step_.query < p.queries; step_.query += Shape::rows) {
                 const KeyRange range = visible(step_.query);
+                if (range.begin >= key() + key_rows && tile_ > 0) break;  // so do all later ones
                 const TileRange tiles = tiles_of(range, origin_);
                 if (tile_ < tiles.first || tile_ > tiles.last) continue;
                 step_.turn = tiles.last - tile_;
