@@ -13,7 +13,7 @@ function fault(text) {
 }
 
 function reset(i) {
-    count = made = warpgroup = warp = lowered = raised = open = 0
+    count = made = warpgroup = warp = lowered = raised = open = running = 0
     faults = ""
     split("", known)
     split("", at)
@@ -22,21 +22,76 @@ function reset(i) {
 
 # ---- chains of HGMMA ----------------------------------------------------------------------------
 # A chain is what one commit groups: HGMMA follows HGMMA, and the last one has gsb0. The narrowest
-# tile of the kernels, 64, takes 4 steps of 16.
+# tile of the kernels, 64, takes 4 steps of 16. It runs from there until a DEPBAR that leaves fewer
+# chains open, in the order of the listing; meanwhile its accumulators are not touched, and the
+# registers of its first operand are not written.
 
-function product(opcode, rest, size) {
+function product(opcode, rest, size, from) {
     if (!open) {
         open = 1
-        chain = spans = 0
+        chain = spans = sources = 0
     }
     ++chain
     split(opcode, size, "x")
     match(rest, /R[0-9]+/)
     first[++spans] = substr(rest, RSTART + 1, RLENGTH - 1) + 0
     last[spans] = first[spans] + size[2] / 2 - 1
+    from = substr(rest, RSTART + RLENGTH)
+    if (match(from, /^, R[0-9]+,/)) source[++sources] = substr(from, 4, RLENGTH - 4) + 0
     if (rest ~ /gsb0/) {
         if (chain < 4) fault("a chain of " chain " HGMMA: a wait breaks it, or the products are serialised")
         open = 0
+        start_running()
+    }
+}
+
+# The chains that run: registers held[] and read[] of the older ones are at lower indices.
+function start_running(i, r) {
+    ++running
+    held[running] = read[running] = " "
+    for (i = 1; i <= spans; ++i)
+        for (r = first[i]; r <= last[i]; ++r) held[running] = held[running] r " "
+    for (i = 1; i <= sources; ++i)
+        for (r = source[i]; r < source[i] + 4; ++r) read[running] = read[running] r " "
+}
+
+# After a DEPBAR only the newest chains may still run.
+function wait_for_chains(rest, left, i) {
+    match(rest, /0x[0-9a-f]+/)
+    left = substr(rest, RSTART + 2, RLENGTH - 2) + 0
+    if (left >= running) return
+    for (i = 1; i <= left; ++i) {
+        held[i] = held[running - left + i]
+        read[i] = read[running - left + i]
+    }
+    running = left
+}
+
+# The number of registers that an instruction writes.
+function width(opcode) {
+    if (opcode ~ /\.128/) return 4
+    return opcode ~ /\.64|\.WIDE|^D(ADD|MUL|FMA)/ ? 2 : 1
+}
+
+function beside_chains(opcode, rest, operand, to, end, number, i, untouched, unwritten) {
+    for (i = 1; i <= running; ++i) {
+        untouched = untouched held[i]
+        unwritten = unwritten read[i]
+    }
+    split(rest, operand, ",")
+    to = operand[1] ~ /^ *U?P/ ? operand[2] : operand[1]
+    if (match(to, /^ *R[0-9]+/)) {
+        match(to, /R[0-9]+/)
+        number = substr(to, RSTART + 1, RLENGTH - 1) + 0
+        for (end = number + width(opcode); number < end; ++number) {
+            if (index(unwritten, " " number " ")) fault(opcode " overwrites what a running HGMMA reads")
+            if (index(untouched, " " number " ")) fault(opcode " touches an accumulator of a running HGMMA")
+        }
+    }
+    while (match(rest, /[^A-Z]R[0-9]+/)) {
+        if (index(untouched, " " substr(rest, RSTART + 2, RLENGTH - 2) " "))
+            fault(opcode " touches an accumulator of a running HGMMA")
+        rest = substr(rest, RSTART + RLENGTH)
     }
 }
 
@@ -213,7 +268,10 @@ function finish(i) {
         product(opcode, rest)
     } else if (open) {
         inside_chain(opcode, rest)
+    } else if (opcode ~ /^WARPGROUP\.DEPBAR/) {
+        wait_for_chains(rest)
     }
+    if (opcode !~ /^HGMMA/ && running) beside_chains(opcode, rest)
     if (opcode ~ /^HMMA/) ++warp
     if (opcode ~ /^(LDL|STL)/) fault("local memory (" opcode ")")
     if (opcode ~ /^USETMAXREG\.DEALLOC/) lowered = 1

@@ -33,7 +33,7 @@ costs() { measured "$@" | cut -f 9- | tr '\t' ' '; }
 registers=("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe0" "USETMAXREG.DEALLOC.CTAPOOL 0x30")
 p="HGMMA.64x64x16.F32.BF16 R24, gdesc[UR12], R24"
 expect "a sound kernel" "$(faults "${registers[@]}" WARPGROUP.ARRIVE "$p" "IMAD R23, R2, R3, R56" "$p" \
-    "$p" "$p, gsb0" "FADD R24, R25, R26" "WARPGROUP.DEPBAR.LE gsb0, 0x0" EXIT)" ""
+    "$p" "$p, gsb0" "FADD R56, R23, R2" "WARPGROUP.DEPBAR.LE gsb0, 0x0" "FADD R24, R25, R26" EXIT)" ""
 expect "a wait in a chain" "$(faults "${registers[@]}" "$p" "$p" "WARPGROUP.DEPBAR.LE gsb0, 0x0" "$p" \
     "$p, gsb0" EXIT)" "WARPGROUP.DEPBAR.LE inside a chain of HGMMA"
 expect "a second start in a chain" "$(faults "${registers[@]}" "$p" WARPGROUP.ARRIVE "$p" "$p" \
@@ -45,6 +45,17 @@ expect "the first accumulator" \
     "$(faults "${registers[@]}" "$p" "MOV R24, R1" "$p" "$p" "$p, gsb0" EXIT)" "$moved"
 expect "the last accumulator" \
     "$(faults "${registers[@]}" "$p" "MOV R1, R55" "$p" "$p" "$p, gsb0" EXIT)" "$moved"
+q="HGMMA.64x64x16.F32.BF16 R64, R8, gdesc[UR12], R64"
+both=("${registers[@]}" "$p" "$p" "$p" "$p, gsb0" "$q" "$q" "$q" "$q, gsb0")
+early="touches an accumulator of a running HGMMA"
+expect "an accumulator before the wait" "$(faults "${both[@]}" "FADD R1, R2, R55" EXIT)" "FADD $early"
+expect "an older chain's accumulator after the wait for it" \
+    "$(faults "${both[@]}" "WARPGROUP.DEPBAR.LE gsb0, 0x1" "FADD R1, R2, R55" EXIT)" ""
+expect "a newer chain's accumulator after the wait for the older" \
+    "$(faults "${both[@]}" "WARPGROUP.DEPBAR.LE gsb0, 0x1" "LDS.128 R61, [R1]" EXIT)" "LDS.128 $early"
+expect "an operand in registers" "$(faults "${both[@]}" "SHFL.BFLY PT, R11, R1, 0x1, 0x1f" EXIT)" \
+    "SHFL.BFLY overwrites what a running HGMMA reads"
+expect "an operand that is only read" "$(faults "${both[@]}" "FADD R1, R8, R9" "STS [R8], R11" EXIT)" ""
 expect "no commit" "$(faults "${registers[@]}" "$p" "$p" "$p" "$p" "MOV R1, R2")" \
     "a chain of HGMMA that no commit ends"
 expect "registers that are only taken" "$(faults "${registers[0]}" "$p" "$p" "$p" "$p, gsb0" EXIT)" \
