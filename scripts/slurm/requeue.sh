@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# How train.sh puts its job back into the queue, which nodes the job leaves out, and when a job is in a
+# crash loop. Sourced by it, for its variables.
+
+# The newest state that the run is known to have saved, as a checkpoint's name: its newest checkpoint,
+# or where its last start resumed, which may be from local copies.
+newest_state() {
+    {
+        ls "$output_dir/checkpoints" | grep -E '^step-[0-9]+$'
+        tac "$output_dir/metrics.jsonl" | grep -m 1 '^{"event": "resume", ' |
+            sed -nE 's/.*"step": ([1-9][0-9]*).*/\1/p' | xargs -r printf 'step-%06d\n'
+        true
+    } 2>/dev/null | sort -V | tail -n 1 | grep . || echo none
+}
+
+job_says() { scontrol --oneliner show job "$SLURM_JOB_ID" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
+
+# Adds the job and its nodes that errors name, each in a line of the file:
+# "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...".
+count_faults() {
+    sed -nE 's/^gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*/\2/p' "$errors" |
+        sort -u | grep -Fx -f <(scontrol show hostnames "$SLURM_JOB_NODELIST") |
+        sed "s/^/$SLURM_JOB_ID /" >>"$faults" || true
+}
+
+# The nodes that were named in two starts of the job.
+faulty_nodes() {
+    [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$SLURM_JOB_ID //p"
+}
+
+# The nodes of a list in Slurm's form, n[1-3], one in a line.
+nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
+
+# This job's options that say which nodes it can have.
+node_options() {
+    scontrol --oneliner show job "$SLURM_JOB_ID" | tr ' ' '\n' | sed -nE '
+        /=(\(null\)|0)?$/d
+        s/^Account=/--account=/p; s/^QOS=/--qos=/p; s/^Reservation=/--reservation=/p
+        s/^Partition=/--partition=/p; s/^TimeLimit=/--time=/p; s/^Features=/--constraint=/p
+        s/^MinCPUsNode=/--mincpus=/p; s/^MinMemoryNode=/--mem=/p
+        /^TresPerNode=/{s/gres[:\/]//g; s/^TresPerNode=/--gres=/p}'
+}
+
+# can_do_without LIST: whether Slurm has enough nodes for this job besides those.
+can_do_without() {
+    local like
+    mapfile -t like < <(node_options)
+    [[ -z $1 ]] ||
+        sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null
+}
+
+# Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
+# newest state when it was last put back, and how often in a row that has been the same one.
+requeue() {
+    local code=$1 state=$output_dir/slurm-restarts now job="" checkpoint="" restarts=0
+    now=$(newest_state)
+    [[ ! -f $state ]] || read -r job checkpoint restarts <"$state" || true
+    [[ "$job $checkpoint" == "$SLURM_JOB_ID $now" ]] || restarts=0
+    ((restarts < max_restarts)) || end "$code" \
+        "exit code $code after $restarts restarts without a new checkpoint (newest: $now)"
+    # Without a count there would be no end.
+    mkdir -p "$output_dir" && echo "$SLURM_JOB_ID $now $((restarts + 1))" >"$state" ||
+        end "$code" "exit code $code, and restarts cannot be counted in $state"
+    echo "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
+    local before excluded list="" update=()
+    before=$(faulty_nodes)
+    if ((code == 75)); then rm -f "$faults"; else count_faults; fi
+    if [[ $(faulty_nodes) != "$before" ]]; then
+        excluded=$(nodes_in "$(job_says ExcNodeList)" | grep -vFx -e "$before") || true
+        list=$(printf '%s\n' "$excluded" "$(faulty_nodes)" | grep . | sort -u | paste -sd ,) || true
+        if can_do_without "$list"; then
+            update=(ExcNodeList="$list")
+        else
+            echo "without $list Slurm has too few nodes for this job, which needs $min_nodes, so" \
+                "it keeps them; docs/slurm.md explains how to run with fewer"
+        fi
+    fi
+    # Slurm changes the nodes only of jobs in the queue, and soon ends this script then.
+    trap '' TERM
+    scontrol requeue "$SLURM_JOB_ID" || end "$code" "Slurm does not put the job back into the queue"
+    # Slurm would want as many tasks again as the job has had.
+    ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$SLURM_JOB_ID" \
+        NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
+    if ((${#update[@]})) && scontrol update JobId="$SLURM_JOB_ID" "${update[@]}"; then
+        echo "nodes that the job does not take: ${list:-none}"
+    fi
+}
