@@ -13,19 +13,20 @@ newest_state() {
     } 2>/dev/null | sort -V | tail -n 1 | grep . || echo none
 }
 
-job_says() { scontrol --oneliner show job "$SLURM_JOB_ID" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
+job_says() { scontrol --oneliner show job "$self" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
 
 # Adds the job and its nodes that errors name, each in a line of the file:
-# "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...".
+# "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...", after "0: " with srun --label.
 count_faults() {
-    sed -nE 's/^gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*/\2/p' "$errors" |
+    local error='^([0-9]+: )?gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*'
+    sed -nE "s/$error/\\3/p" "$errors" |
         sort -u | grep -Fx -f <(scontrol show hostnames "$SLURM_JOB_NODELIST") |
-        sed "s/^/$SLURM_JOB_ID /" >>"$faults" || true
+        sed "s/^/$self /" >>"$faults" || true
 }
 
 # The nodes that were named in two starts of the job.
 faulty_nodes() {
-    [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$SLURM_JOB_ID //p"
+    [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$self //p"
 }
 
 # The nodes of a list in Slurm's form, n[1-3], one in a line.
@@ -33,7 +34,7 @@ nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
 
 # This job's options that say which nodes it can have.
 node_options() {
-    scontrol --oneliner show job "$SLURM_JOB_ID" | tr ' ' '\n' | sed -nE '
+    scontrol --oneliner show job "$self" | tr ' ' '\n' | sed -nE '
         /=(\(null\)|0)?$/d
         s/^Account=/--account=/p; s/^QOS=/--qos=/p; s/^Reservation=/--reservation=/p
         s/^Partition=/--partition=/p; s/^TimeLimit=/--time=/p; s/^Features=/--constraint=/p
@@ -49,19 +50,33 @@ can_do_without() {
         sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null
 }
 
+# Slurm may be away for some minutes, but what it does not allow it does not allow later.
+put_back() {
+    local tries why=""
+    for ((tries = 0; tries < 60; ++tries)); do
+        if why=$(scontrol requeue "$self" 2>&1); then return; fi
+        [[ $why != *"presently disabled"* && $why != *"Invalid job id"* ]] || break
+        ((tries)) || say "$why; trying again every 10 seconds for 10 minutes"
+        sleep 10
+    done
+    say "$why"
+    return 1
+}
+
 # Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
 # newest state when it was last put back, and how often in a row that has been the same one.
 requeue() {
-    local code=$1 state=$output_dir/slurm-restarts now job="" checkpoint="" restarts=0
+    local code=$1 state=$output_dir/slurm-restarts now job="" checkpoint="" restarts=""
     now=$(newest_state)
     [[ ! -f $state ]] || read -r job checkpoint restarts <"$state" || true
-    [[ "$job $checkpoint" == "$SLURM_JOB_ID $now" ]] || restarts=0
+    # The count of another job, of an older checkpoint, or damaged.
+    [[ "$job $checkpoint" == "$self $now" && $restarts =~ ^[0-9]$ ]] || restarts=0
     ((restarts < max_restarts)) || end "$code" \
         "exit code $code after $restarts restarts without a new checkpoint (newest: $now)"
     # Without a count there would be no end.
-    mkdir -p "$output_dir" && echo "$SLURM_JOB_ID $now $((restarts + 1))" >"$state" ||
+    mkdir -p "$output_dir" && echo "$self $now $((restarts + 1))" >"$state" ||
         end "$code" "exit code $code, and restarts cannot be counted in $state"
-    echo "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
+    say "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
     local before excluded list="" update=()
     before=$(faulty_nodes)
     if ((code == 75)); then rm -f "$faults"; else count_faults; fi
@@ -71,17 +86,17 @@ requeue() {
         if can_do_without "$list"; then
             update=(ExcNodeList="$list")
         else
-            echo "without $list Slurm has too few nodes for this job, which needs $min_nodes, so" \
+            say "without $list Slurm has too few nodes for this job, which needs $min_nodes, so" \
                 "it keeps them; docs/slurm.md explains how to run with fewer"
         fi
     fi
     # Slurm changes the nodes only of jobs in the queue, and soon ends this script then.
     trap '' TERM
-    scontrol requeue "$SLURM_JOB_ID" || end "$code" "Slurm does not put the job back into the queue"
+    put_back || end "$code" "Slurm does not put the job back into the queue"
     # Slurm would want as many tasks again as the job has had.
-    ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$SLURM_JOB_ID" \
+    ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$self" \
         NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
-    if ((${#update[@]})) && scontrol update JobId="$SLURM_JOB_ID" "${update[@]}"; then
-        echo "nodes that the job does not take: ${list:-none}"
+    if ((${#update[@]})) && scontrol update JobId="$self" "${update[@]}"; then
+        say "nodes that the job does not take: ${list:-none}"
     fi
 }
