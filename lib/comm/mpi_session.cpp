@@ -146,7 +146,7 @@ std::string mpi_version() {
 
 bool launcher_provides_mpi(const Environment& environment) {
     for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
-                                 "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"}) {
+                                 "PALS_RANKID", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"}) {
         if (environment(variable) != nullptr) return true;
     }
     if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1)

@@ -27,8 +27,8 @@ public:
 using Environment = std::function<const char*(const char* name)>;
 
 /// True if a launcher can connect this process with others: mpirun of OpenMPI or MPICH, or srun
-/// with PMIx or PMI. A Slurm step of several tasks without that is an Error (usage): each task
-/// would believe that it is alone.
+/// with PMIx, PMI or Cray's PALS. A Slurm step of several tasks without that is an Error (usage):
+/// each task would believe that it is alone.
 bool launcher_provides_mpi(const Environment& environment);
 
 /// The same check after MPI has started: a world of one rank in a Slurm step of several tasks is an

@@ -40,6 +40,7 @@ TEST_CASE("MPI is started where a launcher offers it, and nowhere else") {
     CHECK(offers({{"OMPI_COMM_WORLD_SIZE", "1"}}));
     CHECK(offers({{"PMI_RANK", "0"}}));
     CHECK(offers({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}}));
+    CHECK(offers({{"PALS_RANKID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}}));
     CHECK_FALSE(offers({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
     // In the batch script itself, before any srun, Slurm sets the job's tasks but no step's.
     CHECK_FALSE(offers({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
