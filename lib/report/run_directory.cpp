@@ -7,7 +7,6 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -66,15 +65,15 @@ bool holds_only(const std::filesystem::path& folder, const std::filesystem::path
 }
 
 /// Uses flock, because its lock disappears with the process even if that is killed.
-void take_lock(File& lock, const RunPaths& paths) {
+void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
     if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) {
         lock.truncate(0);
         lock.write(this_process());
         return;
     }
     if (errno == EWOULDBLOCK) {
-        fail(ExitCode::usage, "output_dir ", paths.folder.string(), ": in use by ",
-             holder_named_in(lock), "; stop that run or choose another output_dir");
+        fail(if_held, "output_dir ", paths.folder.string(), ": in use by ", holder_named_in(lock),
+             "; stop that run or choose another output_dir");
     }
     if (errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
         fail_errno(errno, paths.lock().string(), ": lock");
@@ -85,12 +84,12 @@ void take_lock(File& lock, const RunPaths& paths) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::filesystem::path& folder)
+RunDirectory::RunDirectory(const std::filesystem::path& folder, ExitCode if_held)
     : paths_{folder},
       new_folders_(create(folder)),
       folder_(paths_.folder, File::Mode::read),
       lock_(open_lock(paths_)) {
-    take_lock(lock_, paths_);
+    take_lock(lock_, paths_, if_held);
 }
 
 RunDirectory::~RunDirectory() {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/temporary_file.h"
 
@@ -32,8 +33,8 @@ struct RunPaths {
 class RunDirectory {
 public:
     /// Creates the folder if it is missing and takes its lock. A lock held by another process is an
-    /// Error (usage) that names the process; a folder that is not writable is an Error (io).
-    explicit RunDirectory(const std::filesystem::path& folder);
+    /// Error (`if_held`) that names the process; a folder that is not writable is an Error (io).
+    explicit RunDirectory(const std::filesystem::path& folder, ExitCode if_held = ExitCode::usage);
     RunDirectory(const RunDirectory&) = delete;
     RunDirectory& operator=(const RunDirectory&) = delete;
     /// Removes the folders that the constructor created if nothing but the lock was written there.

@@ -11,6 +11,7 @@
 #include "report/run_directory.h"
 #include "spec/make_plan.h"
 #include "train/identity.h"
+#include "train/lock_directory.h"
 #include "train/requests.h"
 #include "train/resume.h"
 #include "train/run.h"
@@ -137,6 +138,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
                const RunDevices& devices) {
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
+    Watchdog& watchdog = devices.observers.watchdog;
     const Deadline deadline = deadline_of(spec);
     // Check first: a run started in the wrong folder must leave nothing there.
     ranks.run_on_first([&] { check_start(resume); });
@@ -144,8 +146,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
     std::optional<InitialWeights> initial = initial_weights(spec, plan, resume, ranks);
     std::optional<RunDirectory> directory;
-    ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
-    Watchdog& watchdog = devices.observers.watchdog;
+    lock_directory(directory, spec.output_dir, lock_patience(), ranks,
+                   [&] { watchdog.progress().phase("lock", 0); });
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const StepCost cost = checked_cost(spec, plan, devices);

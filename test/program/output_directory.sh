@@ -28,6 +28,16 @@ kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null
 train 0 killed
 
+# After a restart by Slurm a start waits for a lock that is still held, however soon a hang is one.
+mkdir held
+flock held/.lock sleep 3 &
+holder=$!
+while flock --nonblock held/.lock true; do sleep 0.01; done
+SLURM_RESTART_COUNT=1 train 0 held training.steps=2 faults.hang_seconds=1
+says err "held: in use by" "waiting for up to 300 seconds"
+(($(wc -l <err) == 1)) || fail "more than one line: $(cat err)"
+wait $holder
+
 # Paths that cannot be an output directory.
 echo text >file
 train 2 file

@@ -198,4 +198,10 @@ train_as 2 2 large parallel.data=2 training.micro_batch_size=4000000 training.gl
 says err "not enough memory on" "for 2 ranks: " "what would fit: training.micro_batch_size "
 [[ ! -e wrong ]] || fail "refused runs have made their output directory"
 
+# They wait together for a lock, however soon a hang is one.
+mkdir held
+flock held/.lock sleep 3 &
+while flock --nonblock held/.lock true; do sleep 0.01; done
+SLURM_RESTART_COUNT=1 train_as 2 0 held training.steps=2 faults.hang_seconds=1
+
 finish
