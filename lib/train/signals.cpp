@@ -83,10 +83,11 @@ Deadline Deadline::at_job_end() {
              "faults.time_limit: 'auto' needs SLURM_JOB_END_TIME, which Slurm sets in a job; "
              "outside a job, give seconds");
     }
+    if (std::string_view(variable) == "NONE") return {};
     const std::optional<std::int64_t> end = parse_int(variable);
     if (!end) {
         fail(ExitCode::usage, "SLURM_JOB_END_TIME is '", variable,
-             "', not a time in Unix seconds; give faults.time_limit in seconds");
+             "', not a time in Unix seconds or NONE; give faults.time_limit in seconds");
     }
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return at(Clock::now() +

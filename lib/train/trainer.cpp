@@ -139,7 +139,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
     Watchdog& watchdog = devices.observers.watchdog;
-    const Deadline deadline = deadline_of(spec);
+    Deadline deadline;
+    ranks.run_on_all([&] { deadline = deadline_of(spec); });
     // Check first: a run started in the wrong folder must leave nothing there.
     ranks.run_on_first([&] { check_start(resume); });
     CheckedInputs checked;

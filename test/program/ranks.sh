@@ -203,5 +203,8 @@ mkdir held
 flock held/.lock sleep 3 &
 while flock --nonblock held/.lock true; do sleep 0.01; done
 SLURM_RESTART_COUNT=1 train_as 2 0 held training.steps=2 faults.hang_seconds=1
+# The end of the job is unknown to all of them: one error.
+train_as 2 2 endless faults.time_limit=auto
+says err "needs SLURM_JOB_END_TIME"
 
 finish

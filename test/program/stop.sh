@@ -125,6 +125,9 @@ export SLURM_JOB_END_TIME=$(($(date +%s) + 2))
 start limited faults.time_limit=auto $endless
 ends 75
 says out "time limit" "resumed from"
+# A job without a time limit.
+export SLURM_JOB_END_TIME=NONE
+train 0 unlimited faults.time_limit=auto training.steps=2
 unset SLURM_JOB_END_TIME
 # Room is left for a save as long as the one that made the checkpoint.
 train 0 long training.steps=3

@@ -116,11 +116,13 @@ TEST_CASE("the job's end comes from Slurm") {
     const std::string end = std::to_string(std::time(nullptr) + 600);
     REQUIRE(::setenv("SLURM_JOB_END_TIME", end.c_str(), 1) == 0);
     CHECK(Deadline::at_job_end().seconds_left().value() == Approx(600).margin(5));
-    for (const char* wrong : {"", "soon", "1e9", "99999999999999999999"}) {
+    for (const char* wrong : {"", "soon", "none", "1e9", "99999999999999999999"}) {
         REQUIRE(::setenv("SLURM_JOB_END_TIME", wrong, 1) == 0);
         CHECK(test::contains(test::message_of(ExitCode::usage, [] { Deadline::at_job_end(); }),
                              "SLURM_JOB_END_TIME"));
     }
+    REQUIRE(::setenv("SLURM_JOB_END_TIME", "NONE", 1) == 0);
+    CHECK_FALSE(Deadline::at_job_end().seconds_left().has_value());
     REQUIRE(::unsetenv("SLURM_JOB_END_TIME") == 0);
     CHECK(test::contains(test::message_of(ExitCode::usage, [] { Deadline::at_job_end(); }),
                          "faults.time_limit"));
