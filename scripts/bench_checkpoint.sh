@@ -20,6 +20,7 @@ ranks=1
 mib=1024
 turns=7
 take_options folder ranks mib turns -- "$@"
+[[ -z $folder ]] || folder=$(realpath "$folder")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2

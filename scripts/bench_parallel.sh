@@ -22,6 +22,7 @@ rounds=3
 steps=2
 timelines=
 take_options rounds steps timelines -- "$@"
+[[ -z $timelines ]] || timelines=$(realpath -m "$timelines")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2

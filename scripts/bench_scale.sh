@@ -13,6 +13,7 @@ set -euo pipefail
 folder=
 ranks="64 1024 3072 16384"
 take_options folder ranks -- "$@"
+[[ -z $folder ]] || folder=$(realpath "$folder")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2

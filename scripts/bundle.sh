@@ -16,7 +16,6 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
-cd "$root"
 
 most_bytes=40000000
 
@@ -29,6 +28,8 @@ build=
 arch=
 output=
 take_options build arch output -- "$@"
+[[ -z $output ]] || output=$(realpath -m "$output")
+cd "$root"
 [[ -z $build || -z $arch ]] || die "--build or --arch, not both"
 [[ ! -f BUNDLE ]] || die "this is a bundle; make one in a checkout"
 

@@ -17,21 +17,22 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 hardware=
-measured=build/estimates/measured.txt
+measured=
 only=
 steps=5
 take_options hardware measured only steps -- "$@"
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [[ -n $hardware ]] || { echo "error: --hardware FILE is missing (--help)" >&2; exit 2; }
+hardware=$(realpath "$hardware")
+[[ -z $measured ]] || measured=$(realpath -m "$measured")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+measured=${measured:-$PWD/build/estimates/measured.txt}
 gptrain=$PWD/build/cpu/app/gptrain
 preprocess=$PWD/build/cpu/data_tools/gpt-preprocess
 for program in "$gptrain" "$preprocess"; do
     [[ -x $program ]] || { echo "error: no $program: build the preset cpu first" >&2; exit 2; }
 done
-hardware=$(realpath "$hardware")
 mkdir -p "$(dirname "$measured")"
 touch "$measured"
-measured=$(realpath "$measured")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

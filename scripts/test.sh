@@ -35,7 +35,8 @@ done
 # A choice of tests may leave nothing to run in one of the presets; all of them may not.
 ((${#options[@]})) || options=(--no-tests=error)
 
-# timed NAME COMMAND...: runs it and notes its time.
+# timed NAME COMMAND...: runs it and notes its time. Here set -e does not end a function at a step
+# that fails, so each such step returns.
 times=()
 timed() {
     local name=$1 begin=$SECONDS code=0
@@ -46,7 +47,7 @@ timed() {
 }
 
 install() {
-    scripts/install_dependencies.sh
+    scripts/install_dependencies.sh || return
     [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh clang-tidy-14 libomp-14-dev || true
     # One test runs jobs in a Slurm of its own, as root; without these it says that it did not run.
@@ -58,7 +59,7 @@ build() {
     local settings=()
     [[ $1 != cuda ]] ||
         settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture")
-    cmake --preset "${1/quick/cpu}" "${settings[@]}"
+    cmake --preset "${1/quick/cpu}" "${settings[@]}" || return
     cmake --build --preset "$1"
 }
 
