@@ -113,6 +113,11 @@ for code in 1 2 3 4 5; do
     has_ended "$job" FAILED 0
     [[ $(job_says "$job" ExitCode) == "$code:0" ]] || fail "job $job: $(job_says "$job" ExitCode)"
 done
+# Of one rank, when srun ends the others.
+GPTRAIN=$work/failing.sh FAILURE='((SLURM_PROCID)) && exec sleep 60; sleep 1; exit 5' \
+    submit alone --ntasks-per-node=2 scripts/slurm/one_node.sbatch run.yaml
+has_ended "$job" FAILED 0
+[[ $(job_says "$job" ExitCode) == 5:0 ]] || fail "job $job: $(job_says "$job" ExitCode)"
 submit wrong "${one[@]}" run.yaml --set training.step=3
 has_ended "$job" FAILED 0
 says wrong.log training.step "steps"
@@ -120,6 +125,12 @@ says_not wrong.log srun
 submit resume "${one[@]}" run.yaml --resume never
 has_ended "$job" FAILED 0
 says resume.log "--resume"
+
+# Each task of an array comes back by itself.
+GPTRAIN=$work/failing.sh FAILURE='((SLURM_RESTART_COUNT)) || exit $((SLURM_ARRAY_TASK_ID == 2 ? 75 : 0))' \
+    submit array-%a --array=1-2 "${one[@]}" run.yaml --set output_dir=array
+has_ended "${job}_1" COMPLETED 0
+has_ended "${job}_2" COMPLETED 1
 
 # A cancelled job saves and does not come back.
 submit cancelled "${one[@]}" endless.yaml --set output_dir=cancelled
@@ -134,7 +145,7 @@ srun --ntasks=2 --mpi=none "$gptrain" --config run.yaml --set output_dir=lonely 
 says err "srun --mpi=pmix"
 [[ ! -e lonely ]] || fail "tasks that do not know of each other have made their output directory"
 
-# In a container; a stand-in for its program records how it was called.
+# In a container, without a time limit; a stand-in for its program records how it was called.
 mkdir bin
 cat >bin/apptainer <<END
 #!/usr/bin/env bash
@@ -145,7 +156,8 @@ END
 chmod +x bin/apptainer
 ln -s "$gptrain" bin/gptrain
 GPTRAIN_IMAGE=image.sif PATH=$work/bin:$PATH submit contained --ntasks-per-node=2 \
-    scripts/slurm/container.sbatch run.yaml --set output_dir=contained
+    --time=UNLIMITED scripts/slurm/container.sbatch run.yaml --set output_dir=contained \
+    --set faults.time_limit=auto
 has_ended "$job" COMPLETED 0
 says contained.log "apptainer exec --nv --bind $work,$work/slurm/spool-n" "finished after step 20"
 
