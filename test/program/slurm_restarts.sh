@@ -142,11 +142,11 @@ done
 stand_in gptrain 'printf "<%s>" "$@" >>given; echo >>given
 [[ $1 != inspect ]] || echo "output_dir: run"'
 rm -f given
-ends_with 0 "" run --set a=b --timeline step.svg --set=c=d
-[[ $(<given) == "<inspect><run><--set><a=b><--set=c=d>
-<--config><run><--set><a=b><--timeline><step.svg><--set=c=d>" ]] || fail "given: $(cat given)"
+ends_with 0 "" run.yaml --set a=b --timeline step.svg --set=c=d
+[[ $(<given) == "<inspect><run.yaml><--set><a=b><--set=c=d>
+<--config><run.yaml><--set><a=b><--timeline><step.svg><--set=c=d>" ]] || fail "given: $(cat given)"
 says calls "srun --mpi=pmix --kill-on-bad-exit=1 --export=ALL gptrain"
-ends_with 2 "" run --resume=never
+ends_with 2 "" run.yaml --resume=never
 GPTRAIN_MPI=cray_shasta ends_with 0 "" run.yaml
 says calls "srun --mpi=cray_shasta"
 # A variable of the environment is no array.
