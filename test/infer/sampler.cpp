@@ -1,5 +1,6 @@
 #include "infer/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -10,12 +11,14 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/philox.h"
 #include "catch.h"
 
 using gptrain::DrawPlace;
 using gptrain::Json;
 using gptrain::sample_token;
 using gptrain::SamplingOptions;
+using gptrain::TokenChance;
 
 namespace {
 
@@ -36,6 +39,49 @@ std::set<std::size_t> drawn(const std::vector<std::int64_t>& counts) {
     for (std::size_t id = 0; id < counts.size(); ++id)
         if (counts[id] > 0) ids.insert(id);
     return ids;
+}
+
+/// What can be drawn, by sorting all tokens.
+std::vector<TokenChance> from_whole_order(const std::vector<float>& values,
+                                          const SamplingOptions& options) {
+    std::vector<TokenChance> all;
+    const float largest = *std::max_element(values.begin(), values.end());
+    for (const float value : values) {
+        const double apart = static_cast<double>(value) - static_cast<double>(largest);
+        all.push_back(
+            {static_cast<std::int32_t>(all.size()), std::exp(apart / options.temperature)});
+    }
+    std::stable_sort(all.begin(), all.end(), [&](const TokenChance& a, const TokenChance& b) {
+        return values[static_cast<std::size_t>(a.id)] > values[static_cast<std::size_t>(b.id)];
+    });
+    if (options.top_k > 0)
+        all.resize(std::min(all.size(), static_cast<std::size_t>(options.top_k)));
+    double total = 0;
+    for (const TokenChance& one : all)
+        total += one.weight;
+    double kept = 0;
+    std::vector<TokenChance> chances;
+    for (const TokenChance& one : all) {
+        const bool enough = options.top_p < 1 && kept >= options.top_p * total;
+        if (!chances.empty() && (enough || one.weight < options.min_p)) break;
+        chances.push_back(one);
+        kept += one.weight;
+    }
+    return chances;
+}
+
+/// What is drawn from them: the one where the sum of weights passes a uniform share of them all.
+std::int32_t drawn_from(const std::vector<TokenChance>& chances, std::int64_t position) {
+    double left = 0;
+    for (const TokenChance& one : chances)
+        left += one.weight;
+    const auto words = gptrain::philox(
+        {static_cast<std::uint32_t>(position), 0, 0, 0},
+        gptrain::philox_stream(SamplingOptions{}.seed, gptrain::name_hash("sampling"), 0, 0));
+    left *= static_cast<double>((std::uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
+    for (const TokenChance& one : chances)
+        if ((left -= one.weight) < 0) return one.id;
+    return chances.back().id;
 }
 
 // Probabilities 0.5, 0.25, 0.125 and 0.125, not in the order of the ids.
@@ -97,6 +143,47 @@ TEST_CASE("a draw depends on seed and position alone") {
 TEST_CASE("a logit that is not a number is an error") {
     const std::vector<float> broken = {0, std::numeric_limits<float>::quiet_NaN()};
     CHECK_THROWS_AS(sample_token(broken, {}, {}), gptrain::Error);
+}
+
+TEST_CASE("only what is needed is sorted, and chosen as from the whole order") {
+    // Flat logits need most of the order, steep ones a few tokens; rounded ones have many ties.
+    const std::int64_t vocab = 3000;
+    for (const double steep : {0.01, 2.0, 30.0}) {
+        std::vector<float> values(vocab);
+        for (std::int64_t id = 0; id < vocab; ++id) {
+            const double wave = std::sin(12.9898 * static_cast<double>(id));
+            values[static_cast<std::size_t>(id)] =
+                static_cast<float>(std::round(wave * 300) / 300 * steep);
+        }
+        for (const SamplingOptions& options :
+             {SamplingOptions{},
+              {.top_k = 50},
+              {.top_k = 700},
+              {.top_p = 0.9},
+              {.top_p = 0.9995},
+              {.min_p = 0.01},
+              {.temperature = 0.7, .top_k = 900, .top_p = 0.95, .min_p = 0.001}}) {
+            CAPTURE(steep, options.top_k, options.top_p, options.min_p);
+            const auto expected = from_whole_order(values, options);
+            const auto chances = gptrain::token_chances(values, options);
+            REQUIRE(chances.size() == expected.size());
+            for (std::size_t i = 0; i < chances.size(); ++i) {
+                REQUIRE(chances[i].id == expected[i].id);
+                REQUIRE(chances[i].weight == expected[i].weight);
+            }
+            for (std::int64_t position = 0; position < 100; ++position)
+                CHECK(sample_token(values, options, {position}) == drawn_from(expected, position));
+        }
+    }
+}
+
+TEST_CASE("tokens of probability 0 are not drawn, and of infinite logits the first is") {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const std::vector<float> some = {-infinity, 1, -infinity, 1};
+    CHECK(drawn(counts_of(some, {})) == std::set<std::size_t>{1, 3});
+    CHECK(gptrain::token_chances(some, {}).size() == 2);
+    CHECK(sample_token(std::vector<float>{0, infinity, infinity}, {}, {3}) == 1);
+    CHECK(sample_token(std::vector<float>{-infinity, -infinity}, {}, {3}) == 0);
 }
 
 TEST_CASE("samples and turns have draws of their own") {
