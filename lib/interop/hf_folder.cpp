@@ -1,6 +1,7 @@
 #include "interop/hf_folder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/checked.h"
@@ -10,6 +11,8 @@
 
 namespace gptrain {
 namespace {
+
+constexpr std::string_view head_name = "lm_head.weight";
 
 /// A plain name inside the folder.
 void check_file_name(const std::string& name, const std::string& source) {
@@ -48,9 +51,25 @@ bool all_zero(std::span<const std::byte> bytes, DType dtype) {
     return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
 }
 
+/// True if both hold the same values, which are compared a few MiB at a time.
+bool same_values(const StoredTensor& a, const StoredTensor& b) {
+    constexpr std::int64_t piece_elements = std::int64_t{1} << 20;
+    const std::int64_t elements = std::ssize(a.bytes) / size_of(a.dtype);
+    if (std::ssize(b.bytes) / size_of(b.dtype) != elements) return false;
+    std::vector<float> ours(static_cast<std::size_t>(std::min(piece_elements, elements)));
+    std::vector<float> theirs(ours.size());
+    for (std::int64_t at = 0; at < elements; at += piece_elements) {
+        const auto count = static_cast<std::size_t>(std::min(piece_elements, elements - at));
+        to_floats(a.bytes, a.dtype, at, 1, std::span(ours).first(count));
+        to_floats(b.bytes, b.dtype, at, 1, std::span(theirs).first(count));
+        if (std::memcmp(ours.data(), theirs.data(), count * sizeof(float)) != 0) return false;
+    }
+    return true;
+}
+
 bool follows_from_others(std::string_view name, bool tied) {
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-           name.ends_with(".attn.masked_bias") || (tied && name == "lm_head.weight");
+           name.ends_with(".attn.masked_bias") || (tied && name == head_name);
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -93,8 +112,9 @@ HfFolder::HfFolder(const std::filesystem::path& folder) : folder_(folder) {
 
 void HfFolder::open_files() {
     std::error_code ignored;
-    if (std::filesystem::exists(folder_ / hf_index_name, ignored)) return open_indexed();
+    // Of both, transformers reads the single file.
     if (!std::filesystem::exists(folder_ / hf_weights_name, ignored)) {
+        if (std::filesystem::exists(folder_ / hf_index_name, ignored)) return open_indexed();
         fail(ExitCode::bad_input, folder_.string(), ": has neither ", hf_weights_name, " nor ",
              hf_index_name, "; save the weights as safetensors");
     }
@@ -141,10 +161,24 @@ void HfFolder::place_tensors() {
     std::set<std::string> used;
     for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
         used.insert(place(tensor, shapes));
+    if (shape_.tie_embeddings) check_tied_head();
     for (const auto& [name, file] : tensors_) {
         if (!used.contains(name) && !follows_from_others(name, shape_.tie_embeddings))
             unused_tensors_.push_back(name);
     }
+}
+
+void HfFolder::check_tied_head() const {
+    const auto found = tensors_.find(head_name);
+    if (found == tensors_.end()) return;
+    const SafetensorsFile& file = *found->second;
+    const SafetensorsEntry& entry = file.tensors().find(head_name)->second;
+    const std::string source = text(file.path().string(), ": tensor ", head_name);
+    const StoredTensor head = {.bytes = file.bytes_of(entry), .dtype = weight_dtype(entry, source)};
+    if (same_values(head, places_.at("wte.weight"))) return;
+    fail(ExitCode::bad_input, source, " differs from the embedding, but the model of ",
+         hf_config_name,
+         " ties them; set tie_word_embeddings to false there to use the tensor, or remove it");
 }
 
 std::string HfFolder::place(const ForeignTensor& tensor,

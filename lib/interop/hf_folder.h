@@ -1,5 +1,5 @@
 // A model as Hugging Face's transformers saves it: a folder with config.json and the weights in
-// model.safetensors, or in several files with model.safetensors.index.json.
+// model.safetensors, or without that file in several with model.safetensors.index.json.
 #pragma once
 
 #include <filesystem>
@@ -57,6 +57,8 @@ private:
     void open_indexed();
     const SafetensorsFile& open(const std::string& name);
     void place_tensors();
+    /// Error (bad_input) if the file has a tied head whose values are not the embedding's.
+    void check_tied_head() const;
     /// Returns the tensor's name in the file; empty if the file may lack it and does.
     std::string place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "catch.h"
 #include "comm/mesh.h"
 #include "cpu/cpu_backend.h"
@@ -152,6 +153,54 @@ TEST_CASE("any box and range of a tensor is read") {
             INFO(name << " " << whole.name);
             CHECK(equal);
         }
+    }
+}
+
+/// A model whose files a test may change.
+std::filesystem::path copy_of(const std::string& name, const test::TempFolder& to) {
+    std::filesystem::copy(models / name, to / name, std::filesystem::copy_options::recursive);
+    return to / name;
+}
+
+TEST_CASE("next to an index, the single file is read") {
+    const test::TempFolder folder;
+    const std::filesystem::path model = copy_of("llama", folder);
+    test::fill(model / "model.safetensors.index.json",
+               R"({"weight_map": {"lm_head.weight": "of-before.safetensors"}})");
+    CHECK(HfFolder(model).shape() == HfFolder(models / "llama").shape());
+}
+
+TEST_CASE("a tied head in the file must have the embedding's values") {
+    for (const bool changed : {false, true}) {
+        const test::TempFolder folder;
+        const std::filesystem::path model = copy_of("llama", folder);
+        std::string config = read_file(model / "config.json", 1 << 20);
+        const std::string_view untied = "\"tie_word_embeddings\": false";
+        REQUIRE(config.find(untied) != std::string::npos);
+        config.replace(config.find(untied), untied.size(), "\"tie_word_embeddings\": true");
+        test::fill(model / "config.json", config);
+        std::string weights = read_file(model / "model.safetensors", 1 << 24);
+        const SafetensorsHeader tensors = SafetensorsFile(model / "model.safetensors").tensors();
+        const SafetensorsEntry& embedding = tensors.find("model.embed_tokens.weight")->second;
+        const SafetensorsEntry& head = tensors.find("lm_head.weight")->second;
+        std::size_t data = 0;  // where it begins: after the length of the header, and the header
+        std::memcpy(&data, weights.data(), 8);
+        data += 8;
+        const auto size = static_cast<std::size_t>(head.end - head.begin);
+        const auto to = data + static_cast<std::size_t>(head.begin);
+        weights.replace(to, size,
+                        weights.substr(data + static_cast<std::size_t>(embedding.begin), size));
+        if (changed) weights[to + size - 2] ^= 1;
+        test::fill(model / "model.safetensors", weights);
+        if (!changed) {
+            CHECK(HfFolder(model).shape().tie_embeddings);
+            CHECK(HfFolder(model).unused_tensors().empty());
+            continue;
+        }
+        const std::string message =
+            test::message_of(ExitCode::bad_input, [&] { HfFolder opened(model); });
+        CHECK(test::contains(message, "tensor lm_head.weight differs from the embedding"));
+        CHECK(test::contains(message, "set tie_word_embeddings to false"));
     }
 }
 
