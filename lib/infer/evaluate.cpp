@@ -199,6 +199,11 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
         fail(ExitCode::bad_input, data.path.string(),
              ": none of its tokens counts in the loss; give a longer text");
     }
+    if (!std::isfinite(sum.mean())) {
+        fail(ExitCode::numerical, data.path.string(),
+             ": the loss is not finite: the model's logits contain NaN or overflow; if its weights "
+             "are sound, --set precision.compute=fp32 may help");
+    }
     return {
         .loss = sum.mean(), .perplexity = std::exp(sum.mean()), .tokens = std::llround(sum.weight)};
 }

@@ -33,6 +33,10 @@ says err "error: step 6: 5 steps in a row were skipped"
 train 0 skipped optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=4
 says skipped/metrics.jsonl '"skipped_steps": 3' '"consumed_samples": 8'
 expect_exit 0 "$gptrain" inspect "$(checkpoint skipped 4)"
+# Its logits overflow, so there is no loss to report.
+expect_exit 4 "$gptrain" eval --checkpoint skipped --data text_text_document
+says err "text_text_document: the loss is not finite"
+says_not out '"loss"'
 if command -v h5diff >/dev/null; then
     expect_exit 0 h5diff "$(checkpoint skipped 3)/shard-00000.h5" "$(checkpoint skipped 4)/shard-00000.h5"
 fi
