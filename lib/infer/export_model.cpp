@@ -24,6 +24,22 @@ void commit_folder(const TemporaryFolder& temporary, const HfTokenizer& tokenize
     sync_folder(output.parent_path());
 }
 
+/// Error (usage) if the run changed a value that no file of PEFT holds.
+void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
+    const ModelShape& own = run.plan.model;
+    const auto check = [&](std::string_view key, double there, double here) {
+        if (there == here) return;
+        const std::string remedy = own.prompt ? text("train the virtual tokens with ", there)
+                                              : "write the whole model with --merge";
+        fail(ExitCode::usage, run.source.folder().string(), ": its model.", key, " is ", here,
+             ", but that of the adapted model ", run.source.adapted()->folder().string(), " is ",
+             there, ", with which PEFT would compute; ", remedy);
+    };
+    check("norm_eps", adapted.norm_eps, own.norm_eps);
+    if (own.position_embedding == PositionEmbedding::rope)
+        check("rope_theta", adapted.rope_theta, own.rope_theta);
+}
+
 }  // namespace
 
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
@@ -60,6 +76,7 @@ ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options)
     require_new(options.output, "--output");
     const HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
     const ModelSource& adapted = *run.source.adapted();
+    check_adapted(adapted.model(), run);
     SourceWeights weights(run.source);
     const TemporaryFolder temporary(options.output.parent_path(),
                                     options.output.filename().string());

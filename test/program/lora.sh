@@ -77,6 +77,12 @@ expect_exit 0 "$gptrain" export tuned --format hf --output peft
 says out "exported the adapter"
 [[ -f peft/adapter_config.json && -f peft/adapter_model.safetensors ]] || fail "no adapter: $(ls peft)"
 
+# PEFT would compute with the model's own norms.
+adapt 0 eps training.steps=2 model.norm_eps=0.01
+expect_exit 2 "$gptrain" export eps --format hf --output no
+says err "its model.norm_eps is 0.01, but that of the adapted model $work/hf is 1e-05" "with --merge"
+expect_exit 0 "$gptrain" export eps --format hf --merge --output merged-eps
+
 # Only its own model fits, wherever that is.
 adapt 2 parts-fp32 init_from=merged training.steps=30
 says err "adapter.init_from is" "change it back"
