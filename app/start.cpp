@@ -1,5 +1,6 @@
 #include "start.h"
 
+#include "base/log.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {
@@ -13,6 +14,7 @@ Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesyst
         start.plan = make_plan(spec, {.world_size = session.size(), .cuda = start.device.cuda});
     });
     ranks.set_mesh(start.plan.mesh);
+    if (session.rank() == 0 && !start.plan.int8_warning.empty()) warn(start.plan.int8_warning);
     return start;
 }
 

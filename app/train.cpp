@@ -123,7 +123,9 @@ void dry_run(const TrainCommand& options) {
         dry.device_memory = static_cast<std::int64_t>(dry.hardware->device.memory);
         dry.device_memory_name = dry.hardware->name;
     }
-    print_dry_run(spec, make_plan(spec, target), target, dry);
+    const RunPlan plan = make_plan(spec, target);
+    if (!plan.int8_warning.empty()) warn(plan.int8_warning);
+    print_dry_run(spec, plan, target, dry);
 }
 
 ExitCode run_training(const TrainCommand& options) {

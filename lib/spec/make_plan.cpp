@@ -251,6 +251,26 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .shard = spec.parallel.shard_optimizer};
 }
 
+/// Empty unless tp cuts rows of a matrix within blocks of int8, so that its blocks are not those of
+/// one rank.
+std::string int8_warning(const RunPlan& plan) {
+    if (!plan.int8_frozen) return "";
+    std::string cut;
+    const auto check = [&](std::string_view key, std::int64_t inputs) {
+        if (inputs % int8_block == 0) return;
+        cut += text(cut.empty() ? "" : " and ", key, " ", inputs * plan.mesh.tensor);
+    };
+    if (plan.mesh.tensor > 1) {
+        check("model.num_attention_heads x head_dim", plan.local.heads * plan.local.head_dim);
+        check("model.ffn_hidden_size", plan.local.ffn);
+    }
+    if (cut.empty()) return "";
+    return text("precision.frozen: int8: ", cut, " / parallel.tensor ", plan.mesh.tensor,
+                " is not a multiple of ", int8_block,
+                ", so weights are rounded otherwise than on one rank and losses differ slightly; "
+                "lower parallel.tensor to avoid that");
+}
+
 /// Mesh, model and schedule.
 void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     const ParallelSpec& parallel = spec.parallel;
@@ -323,6 +343,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);
+    plan.int8_warning = int8_warning(plan);
     if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     set_steps(plan, spec);
     if (plan.fp8) check_fp8(plan);

@@ -127,6 +127,9 @@ struct EndOfDocument {
     bool reset = false;              ///< positions and attention start anew after it
 };
 
+/// Elements of a row of an int8 matrix that share a scale.
+constexpr std::int64_t int8_block = 64;
+
 struct RunPlan {
     std::uint64_t seed = 0;
     ModelShape model;
@@ -148,6 +151,7 @@ struct RunPlan {
     /// Matrices of linear layers that are not trained are kept in int8; in inference a copy of the
     /// head's as well.
     bool int8_frozen = false;
+    std::string int8_warning;  ///< for display: on this mesh the int8 form is not that of one rank
     DType grad_reduce = DType::f32;
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
     /// none is issued while it would hold up others.

@@ -47,6 +47,24 @@ TEST_CASE("int8 is for weights that nothing else keeps") {
           "hold as they were; remove one of them");
 }
 
+TEST_CASE("tp that cuts blocks of int8 is a warning") {
+    const auto warning = [](const std::string& heads, const std::string& ffn, std::string tensor,
+                            const std::string& frozen = "int8") {
+        const std::vector<std::string> settings = {
+            "model.hidden_size=192", "model.num_attention_heads=" + heads,
+            "model.ffn_hidden_size=" + ffn, "precision.frozen=" + frozen,
+            "parallel.tensor=" + std::move(tensor)};
+        return plan_of(settings, {4, false, true}).int8_warning;
+    };
+    CHECK(warning("4", "512", "1").empty());
+    CHECK(warning("4", "512", "2", "compute").empty());
+    CHECK(holds(warning("4", "512", "2"), "model.num_attention_heads x head_dim 192 / "));
+    CHECK_FALSE(holds(warning("4", "512", "2"), "ffn_hidden_size"));
+    CHECK(holds(warning("4", "320", "2"),
+                "head_dim 192 and model.ffn_hidden_size 320 / "
+                "parallel.tensor 2 is not a multiple of 64"));
+}
+
 TEST_CASE("a dry run counts any number of data ranks") {
     const RunPlan plan = plan_of({"training.micro_batch_size=2"}, {8, false, true});
     CHECK(plan.mesh.data == 8);
