@@ -118,7 +118,12 @@ HardwareProfile hardware_of(const NewOptions& options) {
         fail(ExitCode::usage,
              "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
     }
-    return this_cpu();
+    HardwareProfile profile = this_cpu();
+    if (options.ranks > profile.node.devices) {
+        fail(ExitCode::usage, "--ranks ", options.ranks, ": this machine has ",
+             counted(profile.node.devices, "core"), "; for more machines give --hardware FILE");
+    }
+    return profile;
 }
 
 /// The tokenizer given or, where its file lies next to the token files, the one that made them.

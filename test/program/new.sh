@@ -53,6 +53,8 @@ says err "cpu or cuda"
 expect_exit 2 "$gptrain" new --data text_text_document --device cuda --hardware cpu --output no.yaml
 expect_exit 2 "$gptrain" new --data text_text_document --device cuda --output no.yaml
 says err --hardware
+expect_exit 2 "$gptrain" new --data text_text_document --device cpu --ranks 100000 --output no.yaml
+says err "--ranks 100000: this machine has " "for more machines give --hardware FILE"
 rm text_text_document.meta.json
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output no.yaml
 says err --tokenizer
