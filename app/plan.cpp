@@ -81,7 +81,7 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
 }
 
 ExitCode plan_training(const PlanOptions& options) {
-    check_folder(options.write, "--write");
+    check_written_spec(options);
     check_folder(options.json, "--json");
     check_folder(options.picture, "--picture");
     if (!options.picture.empty() && !options.picture.ends_with(".svg")) {
@@ -136,7 +136,9 @@ void add_training_options(CLI::App& command, PlanOptions& options) {
                     "that achieves it")
         ->type_name("D")
         ->check(CLI::PositiveNumber);
-    command.add_option("--write", options.write, "Write the run spec with the fastest settings")
+    command
+        .add_option("--write", options.write,
+                    "Write the run spec with the fastest settings to a new file")
         ->type_name("FILE.yaml");
     command
         .add_option("--picture", options.picture,

@@ -154,7 +154,7 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
     TrainingProblem training;
     const MpiSession& session = ranks.session();
     session.run_on_all([&] {
-        check_folder(options.write, "--write");
+        check_written_spec(options);
         check_folder(options.json, "--json");
         check_folder(options.learn, "--learn");
         training = read_training_problem(options);

@@ -120,6 +120,12 @@ TrainingProblem read_training_problem(const PlanOptions& options) {
     return training;
 }
 
+void check_written_spec(const PlanOptions& options) {
+    if (options.write.empty()) return;
+    check_folder(options.write, "--write");
+    require_new(options.write, "--write");
+}
+
 void write_best(const PlanOptions& options, const Found& best) {
     const RunSpec spec = load_run_spec(options.config, options.settings);
     std::vector<std::string> settings = options.settings;

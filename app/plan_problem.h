@@ -72,6 +72,8 @@ constexpr IntRange rank_counts = {1, std::int64_t{1} << 24};
 
 /// Error (usage) that names `option` if there is no folder for the file `path`.
 void check_folder(const std::string& path, std::string_view option);
+/// Error (usage) if --write names a file that exists, or is in no folder.
+void check_written_spec(const PlanOptions& options);
 
 /// The time and memory of answers.
 ExitCode plan_inference(const PlanOptions& options);

@@ -64,6 +64,11 @@ wrong "FIRST..LAST" --global-batch 64..32
 wrong "such as 5%" --memory-headroom 5
 wrong "no settings of 8 ranks fit" --set model.hidden_size=16384
 wrong "no such folder" --write nowhere/best.yaml
+# A spec that is there, with its comments, is never overwritten.
+cp small.yaml before
+wrong "small.yaml: exists" --write small.yaml
+says_not out "candidates"
+same small.yaml before
 wrong "training.global_batch_size is auto" --set training.global_batch_size=auto
 expect_exit 2 "${plan[@]}" --world-size 8,16 --write x.yaml
 says err "take one number of ranks"
