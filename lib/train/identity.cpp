@@ -193,6 +193,14 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;
+        if (key == "model.max_position_embeddings") {
+            fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
+                 " in the checkpoint but ", new_value,
+                 " in the run spec, where auto takes training.seq_length; set ", key, ": ",
+                 old_value,
+                 ", which allows any training.seq_length up to it, or start a new run "
+                 "in another output_dir");
+        }
         const bool may_change =
             may_continue(key) && (split_holds || !key.starts_with("data.validation"));
         if (may_change && on_change == OnChange::go_on) return;

@@ -169,7 +169,7 @@ reads long 30 "280 280 0"
 same_shards long long-parts 30
 # Learned positions have a row for each, which stays as it is.
 train 2 pair training.seq_length=16
-says err model.max_position_embeddings
+says err "set model.max_position_embeddings: 8, which allows any training.seq_length up to it"
 
 # Faults. What the checkpoint says of the change is damaged, or lacks something.
 for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"first_sample":41/'; do
