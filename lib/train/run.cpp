@@ -188,7 +188,11 @@ ExitCode Run::train() {
         return stopped(why);
     }
     if (done) {
-        print("nothing left to do: the checkpoint has the run's last step, ", plan_.steps);
+        print("nothing left to do: ",
+              state_.step > plan_.steps
+                  ? text("the checkpoint is of step ", state_.step, ", after training.steps ",
+                         plan_.steps, "; --resume DIR starts from an earlier one")
+                  : text("the checkpoint has the run's last step, ", plan_.steps));
         return ExitCode::done;
     }
     Request asked = Request::none;

@@ -76,6 +76,8 @@ mv moved/* .
 # A finished run.
 train 0 base
 says out "nothing left to do: the checkpoint has the run's last step"
+train 0 base training.steps=15
+says out "nothing left to do: the checkpoint is of step 20, after training.steps 15; --resume DIR"
 history base >base.history
 (($(grep -c loss base.history) == 20)) || fail "a finished run has other lines: $(cat base.history)"
 
