@@ -13,14 +13,15 @@ std::optional<double> IntervalLoss::mean() const {
 }
 
 Json IntervalLoss::to_json() const {
-    return {{"loss", sum_.loss}, {"weight", sum_.weight}};
+    return {{"loss", sum_.loss}, {"weight", sum_.weight}, {"interval", interval_}};
 }
 
 void IntervalLoss::restore(const Json& saved, const std::string& source) {
     sum_ = {};
     if (saved.is_null()) return;
     const JsonReader reader(saved, source);
-    sum_ = {.loss = reader.number("loss"), .weight = reader.number("weight")};
+    const LossSum sum = {.loss = reader.number("loss"), .weight = reader.number("weight")};
+    if (reader.has("interval") && reader.integer("interval") == interval_) sum_ = sum;
 }
 
 }  // namespace gptrain

@@ -25,8 +25,9 @@ public:
 
     /// The state to save in a checkpoint.
     Json to_json() const;
-    /// Restores what `to_json` returned. Null, as in older checkpoints, gives an interval without
-    /// steps. Anything else is an Error (bad_input).
+    /// Restores what `to_json` returned. A sum of another interval, or of an unknown one, as in
+    /// older checkpoints, may cover other steps: the interval starts without steps, as it does from
+    /// null. Anything else is an Error (bad_input).
     void restore(const Json& saved, const std::string& source);
 
 private:

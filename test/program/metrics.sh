@@ -107,6 +107,10 @@ edit_manifest "$(checkpoint older 10)" \
 grep -q '"first_start":1,"goodput"' "$(checkpoint older 10)/manifest.json" || fail "no older checkpoint"
 train 0 older logging.interval=4
 near "$(mean_at older 12)" "$(mean_of 11 12)"
+# The sum of another interval covers other steps.
+train 0 other logging.interval=4 training.steps=10
+train 0 other logging.interval=6
+near "$(mean_at other 12)" "$(mean_of 11 12)"
 
 # The last step is evaluated, once, whether eval_interval divides it or not.
 train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5

@@ -46,10 +46,22 @@ TEST_CASE("an interval goes on after a resume as if there had been none") {
     }
 }
 
+TEST_CASE("a resume with another interval does not count the steps of the old one") {
+    IntervalLoss before(2);
+    before.add(9, LossSum{.loss = 30, .weight = 10});
+    IntervalLoss losses(4);
+    losses.restore(before.to_json(), "test");
+    CHECK(losses.mean() == std::nullopt);
+    losses.add(10, LossSum{.loss = 10, .weight = 10});
+    CHECK(losses.mean() == 1.0);
+}
+
 TEST_CASE("what an older checkpoint has is an interval without steps") {
     IntervalLoss losses(10);
     losses.add(1, LossSum{.loss = 30, .weight = 10});
     losses.restore(Json(), "test");
+    CHECK(losses.mean() == std::nullopt);
+    losses.restore({{"loss", 30}, {"weight", 10}}, "test");
     CHECK(losses.mean() == std::nullopt);
     CHECK_THROWS_AS(losses.restore({{"loss", 1}}, "test"), Error);
 }
