@@ -56,10 +56,10 @@ void add_speed(std::vector<Figure>& figures, const RunLog& log) {
                        mfu ? text("MFU ", fixed(100 * *mfu, 1), " %") : ""});
 }
 
-void add_time(std::vector<Figure>& figures, const StepMetrics& last) {
-    if (last.goodput.sum() <= 0) return;
-    figures.push_back({"running time", seconds_text(last.goodput.sum()),
-                       text("goodput ", fixed(100 * last.goodput.goodput(), 1), " %")});
+void add_time(std::vector<Figure>& figures, const TimeSpent& spent) {
+    if (spent.sum() <= 0) return;
+    figures.push_back({"running time", seconds_text(spent.sum()),
+                       text("goodput ", fixed(100 * spent.goodput(), 1), " %")});
 }
 
 void add_events(std::vector<Figure>& figures, const RunLog& log) {
@@ -142,7 +142,7 @@ std::vector<Figure> figures_of(const ReportedRun& run) {
         figures.push_back(count_figure("data read", *last.consumed_tokens, "tokens"));
     add_speed(figures, run.log);
     if (last.memory_bytes) figures.push_back({"memory", human_bytes(*last.memory_bytes), "a rank"});
-    add_time(figures, last);
+    add_time(figures, run.log.time_spent);
     add_events(figures, run.log);
     return figures;
 }

@@ -65,10 +65,6 @@ constexpr std::array<TimeLook, time_parts.size()> time_looks = {{{2, "in steps t
                                                                  {0, "evaluating"},
                                                                  {1, "in steps done again"}}};
 
-const TimeSpent& time_spent(const ReportedRun& run) {
-    return run.log.steps.back().goodput;
-}
-
 std::string time_bar(const TimeSpent& spent) {
     std::string out =
         "<svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" "
@@ -90,7 +86,7 @@ std::string time_table(const std::vector<const ReportedRun*>& runs) {
         rows += text("<tr><th class=\"swatched\">", swatch(time_looks[i].colour),
                      time_parts[i].name, "</th>");
         for (const ReportedRun* run : runs) {
-            const TimeSpent& spent = time_spent(*run);
+            const TimeSpent& spent = run->log.time_spent;
             const double seconds = spent.*time_parts[i].seconds;
             rows += element("td", seconds_text(seconds), " class=\"number\"");
             rows += element("td", text(fixed(100 * seconds / spent.sum(), 1), " %"),
@@ -106,14 +102,14 @@ std::string time_table(const std::vector<const ReportedRun*>& runs) {
 std::string time_section(Runs runs) {
     std::vector<const ReportedRun*> known;
     for (const ReportedRun& run : runs) {
-        if (!run.log.steps.empty() && time_spent(run).sum() > 0) known.push_back(&run);
+        if (run.log.time_spent.sum() > 0) known.push_back(&run);
     }
     if (known.empty()) return "";
     std::string out = heading("Where the time went");
     std::string columns;
     for (const ReportedRun* run : known) {
         if (runs.size() > 1) out += element("p", run->label) + '\n';
-        out += time_bar(time_spent(*run));
+        out += time_bar(run->log.time_spent);
         columns += element("th", run->label, " colspan=\"2\"");
     }
     const std::string head =

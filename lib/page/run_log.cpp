@@ -39,6 +39,7 @@ void RunLog::add(std::string_view line) {
 void RunLog::add(StepMetrics metrics) {
     if (!steps.empty() && steps.back().step >= metrics.step)
         undo_from(static_cast<double>(metrics.step));
+    if (metrics.goodput.sum() > 0) time_spent = metrics.goodput;
     steps.push_back(std::move(metrics));
 }
 

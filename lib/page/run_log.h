@@ -20,6 +20,7 @@ struct RunLog {
     std::vector<RunEvent> events;         ///< all, in the order of the file
     /// Stretches of steps that were undone, each ascending, in the order of the file.
     std::vector<std::vector<StepMetrics>> undone;
+    TimeSpent time_spent;            ///< the last account in the file; all 0 if unknown
     std::int64_t unknown_lines = 0;  ///< not written by gptrain, or torn
 
     /// Adds the next line, without its end.
@@ -34,6 +35,7 @@ private:
     void add(const Validation& validation);
     void add(TaskEvaluation evaluation);
     void add(RunEvent event);
+    void add(const StartEnd& end) { time_spent = end.goodput; }
     /// Undoes the steps from `first` on.
     void undo_from(double first);
 };

@@ -111,8 +111,8 @@ std::string value_line(const RunLog& log) {
     add("grad_norm", last.grad_norm, four);
     add("lr", last.lr, [](double value) { return scientific(value, 2); });
     if (last.tokens_per_s) line += "  " + speed_text(*last.tokens_per_s);
-    if (last.goodput.sum() > 0)
-        line += text("  goodput ", fixed(100 * last.goodput.goodput(), 1), " %");
+    if (log.time_spent.sum() > 0)
+        line += text("  goodput ", fixed(100 * log.time_spent.goodput(), 1), " %");
     return line;
 }
 

@@ -21,6 +21,8 @@ constexpr std::array<KindName, 4> kind_names = {{{RunEvent::Kind::resume, "resum
                                                  {RunEvent::Kind::skip, "skip"},
                                                  {RunEvent::Kind::save_failed, "save_failed"}}};
 
+constexpr std::string_view end_name = "end";
+
 // ---- writing ------------------------------------------------------------------------------------
 
 void append_name(std::string& line, std::string_view name) {
@@ -196,6 +198,9 @@ StepMetrics step_metrics(const JsonReader& reader, const Json& json) {
 MetricsLine read_json(std::string_view line) {
     const Json json = parse_json(line, "line");
     const JsonReader reader(json, "line");
+    if (reader.has("event") && reader.string("event") == end_name) {
+        return StartEnd{reader.integer("step"), time_spent(reader.object("goodput"), "goodput")};
+    }
     if (reader.has("event")) return event_of(reader, json);
     if (reader.has("tasks"))
         return TaskEvaluation{reader.integer("step"), task_metrics(reader.object("tasks"), "line")};
@@ -249,6 +254,15 @@ std::string to_text(const RunEvent& event) {
         line += to_line(Json(event.reason));
     }
     return line + "}";
+}
+
+std::string to_text(const StartEnd& end) {
+    std::string line;
+    append_name(line, "event");
+    line += text('"', end_name, '"');
+    append_member(line, "step", std::optional(end.step));
+    append_name(line, "goodput");
+    return line + object_of(end.goodput) + "}";
 }
 
 std::optional<MetricsLine> parse_metrics_line(std::string_view line) {

@@ -7,6 +7,7 @@
 //   {"event": "data", "step": 100, "consumed_samples": 6400}
 //   {"event": "skip", "step": 131, "reason": "the loss, 9.1, is above 6.2 (faults.loss_spike)"}
 //   {"event": "save_failed", "step": 150, "reason": "no space left on device"}
+//   {"event": "end", "step": 200, "goodput": {...}}
 // Numbers are written in the shortest form that reads back as the same value.
 #pragma once
 
@@ -91,13 +92,20 @@ struct RunEvent {
 /// "resume", "data", "skip" or "save_failed".
 std::string_view name_of(RunEvent::Kind kind);
 
-using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent>;
+/// The time account when a start of the run has ended, with its last save.
+struct StartEnd {
+    std::int64_t step = 0;  ///< the last one
+    TimeSpent goodput = {};
+};
+
+using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent, StartEnd>;
 
 /// The line without its end.
 std::string to_text(const StepMetrics& metrics);
 std::string to_text(const Validation& validation);
 std::string to_text(const TaskEvaluation& evaluation);
 std::string to_text(const RunEvent& event);
+std::string to_text(const StartEnd& end);
 
 /// Reads a line without its end. Nothing if it is not one of these lines. Ignores unknown keys,
 /// which later versions may write, and leaves missing ones empty, which older versions lack.

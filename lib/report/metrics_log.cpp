@@ -76,6 +76,10 @@ void MetricsLog::note(const RunEvent& event) {
         steps->erase(steps->upper_bound(event.step), steps->end());
 }
 
+void MetricsLog::note(const StartEnd& end) {
+    time_spent_ = end.goodput;
+}
+
 void MetricsLog::write_step(const StepMetrics& metrics) {
     file_.append(to_text(metrics) + '\n');
 }
@@ -93,6 +97,10 @@ void MetricsLog::write_tasks(const TaskEvaluation& evaluation) {
 void MetricsLog::write_event(const RunEvent& event) {
     file_.append(to_text(event) + '\n');
     note(event);
+}
+
+void MetricsLog::write_end(const StartEnd& end) {
+    file_.append(to_text(end) + '\n');
 }
 
 }  // namespace gptrain

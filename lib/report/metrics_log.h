@@ -30,7 +30,7 @@ public:
     /// The same for an evaluation on tasks.
     bool has_tasks(std::int64_t step) const { return task_evaluations_.contains(step); }
 
-    /// The time account of the last logged step.
+    /// The time account of the last logged step, or of the last start's end if that is later.
     const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
 
     /// True if nothing was ever logged.
@@ -40,6 +40,7 @@ public:
     void write_validation(const Validation& validation);
     void write_tasks(const TaskEvaluation& evaluation);
     void write_event(const RunEvent& event);
+    void write_end(const StartEnd& end);
 
     /// Makes the lines durable; a failure is a warning.
     void sync() { file_.sync(); }
@@ -53,6 +54,7 @@ private:
     void note(const Validation& validation);
     void note(const TaskEvaluation& evaluation);
     void note(const RunEvent& event);
+    void note(const StartEnd& end);
 
     ReportFile file_;
     std::set<std::int64_t> validations_;

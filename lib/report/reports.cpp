@@ -83,6 +83,10 @@ void Reports::tasks(const TaskEvaluation& evaluation) {
 }
 
 void Reports::finish() {
+void Reports::ended(std::int64_t step, const TimeSpent& spent) {
+    if (console_) log_.write_end({step, spent});
+}
+
     log_.finish();
     if (tensorboard_) tensorboard_->finish();
 }

@@ -44,6 +44,8 @@ public:
     void tasks(const TaskEvaluation& evaluation);
     /// Makes the lines of metrics.jsonl durable.
     void sync() { log_.sync(); }
+    /// The start has ended after `step`, with its last save.
+    void ended(std::int64_t step, const TimeSpent& spent);
     /// The last call. Error (io) if something could not be written.
     void finish();
 

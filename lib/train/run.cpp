@@ -173,6 +173,7 @@ Run::Evaluations Run::evaluations_missing() const {
 ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
     const ExitCode code = train();
+    report_.ended(state_);
     ranks_.run_on_first([&] { report_.finish(); });
     return code;
 }
@@ -268,6 +269,7 @@ void Run::save_and_fail(const CommonError& failure) {
     try {
         if (checkpoints_.latest() != path) save();
         wait_for_save();
+        report_.ended(state_);
     } catch (const CommonError& unsaved) {
         throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
     }

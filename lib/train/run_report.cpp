@@ -111,6 +111,10 @@ void RunReport::save_failed(std::int64_t step, const std::string& reason) {
     if (reports_) reports_->save_failed(step, reason);
 }
 
+void RunReport::ended(const RunState& run) {
+    if (reports_) reports_->ended(run.step, run.goodput.spent());
+}
+
 void RunReport::sync() {
     if (reports_) reports_->sync();
 }

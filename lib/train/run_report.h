@@ -57,6 +57,8 @@ public:
     void save_failed(std::int64_t step, const std::string& reason);
     /// Makes the lines of metrics.jsonl durable.
     void sync();
+    /// Logs the time account after the last save, if the reports have begun.
+    void ended(const RunState& run);
     /// After all other reports. Error (io) if something could not be written.
     void finish();
 

@@ -49,6 +49,19 @@ TEST_CASE("of two lines for one step the later one counts") {
     CHECK(log.validations[0].val_loss == 2.0);
 }
 
+TEST_CASE("the time account is the newest, of a step or of a start's end") {
+    const std::string rest = "\"init\": 1, \"load\": 0, \"save\": 2, \"eval\": 0, \"lost\": 0}}";
+    RunLog log = log_of({"{\"step\": 1, \"goodput\": {\"useful\": 5, " + rest});
+    CHECK(log.time_spent.useful == 5);
+    log.add("{\"event\": \"end\", \"step\": 2, \"goodput\": {\"useful\": 6, " + rest);
+    CHECK(log.time_spent == TimeSpent{.useful = 6, .init = 1, .save = 2});
+    CHECK(steps_of(log.steps) == Steps{1});
+    CHECK(log.events.empty());
+    CHECK(log.unknown_lines == 0);
+    log.add("{\"step\": 3, \"loss\": 2}");
+    CHECK(log.time_spent.useful == 6);
+}
+
 TEST_CASE("the largest steps do not overflow") {
     const std::string largest = text(std::numeric_limits<std::int64_t>::max());
     RunLog log = log_of({"{\"step\": 5}"});

@@ -31,7 +31,7 @@ settings output_dir=large training.micro_batch_size=100000 training.global_batch
 expect_exit 2 bash -c 'ulimit -v 2000000; exec "$@"' - "$gptrain" --config run.yaml "${set[@]}"
 says err "ulimit -v" "what would fit: training.micro_batch_size "
 
-(($(cat run-*/metrics.jsonl | sed 's/.*memory_bytes": \([0-9]*\).*/\1/' | sort -u | wc -l) >= 8)) ||
+(($(cat run-*/metrics.jsonl | sed -n 's/.*memory_bytes": \([0-9]*\).*/\1/p' | sort -u | wc -l) >= 8)) ||
     fail "settings make no difference to memory"
 
 # Too little address space, from where the program hardly starts to where it is enough: one line,

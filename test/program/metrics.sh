@@ -19,8 +19,9 @@ for part in init load save eval lost; do step_line+=", \"$part\": $seconds"; don
 step_line+='\}\}$'
 validation_line="^\\{\"step\": [0-9]+, \"val_loss\": $number\\}\$"
 resume_line='^\{"event": "resume", "step": [0-9]+\}$'
+end_line='^\{"event": "end", "step": [0-9]+, '"${step_line##*\\\{\\\}, }"
 all_lines() {
-    if grep -nvE -e "$step_line" -e "$validation_line" -e "$resume_line" "$1"; then
+    if grep -nvE -e "$step_line" -e "$validation_line" -e "$resume_line" -e "$end_line" "$1"; then
         fail "strange lines in $1"
     fi
 }
@@ -35,7 +36,7 @@ done
 
 # The order of lines, in short: 1 2 v2 r2 ...
 order() {
-    sed -E 's/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/
+    sed -E '/^\{"event": "end"/d; s/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/
         s/^\{"event": "resume", "step": ([0-9]+).*/r\1/' "$1/metrics.jsonl" | paste -sd ' '
 }
 expect_order() {
@@ -54,6 +55,11 @@ expect_order torn \
     "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11 12 13 14 15 v15 16 17 18 19 20 v20"
 all_lines torn/metrics.jsonl
 same_run whole torn 20
+# The time account is of all starts, with the last save of each.
+[[ $(tail -n 1 torn/metrics.jsonl) == '{"event": "end", "step": 20, '* ]] || fail "$(tail -n 1 torn/metrics.jsonl)"
+sed -n 's/^{\("[a-z]*": "*[a-z0-9]*\).*"save": \([^,]*\),.*/\1 \2/p' torn/metrics.jsonl >saves
+awk '/"end/ { ++ends; if ($3 <= last) exit ends = 9 } { if ($3 < last) exit ends = 9; last = $3 }
+    END { exit ends != 2 }' saves || fail "seconds of saves: $(cat saves)"
 # Zeros where a crash lost the data of a line.
 cp -r ten zeros
 head -c 300 /dev/zero >>zeros/metrics.jsonl
@@ -101,16 +107,16 @@ near "$(mean_at means 12)" "$(mean_of 9 12)"
 near "$(mean_at parts 10)" "$(mean_of 9 10)"
 near "$(mean_at parts 12)" "$(mean_of 9 12)"
 says out "step 20/20  mean_loss $(printf %.4f "$(mean_of 17 20)")  "
+# The sum of another interval covers other steps.
+train 0 other logging.interval=4 training.steps=10
+train 0 other logging.interval=6
+near "$(mean_at other 12)" "$(mean_of 11 12)"
 # A checkpoint of a program that kept no such sum.
 edit_manifest "$(checkpoint older 10)" \
     's/"interval_loss":{[^}]*},/"first_start":1,/'
 grep -q '"first_start":1,"goodput"' "$(checkpoint older 10)/manifest.json" || fail "no older checkpoint"
 train 0 older logging.interval=4
 near "$(mean_at older 12)" "$(mean_of 11 12)"
-# The sum of another interval covers other steps.
-train 0 other logging.interval=4 training.steps=10
-train 0 other logging.interval=6
-near "$(mean_at other 12)" "$(mean_of 11 12)"
 
 # The last step is evaluated, once, whether eval_interval divides it or not.
 train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
@@ -121,8 +127,9 @@ says out "nothing left to do: the checkpoint has the run's last step"
 same closing.before closing/metrics.jsonl
 train 0 rare training.eval_interval=100 training.eval_steps=3 logging.interval=20
 expect_order rare "20 v20"
-[[ $(tail -n 1 rare/metrics.jsonl) == "$(tail -n 1 whole/metrics.jsonl)" ]] ||
-    fail "evaluations of the same weights: $(tail -n 1 rare/metrics.jsonl)"
+last_evaluation() { grep val_loss "$1/metrics.jsonl" | tail -n 1; }
+[[ $(last_evaluation rare) == "$(last_evaluation whole)" ]] ||
+    fail "evaluations of the same weights: $(last_evaluation rare)"
 
 # Logged steps after the checkpoint no longer count.
 cp -r ten ahead

@@ -28,7 +28,7 @@ says_not out $'\033'
 # The loss falls, on training and on validation data.
 awk -F '[:,}]' '
     /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
-    { last = $4; if (!first) first = $4; ++lines }
+    /"loss"/ { last = $4; if (!first) first = $4; ++lines }
     END { exit !(lines == 12 && last < 0.8 * first && last_val < 0.9 * first_val) }
 ' run/metrics.jsonl || fail "the losses do not fall: $(cut -c 1-60 run/metrics.jsonl)"
 [[ $(ls run) == $'cache\ncheckpoints\nevents.out.tfevents.'*$'\nmetrics.jsonl\nspec.yaml' ]] ||

@@ -107,6 +107,20 @@ TEST_CASE("an evaluation counts until the run resumes from before it") {
     check(MetricsLog(file));
 }
 
+TEST_CASE("the time of a start's last save is there for the next start") {
+    const TempFolder folder;
+    const auto file = folder / "metrics.jsonl";
+    {
+        MetricsLog log(file);
+        log.write_step({.step = 1, .goodput = {.useful = 4, .save = 1}});
+        log.write_end({1, {.useful = 4, .save = 3}});
+    }
+    CHECK(contains(contents(file),
+                   "\n{\"event\": \"end\", \"step\": 1, \"goodput\": {\"useful\": 4, \"init\": 0, "
+                   "\"load\": 0, \"save\": 3, \"eval\": 0, \"lost\": 0}}\n"));
+    CHECK(MetricsLog(file).time_spent() == TimeSpent{.useful = 4, .save = 3});
+}
+
 TEST_CASE("a torn last line is cut off") {
     const std::string whole = "{\"step\": 1, \"val_loss\": 2}\n";
     const std::string tail =
