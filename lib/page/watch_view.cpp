@@ -87,15 +87,28 @@ Lines draw(const WatchChart& chart, const Range& steps, std::int64_t columns, st
     return lines;
 }
 
+/// At the speed of the last logged steps.
+std::optional<double> time_left(const StepMetrics& last, const TrainingSpec& training) {
+    constexpr std::int64_t most = std::int64_t{1} << 60;  // sums of a few do not overflow
+    const std::int64_t samples = last.consumed_samples.value_or(-1);
+    const bool known = samples >= 0 && samples < most && training.global_batch_size &&
+                       last.tokens_per_s && *last.tokens_per_s > 0;
+    if (known) {
+        return seconds_left(static_cast<double>(training.seq_length) / *last.tokens_per_s,
+                            {*training.global_batch_size, training.rampup}, training.steps,
+                            last.step, samples);
+    }
+    if (!last.step_time_s) return std::nullopt;
+    return *last.step_time_s * static_cast<double>(training.steps - last.step);
+}
+
 std::string progress_line(const WatchedRun& run, std::int64_t columns) {
     const StepMetrics& last = run.log.steps.back();
     const std::int64_t step = std::max<std::int64_t>(last.step, 0);
     if (run.spec == nullptr) return text("step ", grouped(step));
     const std::int64_t steps = run.spec->training.steps;
     if (step >= steps) return text("finished: step ", step, '/', steps);
-    std::optional<double> left;
-    if (last.step_time_s) left = *last.step_time_s * static_cast<double>(steps - step);
-    return bar("step", step, steps, left, columns);
+    return bar("step", step, steps, time_left(last, run.spec->training), columns);
 }
 
 std::string value_line(const RunLog& log) {

@@ -76,15 +76,27 @@ std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
                 std::string(static_cast<std::size_t>(cells - filled), '-'), "] ", now, left);
 }
 
-Console::Console(std::int64_t first, std::int64_t steps)
-    : first_(first), steps_(steps), started_(Clock::now()), last_shown_() {}
+double seconds_left(double seconds_per_sample, const BatchSchedule& batch, std::int64_t steps,
+                    std::int64_t step, std::int64_t samples) {
+    const std::int64_t left =
+        batch.samples_of(std::max<std::int64_t>(steps - step, 0), samples) - samples;
+    return seconds_per_sample * static_cast<double>(left);
+}
 
-/// From the mean time of all steps of this start. The first one is slower, because it sets up what
-/// later ones reuse, but soon hardly counts.
-std::optional<double> Console::seconds_left(std::int64_t step) const {
-    if (step <= first_) return std::nullopt;
-    const double elapsed = seconds_since(started_);
-    return elapsed / static_cast<double>(step - first_) * static_cast<double>(steps_ - step);
+Console::Console(std::int64_t first_samples, std::int64_t steps, const BatchSchedule& batch)
+    : first_samples_(first_samples),
+      steps_(steps),
+      batch_(batch),
+      started_(Clock::now()),
+      last_shown_() {}
+
+/// From the mean time of all samples of this start; steps have fewer of them while the batch ramps
+/// up. The first step is slower, because it sets up what later ones reuse, but soon hardly counts.
+std::optional<double> Console::seconds_left(std::int64_t step, std::int64_t samples) const {
+    if (samples <= first_samples_) return std::nullopt;
+    const double seconds_per_sample =
+        seconds_since(started_) / static_cast<double>(samples - first_samples_);
+    return gptrain::seconds_left(seconds_per_sample, batch_, steps_, step, samples);
 }
 
 void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
@@ -95,12 +107,13 @@ void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
     show_status(done < total ? bar(what, done, total, seconds_left, terminal_columns()) : "");
 }
 
-void Console::update(std::int64_t step) {
-    show("step", step, steps_, seconds_left(step));
+void Console::update(std::int64_t step, std::int64_t samples) {
+    show("step", step, steps_, seconds_left(step, samples));
 }
 
 void Console::step(const StepMetrics& metrics) {
-    print_line(step_line(metrics, steps_, seconds_left(metrics.step)));
+    const auto left = seconds_left(metrics.step, metrics.consumed_samples.value_or(0));
+    print_line(step_line(metrics, steps_, left));
 }
 
 void Console::evaluating(std::int64_t done, std::int64_t total) {

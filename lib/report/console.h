@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/metrics_line.h"
+#include "spec/run_plan.h"
 
 namespace gptrain {
 
@@ -30,13 +31,18 @@ std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64
 std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
                 std::optional<double> seconds_left, std::int64_t columns);
 
-/// Prints the lines of a run with `steps` steps that starts after step `first`.
+/// The time that the rest of a run takes at so many seconds a sample. `samples`: consumed after
+/// `step`.
+double seconds_left(double seconds_per_sample, const BatchSchedule& batch, std::int64_t steps,
+                    std::int64_t step, std::int64_t samples);
+
+/// Prints the lines of a run with `steps` steps that starts after `first_samples` samples.
 class Console {
 public:
-    Console(std::int64_t first, std::int64_t steps);
+    Console(std::int64_t first_samples, std::int64_t steps, const BatchSchedule& batch);
 
-    /// Moves the bar. Call it after every step.
-    void update(std::int64_t step);
+    /// Moves the bar. Call it after every step, with the samples consumed so far.
+    void update(std::int64_t step, std::int64_t samples);
     /// Prints the step's line. Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Moves the bar of an evaluation.
@@ -47,12 +53,13 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    std::optional<double> seconds_left(std::int64_t step) const;
+    std::optional<double> seconds_left(std::int64_t step, std::int64_t samples) const;
     void show(std::string_view what, std::int64_t done, std::int64_t total,
               std::optional<double> seconds_left);
 
-    std::int64_t first_;
+    std::int64_t first_samples_;
     std::int64_t steps_;
+    BatchSchedule batch_;
     Clock::time_point started_;
     Clock::time_point last_shown_;
 };

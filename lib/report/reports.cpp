@@ -9,13 +9,14 @@
 
 namespace gptrain {
 
-void Reports::begin(std::int64_t first, const RunSpec& spec) {
+void Reports::begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
+                    const BatchSchedule& batch) {
     if (first > 0 || !log_.empty())
         log_.write_event({.kind = RunEvent::Kind::resume, .step = first});
     settings_ = to_json(spec);
     if (spec.logging.tensorboard) open_tensorboard(first);
     if (spec.logging.prometheus) prometheus_.emplace(*spec.logging.prometheus, spec.name);
-    console_.emplace(first, spec.training.steps);
+    console_.emplace(samples, spec.training.steps, batch);
 }
 
 void Reports::data_changed(std::int64_t step, std::int64_t consumed_samples) {
@@ -82,11 +83,11 @@ void Reports::tasks(const TaskEvaluation& evaluation) {
     tensorboard_->write(evaluation.step, scalars);
 }
 
-void Reports::finish() {
 void Reports::ended(std::int64_t step, const TimeSpent& spent) {
     if (console_) log_.write_end({step, spent});
 }
 
+void Reports::finish() {
     log_.finish();
     if (tensorboard_) tensorboard_->finish();
 }

@@ -23,8 +23,10 @@ public:
 
     const MetricsLog& log() const { return log_; }
 
-    /// Starts the reports of a run that continues after step `first`. `spec`: the effective one.
-    void begin(std::int64_t first, const RunSpec& spec);
+    /// Starts the reports of a run that continues after step `first` and `samples` samples. `spec`:
+    /// the effective one.
+    void begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
+               const BatchSchedule& batch);
     /// After `step` the run goes on with other data.
     void data_changed(std::int64_t step, std::int64_t consumed_samples);
     /// The run was rolled back to `step`, because of the loss of step `from`.
@@ -34,18 +36,18 @@ public:
     /// A save has failed, which was noticed after `step`.
     void save_failed(std::int64_t step, const std::string& reason);
 
-    /// Call it after every step.
-    void done(std::int64_t step) { console_->update(step); }
+    /// Call it after every step, with the samples consumed so far.
+    void done(std::int64_t step, std::int64_t samples) { console_->update(step, samples); }
     /// Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Call it during an evaluation, on the validation data or on tasks.
     void evaluating(std::int64_t done, std::int64_t total) { console_->evaluating(done, total); }
     void validation(std::int64_t step, double val_loss);
     void tasks(const TaskEvaluation& evaluation);
-    /// Makes the lines of metrics.jsonl durable.
-    void sync() { log_.sync(); }
     /// The start has ended after `step`, with its last save.
     void ended(std::int64_t step, const TimeSpent& spent);
+    /// Makes the lines of metrics.jsonl durable.
+    void sync() { log_.sync(); }
     /// The last call. Error (io) if something could not be written.
     void finish();
 

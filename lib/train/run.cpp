@@ -134,7 +134,7 @@ void Run::report_loss(const std::optional<TimeSpent>& saved) const {
 void Run::start_reports() {
     ranks_.run_on_first([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
-        report_.begin(state_.step, effective_);
+        report_.begin(state_, effective_);
         if (inputs_.data.changed) report_.data_changed(state_);
     });
 }

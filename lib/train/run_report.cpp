@@ -37,7 +37,7 @@ void RunReport::step_finished(const FinishedStep& finished, const RunState& run)
     since_start_.add(finished.seconds, tokens);
     if (!run.skipped()) warn_of_high_loss(run);
     report_other_memory();
-    if (reports_) reports_->done(run.step);
+    if (reports_) reports_->done(run.step, run.consumed_samples);
 }
 
 void RunReport::warn_of_high_loss(const RunState& run) {

@@ -25,8 +25,10 @@ public:
 
     /// Opens metrics.jsonl. Only rank 0 calls it.
     void open(const RunPaths& paths) { reports_.emplace(paths); }
-    /// Starts the reports of a run that continues after step `first`. Only rank 0 calls it.
-    void begin(std::int64_t first, const RunSpec& effective) { reports_->begin(first, effective); }
+    /// Starts the reports of a run that continues after `run`. Only rank 0 calls it.
+    void begin(const RunState& run, const RunSpec& effective) {
+        reports_->begin(run.step, run.consumed_samples, effective, plan_.batch);
+    }
 
     /// The run continues with other data after `run`. Only rank 0 calls it.
     void data_changed(const RunState& run) {
@@ -55,10 +57,10 @@ public:
     void skipped(std::int64_t step, const std::string& reason);
     /// Records a failed save. Only rank 0 calls it.
     void save_failed(std::int64_t step, const std::string& reason);
-    /// Makes the lines of metrics.jsonl durable.
-    void sync();
     /// Logs the time account after the last save, if the reports have begun.
     void ended(const RunState& run);
+    /// Makes the lines of metrics.jsonl durable.
+    void sync();
     /// After all other reports. Error (io) if something could not be written.
     void finish();
 

@@ -57,6 +57,17 @@ TEST_CASE("a view has progress, values, charts and events") {
         CHECK(test::contains(view, words));
 }
 
+TEST_CASE("the time left counts samples, not steps, while the batch ramps up") {
+    RunLog log;
+    // A step of 2 sequences of 16 tokens takes 0.5 s.
+    log.add("{\"step\": 10, \"tokens_per_s\": 64, \"step_time_s\": 0.5, \"consumed_samples\": 20}");
+    const RunSpec spec = test::spec_of({"training.steps=30", "training.global_batch_size=8",
+                                        "training.rampup={start: 2, increment: 6, samples: 40}"});
+    const std::string label = "runs/tiny";
+    // 20 more samples in 10 steps of 2, and 10 steps of 8, at 0.25 s each.
+    CHECK(test::contains(watch_view({label, log, &spec}, {80, 30, false})[1], "25 s left"));
+}
+
 TEST_CASE("a view has the first metric of each task that was measured last") {
     const RunLog log = test::log_of({"{\"step\": 1, \"loss\": 2}",
                                      "{\"step\": 1, \"tasks\": {\"piqa\": {\"acc\": 0.5, "

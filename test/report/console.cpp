@@ -52,6 +52,16 @@ TEST_CASE("each task has a line with its metrics and their standard errors") {
                                    "step  50/100  lambada  acc 0.25"});
 }
 
+TEST_CASE("the time left follows from the samples left, however many a step has") {
+    const BatchSchedule even = {.global_batch_size = 8, .rampup = {}};
+    CHECK(seconds_left(0.25, even, 30, 10, 80) == 40);
+    const BatchSchedule ramp = {.global_batch_size = 8,
+                                .rampup = {.start = 2, .increment = 6, .samples = 40}};
+    CHECK(seconds_left(0.25, ramp, 30, 10, 20) == 25);
+    CHECK(seconds_left(0.25, ramp, 30, 30, 120) == 0);
+    CHECK(seconds_left(0.25, ramp, 20, 30, 120) == 0);
+}
+
 TEST_CASE("the bar is full at the end") {
     CHECK(bar("step", 0, 100, std::nullopt, 80) == "[------------------------]   0%  step 0/100");
     CHECK(bar("step", 50, 100, 3.0, 80) ==
