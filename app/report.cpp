@@ -20,6 +20,7 @@
 #include "page/page.h"
 #include "page/tables.h"
 #include "page/watch_view.h"
+#include "plan_problem.h"
 #include "report/run_directory.h"
 #include "version.h"
 
@@ -65,13 +66,49 @@ void add_plan(ReportedRun& run, const std::optional<HardwareProfile>& hardware) 
     }
 }
 
-/// The run's spec; nothing, with a warning, if it is missing.
+/// The run's spec; nothing, with a warning, if it is missing or broken.
 std::optional<RunSpec> read_spec(const std::filesystem::path& folder) {
     const std::filesystem::path spec = RunPaths{folder}.spec();
-    if (std::filesystem::exists(spec)) return load_run_spec(spec);
-    warn(spec.string(), ": missing; the report has neither spec nor plan of this run");
+    std::string reason = text(spec.string(), ": missing");
+    try {
+        if (std::filesystem::exists(spec)) return load_run_spec(spec);
+    } catch (const Error& error) {
+        reason = error.what();
+    }
+    warn(reason, "; the report has neither spec nor plan of this run");
     return std::nullopt;
 }
+
+/// The spec of a run under way. A later start of the run may replace it.
+class WatchedSpec {
+public:
+    explicit WatchedSpec(const std::filesystem::path& folder)
+        : file_(RunPaths{folder}.spec()), changed_(change_time()), spec_(read_spec(folder)) {}
+
+    /// The spec that is there now, or the last one that could be read; null if there was none.
+    const RunSpec* update() {
+        const auto now = change_time();
+        if (now == changed_) return get();
+        try {
+            spec_ = load_run_spec(file_);
+            changed_ = now;
+        } catch (const Error&) {
+            // The next update tries again.
+        }
+        return get();
+    }
+
+private:
+    std::filesystem::file_time_type change_time() const {
+        std::error_code error;  // the time is then the smallest one
+        return std::filesystem::last_write_time(file_, error);
+    }
+    const RunSpec* get() const { return spec_ ? &*spec_ : nullptr; }
+
+    std::filesystem::path file_;
+    std::filesystem::file_time_type changed_;
+    std::optional<RunSpec> spec_;
+};
 
 /// Those of tasks.json, or else those that the run itself measured last.
 std::vector<TaskMetric> read_tasks(const std::filesystem::path& folder, const RunLog& log) {
@@ -153,11 +190,11 @@ ExitCode watch(const ReportOptions& options) {
     const std::filesystem::path& folder = options.runs.front();
     const std::string label = folder.string();
     RunLogReader reader(metrics_file(folder));
-    const std::optional<RunSpec> spec = read_spec(folder);
+    WatchedSpec spec(folder);
     const CatchInterrupt interrupt;
     print_raw("\x1b[2J");
     while (!interrupt.caught()) {
-        const WatchedRun run = {label, reader.update(), spec ? &*spec : nullptr};
+        const WatchedRun run = {label, reader.update(), spec.update()};
         std::string frame = "\x1b[H";
         for (const std::string& line :
              watch_view(run, {terminal_columns(), terminal_rows(), locale_is_utf8()}))
@@ -173,6 +210,7 @@ ExitCode report(const ReportOptions& options) {
     if (options.watch) return watch(options);
     if (options.format == "html" && options.output.empty())
         fail(ExitCode::usage, "report: give --output FILE.html");
+    check_folder(options.output.string(), "--output");
     std::vector<ReportedRun> runs;
     for (const std::filesystem::path& folder : options.runs)
         runs.push_back(read_run(folder));

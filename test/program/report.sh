@@ -66,13 +66,20 @@ refused 2 "--format" wild --format pdf --output x.html
 refused 2 "--watch needs a terminal" wild --watch
 refused 2 "--watch shows one run" wild calm --watch
 refused 3 "missing.svg" wild --timeline missing.svg --output x.html
-refused 5 "no-folder/x.html" wild --output no-folder/x.html
+refused 2 "for --output; create it" wild --output no-folder/x.html
 echo '{"capitals": 3}' >measured/tasks.json
 refused 3 "measured/tasks.json: 'capitals' must be an object" measured --output x.html
 mkdir foreign
 cp text.txt foreign/metrics.jsonl
 refused 3 "foreign/metrics.jsonl: has no line that gptrain wrote" foreign --output x.html
 [[ ! -e x.html ]] || fail "a page in spite of an error"
+
+# A broken spec costs its run the plan, not the others their page.
+cp -r calm broken
+echo "name: [" >broken/spec.yaml
+expect_exit 0 "$gptrain" report calm broken --format json
+says err "warning: broken/spec.yaml:" "neither spec nor plan of this run"
+says out '"run": "calm", "name": "tiny"' '"run": "broken", "name": null'
 
 # On a terminal the view stays until Ctrl-C.
 : >view
@@ -83,5 +90,14 @@ code=${PIPESTATUS[1]}
 ((code == 0)) || fail "the view ended with $code: $(tail -c 300 err)"
 says view "finished: step 20/20" "gradient norm" "step 3: update skipped"
 grep -q $'\xe2\xa0' view || fail "no Braille patterns: $(tail -c 300 view)"
+
+# It follows a run that a later start makes longer.
+cp -r wild longer
+: >view
+{ wait_for view "finished: step 20/20" && sed 's/steps: 20/steps: 40/' wild/spec.yaml >longer/spec.yaml &&
+    wait_for view "step 20/40" && printf '\003'; } |
+    timeout --signal=KILL 60 "$on_terminal" --talk bash -c \
+        'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 exec "$@"' - "$gptrain" report longer --watch >view 2>err
+says view "step 20/40"
 
 finish
