@@ -319,6 +319,7 @@ void set_steps(RunPlan& plan, const RunSpec& spec) {
 
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     RunPlan plan;
+    require(spec.output_dir != "/", "output_dir: / is not a folder for one run; name one in it");
     plan.seed = spec.seed;
     set_model(plan, spec, target);
     check_data(spec);

@@ -1,5 +1,6 @@
 #include "spec/section_reader.h"
 
+#include <cstdlib>
 #include <system_error>
 
 namespace gptrain {
@@ -67,6 +68,11 @@ void read(const SpecValue& given, bool& value, Any) {
 void read(const SpecValue& given, std::filesystem::path& value, Any) {
     std::string word;
     read(given, word, PathText{});
+    if (word == "~" || word.starts_with("~/")) {
+        const char* const home = std::getenv("HOME");
+        given.fail_here("found ", word, "; `~` is not expanded; write ",
+                        home != nullptr ? text(home, word.substr(1)) : "the whole path");
+    }
     std::error_code error;
     value = std::filesystem::absolute(word, error).lexically_normal();
     if (error) fail(ExitCode::io, "the current folder: ", error.message());

@@ -36,6 +36,13 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
                 "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
 }
 
+TEST_CASE("the root is no output directory") {
+    CHECK(contradiction({"output_dir=/"}, {}) ==
+          "output_dir: / is not a folder for one run; name one in it");
+    CHECK(contradiction({"output_dir=/a/.."}, {}) ==
+          "output_dir: / is not a folder for one run; name one in it");
+}
+
 TEST_CASE("int8 is for weights that nothing else keeps") {
     CHECK(plan_of({"precision.frozen=int8"}).int8_frozen);
     CHECK(contradiction({"precision.frozen=int8", "precision.compute=fp8", "model.num_layers=4"},

@@ -225,6 +225,13 @@ TEST_CASE("the range of each key ends where it must") {
 TEST_CASE("a mistake in a setting names the setting") {
     CHECK(setting_mistake("model.num_layrs=3") ==
           "--set model.num_layrs: unknown key; nearest: model.num_layers");
+TEST_CASE("a path that only a shell would expand is refused") {
+    CHECK(setting_mistake("output_dir=~/r")
+              .starts_with("--set output_dir: found ~/r; `~` is not expanded; write "));
+    CHECK(minimal({"output_dir=/a/~/r"}).output_dir == "/a/~/r");
+    CHECK(minimal({"output_dir=/a~b"}).output_dir == "/a~b");
+}
+
     CHECK(setting_mistake("modle.num_layers=3") == "--set modle: unknown key; nearest: model");
     CHECK(setting_mistake("data.train=[{prefx: x}]") ==
           "--set data.train.0.prefx: unknown key; nearest: data.train.0.prefix");
