@@ -76,7 +76,12 @@ struct KeyPaths {
     std::vector<std::string> paths;
 
     void required(std::string_view key, const auto&...) { paths.push_back(text(prefix, key)); }
-    void open(std::string_view key, const auto&...) { paths.push_back(text(prefix, key)); }
+    /// Of an optional section, also the keys in it.
+    template <class T>
+    void open(std::string_view key, std::optional<T>&, const auto&...) {
+        T inside{};
+        value(key, inside);
+    }
     template <class T>
     void value(std::string_view key, T& field, const auto&...) {
         paths.push_back(text(prefix, key));

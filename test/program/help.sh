@@ -27,6 +27,8 @@ for command in "" inspect generate eval serve import export plan report new; do
     while read -r option; do
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"
     done < <(grep -oE '^ +(-h,)?--[a-z-]+' out | grep -oE -- '--[a-z-]+')
+# Optional sections have keys, too.
+says gptrain.bash "adapter.rank=" "faults.loss_spike.factor=" "model.rope_scaling.kind="
 done
 # What the program starts for itself is not shown.
 ! grep -q check-attention text gptrain.man gptrain.bash || fail "check-attention is shown"

@@ -124,6 +124,9 @@ TEST_CASE("a mistake in a key is named with its place and the nearest key") {
           "prometheus");
     CHECK(mistake_in("seed: 1\nseed: 1\n") ==
           "run.yaml:8:1: seed: duplicate key; remove one of the two");
+    // A key of an optional section.
+    CHECK(mistake_in("virtual_tokens: 4\n") ==
+          "run.yaml:7:1: virtual_tokens: unknown key; nearest: adapter.virtual_tokens");
     // A misspelt required key is reported as such, not as missing.
     CHECK(mistake("name: x\noutput_dir: y\nmodel:\n  num_layrs: 2\n") ==
           "run.yaml:4:3: model.num_layrs: unknown key; nearest: model.num_layers");
