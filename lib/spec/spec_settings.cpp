@@ -27,6 +27,9 @@ YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& pa
         fail(ExitCode::usage, "--set ", path, ": ", part, " is not inside a section; found ",
              display_text(node));
     }
+    if (node.find(part) == nullptr && parse_int(part)) {
+        fail(ExitCode::usage, "--set ", path, ": there is no list to change; give the whole list");
+    }
     node.kind = YamlNode::Kind::map;
     if (YamlNode* found = node.find(part)) return *found;
     // The new section takes its parent's location, where missing keys are then reported.

@@ -225,9 +225,6 @@ TEST_CASE("the range of each key ends where it must") {
     }
 }
 
-TEST_CASE("a mistake in a setting names the setting") {
-    CHECK(setting_mistake("model.num_layrs=3") ==
-          "--set model.num_layrs: unknown key; nearest: model.num_layers");
 TEST_CASE("a path that only a shell would expand is refused") {
     CHECK(setting_mistake("output_dir=~/r")
               .starts_with("--set output_dir: found ~/r; `~` is not expanded; write "));
@@ -235,11 +232,16 @@ TEST_CASE("a path that only a shell would expand is refused") {
     CHECK(minimal({"output_dir=/a~b"}).output_dir == "/a~b");
 }
 
+TEST_CASE("a mistake in a setting names the setting") {
+    CHECK(setting_mistake("model.num_layrs=3") ==
+          "--set model.num_layrs: unknown key; nearest: model.num_layers");
     CHECK(setting_mistake("modle.num_layers=3") == "--set modle: unknown key; nearest: model");
     CHECK(setting_mistake("data.train=[{prefx: x}]") ==
           "--set data.train.0.prefx: unknown key; nearest: data.train.0.prefix");
     CHECK(setting_mistake("data.train.1.weight=1") ==
           "--set data.train.1.weight: 1 is not an index below 1, the length of the list");
+    CHECK(setting_mistake("optimizer.betas.1=0.99") ==
+          "--set optimizer.betas.1: there is no list to change; give the whole list");
     CHECK(setting_mistake("training.steps.x=1") ==
           "--set training.steps.x: x is not inside a section; found 10");
     CHECK(
