@@ -135,7 +135,7 @@ void add_training_options(CLI::App& command, PlanOptions& options) {
                     "Report whether all steps take at most D days, or the smallest number of ranks "
                     "that achieves it")
         ->type_name("D")
-        ->check(CLI::PositiveNumber);
+        ->check(number_between(1e-6, 1e6));
     command
         .add_option("--write", options.write,
                     "Write the run spec with the fastest settings to a new file")
@@ -173,7 +173,7 @@ void add_inference_options(CLI::App& command, PlanOptions& options) {
         .add_option("--max-latency", options.max_latency,
                     "Show only meshes that answer within S seconds")
         ->type_name("S")
-        ->check(CLI::PositiveNumber)
+        ->check(number_between(1e-6, 1e6))
         ->needs(inference);
 }
 

@@ -61,6 +61,7 @@ wrong "use --set to change it" --fix optimizer.lr=1
 wrong "must be an integer from 1" --fix parallel.tensor=two
 wrong "give KEY.PATH=VALUE" --fix parallel.tensor
 wrong "FIRST..LAST" --global-batch 64..32
+wrong "'nan' is not a number" --max-days nan
 wrong "such as 5%" --memory-headroom 5
 wrong "no settings of 8 ranks fit" --set model.hidden_size=16384
 wrong "no such folder" --write nowhere/best.yaml
