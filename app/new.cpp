@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,10 @@
 #include "engine/memory_limits.h"
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
+#include "help/shell_text.h"
 #include "lines.h"
 #include "new_spec.h"
+#include "plan_problem.h"
 #include "planner/step_prices.h"
 #include "text/tokenizer.h"
 
@@ -28,6 +31,7 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t max_new_ranks = 1 << 20;
+constexpr double min_hours = 1e-3;
 constexpr double max_hours = 1e6;
 constexpr double used_memory = 0.9;  // of what is available now; the rest is for other programs
 
@@ -37,59 +41,10 @@ struct NewOptions {
     std::optional<double> hours;
     std::optional<std::int64_t> tokens;
     std::string device;
-    std::int64_t ranks = 1;
+    std::optional<std::int64_t> ranks;  ///< default: 1
     std::string hardware;
     std::string output;
 };
-
-/// What has been asked for on a terminal.
-class Questions {
-public:
-    /// The answer, or "" for an empty one.
-    std::string ask(std::string_view question) {
-        print_raw(text(question, ": "));
-        const auto line = lines_.next();
-        if (!line) fail(ExitCode::usage, "new: the input ended before all questions were answered");
-        return *line;
-    }
-
-private:
-    StdinLines lines_;
-};
-
-std::int64_t parse_whole_number(const std::string& word) {
-    const auto value = parse_int(word);
-    if (!value || *value < 1 || *value > max_new_ranks)
-        fail(ExitCode::usage, "new: '", word, "' is not a number from 1 to ", max_new_ranks);
-    return *value;
-}
-
-/// Without --data, a terminal is asked for everything that the command line does not say.
-void ask_for_the_rest(NewOptions& options) {
-    Questions questions;
-    options.data = questions.ask("Token files to train on (their path without .bin)");
-    if (!options.hours && !options.tokens) {
-        const std::string hours =
-            questions.ask("Hours to train (empty: until the data were read 4 times)");
-        if (!hours.empty()) {
-            options.hours = parse_double(hours);
-            if (!options.hours || !(*options.hours > 0) || *options.hours > max_hours)
-                fail(ExitCode::usage, "new: '", hours, "' is not a number of hours above 0");
-        }
-    }
-    if (options.device.empty() && options.hardware.empty())
-        options.device = questions.ask("Device, cpu or cuda (empty: what this machine has)");
-    if (options.hardware.empty() && options.device != "cpu") {
-        std::string names;
-        for (const std::string_view name : profile_names())
-            names += text(names.empty() ? "" : ", ", name);
-        options.hardware = questions.ask(text("Hardware: ", names, " or a file (empty: this CPU)"));
-    }
-    const std::string ranks = questions.ask("Ranks (empty: 1)");
-    if (!ranks.empty()) options.ranks = parse_whole_number(ranks);
-    if (options.output.empty())
-        options.output = questions.ask("File to write (empty: by the data's name)");
-}
 
 DeviceChoice device_of(const NewOptions& options) {
     if (options.device == "cpu") return DeviceChoice::cpu;
@@ -113,14 +68,19 @@ HardwareProfile this_cpu() {
 }
 
 HardwareProfile hardware_of(const NewOptions& options) {
-    if (!options.hardware.empty()) return load_profile(options.hardware);
+    if (!options.hardware.empty()) {
+        HardwareProfile profile = load_profile(options.hardware);
+        plan_for_cuda(device_of(options), profile);  // checks that they agree
+        return profile;
+    }
     if (plan_for_cuda(device_of(options))) {
         fail(ExitCode::usage,
              "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
     }
     HardwareProfile profile = this_cpu();
-    if (options.ranks > profile.node.devices) {
-        fail(ExitCode::usage, "--ranks ", options.ranks, ": this machine has ",
+    const std::int64_t ranks = options.ranks.value_or(1);
+    if (ranks > profile.node.devices) {
+        fail(ExitCode::usage, "--ranks ", ranks, ": this machine has ",
              counted(profile.node.devices, "core"), "; for more machines give --hardware FILE");
     }
     return profile;
@@ -160,14 +120,127 @@ std::string name_of_run(const NewOptions& options) {
     return name;
 }
 
+/// The file to write.
+std::string output_of(const NewOptions& options) {
+    return options.output.empty() ? name_of_run(options) + ".yaml" : options.output;
+}
+
+void check_output(const std::string& output) {
+    if (!named_yaml(output)) {
+        fail(ExitCode::usage, "--output ", output,
+             ": give a name that ends with .yaml or .yml, by which gptrain knows a run spec");
+    }
+    check_folder(output, "--output");
+    require_new(output, "--output");
+}
+
+/// What has been asked for on a terminal.
+class Questions {
+public:
+    /// Asks until `take` accepts the answer, which may be empty, without an Error.
+    void ask(std::string_view question, const std::function<void(const std::string&)>& take) {
+        for (;;) {
+            print_raw(text(question, ": "));
+            const auto line = lines_.next();
+            if (!line)
+                fail(ExitCode::usage, "new: the input ended before all questions were answered");
+            try {
+                return take(*line);
+            } catch (const Error& error) {
+                print(error.what());
+            }
+        }
+    }
+
+private:
+    StdinLines lines_;
+};
+
+double parse_hours(const std::string& word) {
+    const auto hours = parse_double(word);
+    if (!hours || !(*hours >= min_hours && *hours <= max_hours))
+        fail(ExitCode::usage, "'", word, "' is not a number from ", min_hours, " to ", max_hours);
+    return *hours;
+}
+
+std::int64_t parse_ranks(const std::string& word) {
+    const auto ranks = parse_int(word);
+    if (!ranks || *ranks < 1 || *ranks > max_new_ranks)
+        fail(ExitCode::usage, "'", word, "' is not a whole number from 1 to ", max_new_ranks);
+    return *ranks;
+}
+
+/// Error if there are no such token files, or nothing says how large their vocabulary is.
+void check_data(const NewOptions& options) {
+    if (options.data.empty()) fail(ExitCode::usage, "a path is needed");
+    require_token_files(options.data);
+    const IndexedDataset data(options.data);
+    vocabulary_of(data, tokenizer_of(options, data));
+}
+
+/// Without --data, a terminal is asked for everything that the command line does not say. Each
+/// answer is checked at once.
+void ask_for_the_rest(NewOptions& options) {
+    Questions questions;
+    // Takes an answer into a copy, which replaces the options if `check` accepts it.
+    const auto ask = [&](const std::string& question, const auto& set, const auto& check) {
+        questions.ask(question, [&](const std::string& answer) {
+            NewOptions answered = options;
+            set(answered, answer);
+            check(answered);
+            options = std::move(answered);
+        });
+    };
+    const auto check_hardware = [](const NewOptions& answered) { hardware_of(answered); };
+    ask(
+        "Token files to train on (their path without .bin)",
+        [](NewOptions& to, const std::string& answer) { to.data = answer; }, check_data);
+    if (!options.hours && !options.tokens) {
+        ask(
+            "Hours to train (empty: until the data were read 4 times)",
+            [](NewOptions& to, const std::string& answer) {
+                if (!answer.empty()) to.hours = parse_hours(answer);
+            },
+            [](const NewOptions&) {});
+    }
+    if (options.device.empty() && options.hardware.empty()) {
+        ask(
+            "Device, cpu or cuda (empty: what this machine has)",
+            [](NewOptions& to, const std::string& answer) { to.device = answer; }, device_of);
+    }
+    if (options.hardware.empty() && options.device != "cpu") {
+        std::string names;
+        for (const std::string_view name : profile_names())
+            names += text(names.empty() ? "" : ", ", name);
+        ask(
+            text("Hardware: ", names, " or a file (empty: this CPU)"),
+            [](NewOptions& to, const std::string& answer) { to.hardware = answer; },
+            check_hardware);
+    }
+    if (!options.ranks) {
+        ask(
+            "Ranks (empty: 1)",
+            [](NewOptions& to, const std::string& answer) {
+                to.ranks = answer.empty() ? 1 : parse_ranks(answer);
+            },
+            check_hardware);
+    }
+    if (options.output.empty()) {
+        ask(
+            "File to write (empty: by the data's name)",
+            [](NewOptions& to, const std::string& answer) { to.output = answer; },
+            [](const NewOptions& answered) { check_output(output_of(answered)); });
+    }
+}
+
 std::string shown_command(const NewOptions& options) {
-    std::string out = text("gptrain new --data ", options.data);
-    if (!options.tokenizer.empty()) out += text(" --tokenizer ", options.tokenizer);
+    std::string out = text("gptrain new --data ", shell_word(options.data));
+    if (!options.tokenizer.empty()) out += text(" --tokenizer ", shell_word(options.tokenizer));
     if (options.hours) out += text(" --hours ", *options.hours);
     if (options.tokens) out += text(" --tokens ", *options.tokens);
     if (!options.device.empty()) out += text(" --device ", options.device);
-    if (options.ranks != 1) out += text(" --ranks ", options.ranks);
-    if (!options.hardware.empty()) out += text(" --hardware ", options.hardware);
+    if (options.ranks.value_or(1) != 1) out += text(" --ranks ", *options.ranks);
+    if (!options.hardware.empty()) out += text(" --hardware ", shell_word(options.hardware));
     return without_controls(out);
 }
 
@@ -186,7 +259,6 @@ NewRun read_new_run(const NewOptions& options, const std::string& name) {
                   .hardware = hardware_of(options),
                   .tokenizer = tokenizer_of(options, data),
                   .budget = {.hours = options.hours, .tokens = options.tokens}};
-    plan_for_cuda(device_of(options), run.hardware);  // checks that they agree
     run.base.name = name;
     run.base.device = run.hardware.kind;
     run.base.data.train = {{.prefix = options.data}};
@@ -216,24 +288,25 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
     print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
           " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
     print("no larger because of ", limit_text(run));
-    print("train with: ", options.ranks > 1 ? text("mpirun -n ", options.ranks, " ") : "",
-          "gptrain --config ", options.output);
+    const std::int64_t ranks = options.ranks.value_or(1);
+    print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain --config ",
+          shell_word(options.output));
 }
 
 ExitCode write_new_spec(NewOptions options) {
     if (options.data.empty()) ask_for_the_rest(options);
     const std::string name = name_of_run(options);
-    if (options.output.empty()) options.output = name + ".yaml";
-    require_new(options.output, "--output");
+    options.output = output_of(options);
+    check_output(options.output);
     const NewRun question = read_new_run(options, name);
-    const SizedRun run = size_on_ranks(question, options.ranks);
+    const SizedRun run = size_on_ranks(question, options.ranks.value_or(1));
     write_file_durably(options.output,
                        new_run_spec(run, {.command = shown_command(options),
                                           .prefix = options.data,
                                           .tokenizer = question.tokenizer,
                                           .hardware = question.hardware.name,
                                           .data_tokens = question.budget.data_tokens,
-                                          .ranks = options.ranks}));
+                                          .ranks = options.ranks.value_or(1)}));
     print_new_run(run, options, question.hardware.name, question.budget.data_tokens);
     return ExitCode::done;
 }
@@ -250,7 +323,7 @@ void add_data_options(CLI::App& command, NewOptions& options) {
     CLI::Option* hours =
         command.add_option("--hours", options.hours, "Hours of training, as estimated")
             ->type_name("H")
-            ->check(CLI::Range(1e-3, max_hours).description(""));
+            ->check(number_between(min_hours, max_hours));
     command
         .add_option("--tokens", options.tokens,
                     "Tokens to train on; default: four passes over the data, or what --hours "
@@ -265,10 +338,9 @@ void add_machine_options(CLI::App& command, NewOptions& options) {
         .add_option("--device", options.device,
                     "Device to train on; default: that of --hardware, or what this machine has")
         ->type_name("cpu|cuda");
-    command.add_option("--ranks", options.ranks, "Number of ranks")
+    command.add_option("--ranks", options.ranks, "Number of ranks; default: 1")
         ->type_name("N")
-        ->check(whole_number(1, max_new_ranks).description(""))
-        ->capture_default_str();
+        ->check(whole_number(1, max_new_ranks).description(""));
     command
         .add_option("--hardware", options.hardware,
                     "A built-in profile (h100-sxm, ...) or a file like those of "

@@ -20,10 +20,6 @@ std::string commented(std::string_view key, const std::string& value, std::strin
     return line + "\n";
 }
 
-std::string yaml_path(const std::string& path) {
-    return has_plain_characters(path) && !path.starts_with('-') ? path : in_quotes(path);
-}
-
 std::string head_text(const SizedRun& run, const NewSpecNotes& notes) {
     const std::string time = human_time(run.estimate.days * 86400);
     return text("# Written by: ", notes.command, "\n# ", grouped(run.parameters),
@@ -50,9 +46,10 @@ std::string model_text(const ModelSpec& model) {
 
 std::string data_text(const DataSpec& data, const NewSpecNotes& notes) {
     std::string out =
-        text("data:\n  train: [{prefix: ", yaml_path(notes.prefix), "}]\n",
+        text("data:\n  train: [{prefix: ", word_or_quotes(notes.prefix), "}]\n",
              commented("split", in_quotes(data.split), "% to train on, to validate with, unused"));
-    if (!notes.tokenizer.empty()) out += commented("tokenizer", yaml_path(notes.tokenizer), "");
+    if (!notes.tokenizer.empty())
+        out += commented("tokenizer", word_or_quotes(notes.tokenizer), "");
     return out;
 }
 
@@ -105,9 +102,9 @@ std::string limit_text(const SizedRun& run) {
 std::string new_run_spec(const SizedRun& run, const NewSpecNotes& notes) {
     const RunSpec& spec = run.spec;
     return text(
-        head_text(run, notes), "name: ", yaml_path(spec.name),
-        "\noutput_dir: ", yaml_path("runs/" + spec.name), "\ndevice: ", name_of(spec.device), "\n",
-        model_text(spec.model), data_text(spec.data, notes), training_text(run, notes),
+        head_text(run, notes), "name: ", word_or_quotes(spec.name),
+        "\noutput_dir: ", word_or_quotes("runs/" + spec.name), "\ndevice: ", name_of(spec.device),
+        "\n", model_text(spec.model), data_text(spec.data, notes), training_text(run, notes),
         mesh_text(spec), "recompute: ", name_of(spec.recompute), "\noptimizer:\n",
         commented("lr", scientific(spec.optimizer.lr, 1),
                   "by a scaling law; lower it if the loss jumps"),

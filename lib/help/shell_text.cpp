@@ -16,6 +16,13 @@ std::string in_single_quotes(std::string_view word) {
     return out + "'";
 }
 
+std::string shell_word(std::string_view word) {
+    constexpr std::string_view plain =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.,:=@%+-";
+    const bool as_is = !word.empty() && word.find_first_not_of(plain) == std::string_view::npos;
+    return as_is ? std::string(word) : in_single_quotes(word);
+}
+
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
     std::string out;
     for (const std::string& word : words) {

@@ -12,6 +12,9 @@ namespace gptrain {
 /// In single quotes, for bash and zsh; fish reads them alike as long as there is no backslash.
 std::string in_single_quotes(std::string_view word);
 
+/// As a word of a command: in single quotes if it needs them.
+std::string shell_word(std::string_view word);
+
 /// "a b c"
 std::string joined(const std::vector<std::string>& words, std::string_view between = " ");
 

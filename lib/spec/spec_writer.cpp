@@ -34,11 +34,8 @@ std::string formatted(Enumeration auto value) {
     return std::string(name_of(value));
 }
 
-/// In quotes, unless the value is a plain word anywhere in a YAML file.
 std::string formatted(const std::string& value) {
-    const bool word = has_plain_characters(value) && value.find_first_of("-+.") != 0 &&
-                      value != "null" && value != "Null" && value != "NULL" && !value.empty();
-    return word ? value : in_quotes(value);
+    return word_or_quotes(value);
 }
 
 std::string formatted(const std::filesystem::path& value) {

@@ -59,6 +59,9 @@ std::string to_yaml(const YamlNode& root);
 /// True if the text means itself anywhere in YAML as far as its characters go.
 bool has_plain_characters(std::string_view text);
 
+/// As a value anywhere in YAML: in quotes, unless it is a plain word.
+std::string word_or_quotes(const std::string& text);
+
 /// The text in double quotes.
 std::string in_quotes(std::string_view text);
 

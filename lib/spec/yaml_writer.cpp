@@ -32,6 +32,12 @@ bool has_plain_characters(std::string_view text) {
     return text.find_first_not_of(plain) == std::string_view::npos;
 }
 
+std::string word_or_quotes(const std::string& text) {
+    const bool word = has_plain_characters(text) && text.find_first_of("-+.") != 0 &&
+                      text != "null" && text != "Null" && text != "NULL" && !text.empty();
+    return word ? text : in_quotes(text);
+}
+
 std::string in_quotes(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {

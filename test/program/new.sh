@@ -45,9 +45,24 @@ expect_exit 0 "$gptrain" --config timed.yaml --dry-run --hardware cpu --json tim
 days=$(sed -n 's/.*"days": *\([0-9.e-]*\).*/\1/p' timed.json)
 awk -v days="$days" 'BEGIN { exit !(days > 0 && days * 24 <= 0.0101) }' || fail "'$days' days for 0.01 hours"
 
+# Names that YAML or a shell would read otherwise.
+mkdir "my text"
+cp text_text_document.{bin,idx,meta.json} tok.model "my text"
+expect_exit 0 "$gptrain" new --data "my text/text_text_document" --device cpu --output null.yaml
+says null.yaml 'name: "null"' "gptrain new --data 'my text/text_text_document'"
+expect_exit 0 "$gptrain" inspect null.yaml
+expect_exit 0 "$gptrain" new --data "my text/text_text_document" --device cpu --output "my text/a.yaml"
+says out "train with: gptrain --config 'my text/a.yaml'"
+
 # What cannot be.
 expect_exit 2 "$gptrain" new --data text_text_document --hours 1 --tokens 5
 expect_exit 2 "$gptrain" new --data text_text_document --hours 0
+expect_exit 2 "$gptrain" new --data text_text_document --hours nan
+says err "'nan' is not a number"
+expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output h4
+says err "--output h4: give a name that ends with .yaml or .yml"
+expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output nowhere/x.yaml
+says err "nowhere: no such folder" "for --output; create it"
 expect_exit 2 "$gptrain" new --data text_text_document --device gpu
 says err "cpu or cuda"
 expect_exit 2 "$gptrain" new --data text_text_document --device cuda --hardware cpu --output no.yaml
@@ -64,9 +79,23 @@ expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output giv
 
 # A terminal is asked for what is missing.
 printf 'text_text_document\n\ncpu\n\nasked.yaml\n' >answers
-"$on_terminal" --talk "$gptrain" new --tokenizer tok.model <answers >out 2>err ||
-    fail "on a terminal: $(tail -n 3 out err)"
+ask() {
+    "$on_terminal" --talk "$gptrain" new --tokenizer tok.model "$@" <answers >out 2>err ||
+        fail "on a terminal: $(tail -n 3 out err)"
+}
+ask
 says out "Token files" "Hours" "Ranks" "asked.yaml: "
+# A wrong answer is answered at once, and asked for again.
+printf '%s\n' "" missing text_text_document soon nan "" gpu cpu 0 100000 1 h4 asked.yaml again.yaml >answers
+ask
+says out "a path is needed" "missing.idx" "'soon' is not a number" "'nan' is not a number" \
+    "give cpu or cuda" "'0' is not a whole number" "--ranks 100000: this machine has" \
+    "--output h4: give a name" "asked.yaml: exists" "again.yaml: "
+expect_exit 0 "$gptrain" inspect again.yaml
+# What the command line says is not asked for.
+printf 'text_text_document\n' >answers
+ask --ranks 1 --tokens 100000 --device cpu --output told.yaml
+says_not out "Ranks" "Hours" "Device" "File to write"
 expect_exit 0 "$gptrain" inspect asked.yaml
 
 finish
