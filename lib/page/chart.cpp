@@ -182,6 +182,13 @@ std::string Drawing::dots(const Curve& curve, const std::vector<Point>& points) 
     return text("<path class=\"dots ", colour_class(curve.colour), "\" d=\"", path, "\"/>\n");
 }
 
+/// Five digits; a large number with all of its integer part.
+std::string legend_number(double value) {
+    constexpr double fits = 1e15;
+    const double size = std::fabs(value);
+    return size >= 1e5 && size < fits ? grouped(std::llround(value)) : significant(value, 5);
+}
+
 /// In the order of the curves' data, so that the script finds the entry of a curve.
 std::string Drawing::legend() const {
     std::string keys;
@@ -198,7 +205,7 @@ std::string Drawing::legend() const {
                 "aria-hidden=\"true\"><path class=\"curve ",
                 colour_class(each.colour), style == Curve::Style::pale ? " pale" : "",
                 "\" d=\"M0 4H18\"/></svg>", html_escaped(each.label), " <b>",
-                significant(last->value, 5), "</b></span>");
+                legend_number(last->value), "</b></span>");
         }
     }
     const bool one_step = last_steps.low == last_steps.high;

@@ -42,6 +42,13 @@ TEST_CASE("one run's page has its figures, charts, events and spec") {
     CHECK(page.ends_with("</html>\n"));
 }
 
+TEST_CASE("a large number in a legend has all of its digits") {
+    const std::string page =
+        page_of({test::run_of("run", test::log_of({"{\"step\": 1, \"tokens_per_s\": 181280.4}",
+                                                   "{\"step\": 2, \"tokens_per_s\": 181280.4}"}))});
+    CHECK(test::contains(page, " <b>181,280</b>"));
+}
+
 TEST_CASE("several runs have a colour each and a table of what differs") {
     std::vector<ReportedRun> runs;
     for (const char* lr : {"0.001", "0.002"}) {
