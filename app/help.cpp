@@ -70,14 +70,38 @@ ProgramHelp program_help(const CLI::App& app) {
                       {"--fix", setting_beginnings()}}};
 }
 
+ExitCode show_help_of(const CLI::App& app, const std::string& name) {
+    std::vector<std::string_view> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        if (command->get_group().empty()) continue;
+        if (command->get_name() == name) {
+            print_raw(command->help(app.get_name()));
+            return ExitCode::done;
+        }
+        names.push_back(command->get_name());
+    }
+    fail(ExitCode::usage, "help: there is no command ", name, "; the commands are ",
+         choice_of(names));
+}
+
 }  // namespace
 
 void add_help(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "help", "Show all options as text, as a man page or as a shell's completion");
+        "help",
+        "Show the options of all commands or of one, as text, as a man page or as a shell's "
+        "completion");
     auto format = std::make_shared<std::string>();
     add_help_format(*command, *format);
-    command->final_callback([&app, &chosen, format] {
+    auto name = std::make_shared<std::string>();
+    command->add_option("command", *name, "Only this command, like gptrain COMMAND --help")
+        ->type_name("COMMAND")
+        ->excludes("--format");
+    command->final_callback([&app, &chosen, format, name] {
+        if (!name->empty()) {
+            chosen = [&app, name] { return show_help_of(app, *name); };
+            return;
+        }
         chosen = [&app, format] {
             print_raw(*format == "text" ? to_help_text(app)
                                         : to_format(*format, program_help(app)));

@@ -3,7 +3,9 @@
 #include <exception>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/signals.h"
@@ -49,6 +51,19 @@ std::string missing_argument_message(const CLI::App& app, const CLI::RequiredErr
     return error.what() + help_hint(app);
 }
 
+/// The error for arguments that no option takes, in their order.
+std::string extras_message(const CLI::App& app) {
+    const std::vector<std::string> extras = app.remaining(true);
+    std::string message = extras.size() == 1 ? "The following argument was not expected:"
+                                             : "The following arguments were not expected:";
+    for (const std::string& word : extras)
+        message += ' ' + word;
+    const bool takes_config = app.get_subcommands().empty() && app.count("--config") == 0;
+    if (takes_config && gptrain::named_yaml(extras.back()))
+        message += gptrain::text("; did you mean --config ", extras.back(), "?");
+    return message + help_hint(app);
+}
+
 int run(int argc, char** argv) {
     CLI::App app(description, "gptrain");
     app.footer(footer);
@@ -75,7 +90,11 @@ int run(int argc, char** argv) {
         gptrain::print_raw(output.str());
         return static_cast<int>(gptrain::ExitCode::done);
     } catch (const CLI::RequiredError& error) {
+        if (!app.remaining(true).empty())
+            return report(extras_message(app), gptrain::ExitCode::usage);
         return report(missing_argument_message(app, error), gptrain::ExitCode::usage);
+    } catch (const CLI::ExtrasError&) {
+        return report(extras_message(app), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
         return report(error.what() + help_hint(app), gptrain::ExitCode::usage);
     }

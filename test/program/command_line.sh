@@ -18,6 +18,12 @@ says err "$work/missing.yaml: no such file"
 says_not err relative
 expect_exit 2 "$gptrain" --config "$work"
 expect_exit 2 "$gptrain" trian
+expect_exit 2 "$gptrain" run.yaml
+says err "not expected: run.yaml; did you mean --config run.yaml? (gptrain --help)"
+expect_exit 2 "$gptrain" train run.yaml
+says err "not expected: train run.yaml; did you mean --config run.yaml?"
+expect_exit 2 "$gptrain" --config run.yaml b a
+says err "The following arguments were not expected: b a (gptrain --help)"
 expect_exit 2 "$gptrain" --config run.yaml --steps 3
 expect_exit 2 "$gptrain" --config run.yaml --world-size 2
 expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 0

@@ -14,12 +14,21 @@ mv out text
 expect_exit 0 "$gptrain" --help
 same out text
 
+expect_exit 0 "$gptrain" plan --help
+mv out text
+expect_exit 0 "$gptrain" help plan
+same out text
+expect_exit 2 "$gptrain" help trian
+says err "there is no command trian; the commands are "
+
 for program in gptrain preprocess; do
     for format in man bash zsh fish; do
         expect_exit 0 "${!program}" help --format $format
         mv out $program.$format
     done
 done
+# Optional sections have keys, too.
+says gptrain.bash "adapter.rank=" "faults.loss_spike.factor=" "model.rope_scaling.kind="
 says gptrain.man ".SS gptrain plan" "\\-\\-world\\-size" ".SH EXIT STATUS" ".SH FILES"
 # Every option of --help has its place in the page.
 for command in "" inspect generate eval serve import export plan report new; do
@@ -27,8 +36,6 @@ for command in "" inspect generate eval serve import export plan report new; do
     while read -r option; do
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"
     done < <(grep -oE '^ +(-h,)?--[a-z-]+' out | grep -oE -- '--[a-z-]+')
-# Optional sections have keys, too.
-says gptrain.bash "adapter.rank=" "faults.loss_spike.factor=" "model.rope_scaling.kind="
 done
 # What the program starts for itself is not shown.
 ! grep -q check-attention text gptrain.man gptrain.bash || fail "check-attention is shown"
