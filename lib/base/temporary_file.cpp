@@ -1,8 +1,12 @@
 #include "base/temporary_file.h"
 
+#include <cerrno>
 #include <random>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
@@ -26,16 +30,58 @@ TemporaryFile::TemporaryFile(const std::filesystem::path& path)
 
 TemporaryFile::~TemporaryFile() {
     const DeferSignals held;
-    if (!moved_) ::unlink(path_.c_str());
+    if (moved_) return;
+    ::unlink(path_.c_str());
     drop_temporary_name(path_.string());
 }
 
 void TemporaryFile::move_to(const std::filesystem::path& target) {
+    const DeferSignals held;
     rename_path(path_, target);
     moved_ = true;
+    // From now on another process may use the name.
+    drop_temporary_name(path_.string());
 }
 
 namespace {
+
+/// Locks the file for this process. Error (io) if another process has locked it.
+void lock(const File& file, const std::filesystem::path& target) {
+    while (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR) continue;
+        // NFS and Lustre may have no locks.
+        if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return;
+        if (errno != EWOULDBLOCK) fail_errno(errno, file.path().string(), ": lock");
+        fail(ExitCode::io, file.path().string(), ": another process writes ", target.string(),
+             "; wait until it has ended, or choose another name");
+    }
+}
+
+/// True if the file still has its name.
+bool has_its_name(const File& file) {
+    struct stat named {};
+    struct stat opened {};
+    if (::fstat(file.descriptor(), &opened) != 0) fail_errno(errno, file.path().string());
+    return ::stat(file.path().c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+/// The file, locked and empty.
+File open_locked(const std::filesystem::path& path, const std::filesystem::path& target) {
+    while (true) {
+        File file(path, File::Mode::update);
+        lock(file, target);
+        // The process that had the lock before has renamed or removed its file.
+        if (!has_its_name(file)) continue;
+        try {
+            file.truncate(0);
+        } catch (...) {
+            ::unlink(path.c_str());
+            throw;
+        }
+        return file;
+    }
+}
 
 void replace(const std::filesystem::path& path, std::string_view bytes, bool durably) {
     TemporaryFile temporary(path.string() + ".tmp");
@@ -47,6 +93,18 @@ void replace(const std::filesystem::path& path, std::string_view bytes, bool dur
 }
 
 }  // namespace
+
+LockedFile::LockedFile(const std::filesystem::path& target)
+    : target_(target), temporary_([&] {
+          const std::filesystem::path path = target_.string() + ".tmp";
+          file_.emplace(open_locked(path, target_));
+          return path;
+      }) {}
+
+void LockedFile::move_into_place() {
+    temporary_.move_to(target_);
+    file_->close();
+}
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
     replace(path, bytes, false);

@@ -3,7 +3,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string_view>
+
+#include "base/file.h"
 
 namespace gptrain {
 
@@ -32,6 +35,24 @@ public:
 private:
     std::filesystem::path path_;
     bool moved_ = false;
+};
+
+/// An output file of which one process at a time writes the unfinished contents, under the name
+/// "TARGET.tmp". The file is locked while it has that name, so what a killed process left is taken
+/// over, and what another process writes is not touched.
+class LockedFile {
+public:
+    /// Empty. Error (io) if another process writes the same target. A file system that has no locks
+    /// does not find that out.
+    explicit LockedFile(const std::filesystem::path& target);
+
+    File& file() { return *file_; }
+    void move_into_place();
+
+private:
+    std::filesystem::path target_;
+    std::optional<File> file_;  ///< closed, and so unlocked, after its name is gone
+    TemporaryFile temporary_;
 };
 
 /// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or

@@ -37,17 +37,6 @@ std::filesystem::path temporary_path_of(const std::filesystem::path& path) {
     return with_suffix(path, ".tmp");
 }
 
-File empty_file(const std::filesystem::path& path) {
-    File file(path, File::Mode::update);
-    try {
-        file.truncate(0);
-    } catch (...) {
-        ::unlink(path.c_str());
-        throw;
-    }
-    return file;
-}
-
 std::vector<std::byte> reserved_buffer() {
     std::vector<std::byte> buffer;
     buffer.reserve(buffer_bytes);
@@ -107,34 +96,30 @@ File open_part(const std::filesystem::path& path, std::int64_t bytes) {
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
-    : path_(path),
-      temporary_(temporary_path_of(path)),
-      buffer_(reserved_buffer()),
-      file_(empty_file(temporary_.path())) {}
+    : buffer_(reserved_buffer()), file_(path) {}
 
 void IndexedWriter::Spool::move_into_place() {
-    file_.close();
-    temporary_.move_to(path_);
+    file_.move_into_place();
 }
 
 void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
     if (buffer_.size() + count > buffer_bytes) flush();
     const auto* begin = static_cast<const std::byte*>(bytes);
     if (count >= buffer_bytes) {
-        file_.write(std::span(begin, count));
+        file().write(std::span(begin, count));
     } else {
         buffer_.insert(buffer_.end(), begin, begin + count);
     }
 }
 
 void IndexedWriter::Spool::flush() {
-    file_.write(buffer_);
+    file().write(buffer_);
     buffer_.clear();
 }
 
 void IndexedWriter::Spool::sync() {
     flush();
-    file_.sync();
+    file().sync();
 }
 
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked)

@@ -33,8 +33,9 @@ struct TokenCounts {
 /// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given, and PREFIX.mask
 /// (loss_mask.h) if they are masked. Until then PREFIX.bin.tmp, PREFIX.idx.tmp,
 /// PREFIX.documents.tmp and PREFIX.mask.tmp grow; they are removed when the writer is destroyed and
-/// when a signal ends the process. Memory does not grow with the data: lengths and document entries
-/// are on disk, too. Disk faults are Errors (io).
+/// when a signal ends the process. They are locked: two writers of one prefix are an Error (io) of
+/// the second. Memory does not grow with the data: lengths and document entries are on disk, too.
+/// Disk faults are Errors (io).
 class IndexedWriter {
 public:
     /// `dtype` is u16 or i32. `masked`: the files have a loss mask.
@@ -73,16 +74,14 @@ private:
         explicit Spool(const std::filesystem::path& path);
         void write(const void* bytes, std::size_t count);
         void flush();
-        File& file() { return file_; }
+        File& file() { return file_.file(); }
         /// Makes what was written so far durable.
         void sync();
         void move_into_place();
 
     private:
-        std::filesystem::path path_;
-        TemporaryFile temporary_;
         std::vector<std::byte> buffer_;
-        File file_;  ///< last member: if an earlier one fails, no file is left
+        LockedFile file_;
     };
 
     /// The mask under its temporary name.

@@ -214,7 +214,7 @@ fi
 endless() {
   while cat corpus.txt 2>/dev/null; do :; done
 }
-"$tool" --tokenizer tok.model --input <(endless) --output-prefix signalled >out 2>err &
+"$tool" --tokenizer tok.model --input <(endless) --output-prefix signalled >out 2>ending &
 process=$!
 for _ in $(seq 1 100); do
   [ -n "$(ls | grep '^signalled.*tmp')" ] && break
@@ -222,11 +222,15 @@ for _ in $(seq 1 100); do
 done
 [ -n "$(ls | grep '^signalled.*tmp')" ] || fail "the run to be interrupted has not begun"
 sleep 0.2
+# Meanwhile another run of the same prefix is refused, and leaves the first one's files alone.
+encode 5 --input corpus.txt --output-prefix signalled
+says err "another process writes signalled_text_document.bin"
+[ -n "$(ls | grep '^signalled.*bin.tmp')" ] || fail "the files of the first run are gone"
 kill -TERM $process
 wait $process
 status=$?
 [ $status = 143 ] || fail "ended by SIGTERM with status $status"
-says err "interrupted"
+says ending "interrupted"
 nothing_left signalled
 
 finish

@@ -109,6 +109,24 @@ TEST_CASE("nothing appears or changes before commit") {
     CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 2);
 }
 
+TEST_CASE("of two writers of the same files the second is refused and touches nothing") {
+    const fs::path folder = fresh_folder("writer_twice");
+    std::ofstream(folder / "a.bin.tmp") << "left by a killed process";
+    IndexedWriter first(folder / "a", DType::u16);
+    first.add_sequence(std::vector<std::int32_t>{1, 2, 3});
+    first.end_document();
+    first.finish_part();
+    CHECK_THROWS_WITH(IndexedWriter(folder / "a", DType::u16),
+                      Catch::Matchers::Contains("another process writes "));
+    first.commit();
+    CHECK(fs::file_size(folder / "a.bin") == 6);
+    CHECK(IndexedDataset(folder / "a").num_tokens() == 3);
+    // The first still lives, but has nothing left to protect except its documents.
+    CHECK_THROWS(IndexedWriter(folder / "a", DType::u16));
+    CHECK(fs::exists(folder / "a.documents.tmp"));
+    CHECK_FALSE(fs::exists(folder / "a.bin.tmp"));
+}
+
 TEST_CASE("what is known of the tokens appears with them, and never stays behind") {
     const fs::path folder = fresh_folder("writer_meta");
     const auto write = [&](const std::optional<TokenMeta>& meta) {
