@@ -49,6 +49,8 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
     std::optional<TokenMeta> common;
     std::string first;
     std::string unknown;
+    std::string with_ends;
+    std::string without_ends;
     for (const IndexedDataset& dataset : datasets) {
         const std::string prefix = dataset.prefix().string();
         std::optional<TokenMeta> meta = dataset.meta();
@@ -61,11 +63,18 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
             fail(ExitCode::bad_input, meta_path(prefix).string(), ": its tokenizer is ",
                  tokenizer_text(*meta), ", but ", first, " uses ", tokenizer_text(*common),
                  "; cannot merge files from different tokenizers");
-        } else {
-            common->append_eod = common->append_eod && meta->append_eod;
         }
+        std::string& ends = dataset.meta() && dataset.meta()->append_eod ? with_ends : without_ends;
+        if (ends.empty()) ends = prefix;
     }
-    if (unknown.empty()) return common;
+    if (unknown.empty()) {
+        if (!without_ends.empty() && !with_ends.empty()) {
+            print(without_ends, ": has no end-of-document ids, but ", with_ends,
+                  " has them; the merged files count as files without");
+        }
+        common->append_eod = without_ends.empty();
+        return common;
+    }
     print(unknown, ": no .meta.json, so the merged files will have none");
     return std::nullopt;
 }

@@ -35,14 +35,28 @@ struct Source {
     std::shared_ptr<const IndexedDataset> tokens;
 };
 
-std::vector<Source> open_sources(const std::vector<DataSource>& specs, std::int64_t virtual_tokens,
-                                 const MpiSession* ranks) {
-    std::vector<Source> sources;
+void check_weights(const std::vector<DataSource>& specs) {
+    double sum = 0;
     for (const DataSource& spec : specs) {
         if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
             fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
                  "; weights must be above 0");
         }
+        sum += spec.weight;
+    }
+    for (const DataSource& spec : specs) {
+        if (spec.weight / sum > 0) continue;
+        fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
+             ", which is nothing beside the sum of the weights, ", sum,
+             "; leave the source out, or give weights closer together");
+    }
+}
+
+std::vector<Source> open_sources(const std::vector<DataSource>& specs, std::int64_t virtual_tokens,
+                                 const MpiSession* ranks) {
+    check_weights(specs);
+    std::vector<Source> sources;
+    for (const DataSource& spec : specs) {
         sources.push_back(
             {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens, ranks)});
     }
@@ -115,6 +129,21 @@ void check_tokenizers(const std::vector<Source>& sources,
     const std::size_t more = unknown.size() - 1;
     const std::string others = more > 0 ? text(" and ", more, " more") : "";
     report_unknown_tokenizer(unknown.front() + others, *expected);
+}
+
+/// Warns of each source without the ends of documents that the spec asks for.
+std::vector<std::string> end_warnings(const std::vector<Source>& sources, const DataSpec& spec) {
+    std::vector<std::string> warnings;
+    if (!spec.reset_at_eod && !spec.eod_mask_loss) return warnings;
+    const std::string_view key = spec.reset_at_eod ? "data.reset_at_eod" : "data.eod_mask_loss";
+    for (const Source& source : sources) {
+        const std::optional<TokenMeta>& meta = source.tokens->meta();
+        if (!meta || meta->append_eod) continue;
+        warnings.push_back(text(key, " does nothing in ", source.spec.prefix.string(),
+                                ", which was made without --append-eod: its documents have no "
+                                "end-of-document ids"));
+    }
+    return warnings;
 }
 
 /// Megatron's order over the parts. A single part is not blended, whatever its weight.
@@ -299,7 +328,9 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     data.learned_tokens = learned_tokens_of(train);
     data.run_samples = options.run_samples;
     choose_phase(data, spec.on_change, train, options);
-    data.warning = repetition_warning(train, data.phase, options);
+    data.warnings = end_warnings(all, spec);
+    if (auto repeats = repetition_warning(train, data.phase, options); !repeats.empty())
+        data.warnings.push_back(std::move(repeats));
     if (data.phase) {
         data.train = make_continued(train, *data.phase, data.num_samples, options);
     } else {

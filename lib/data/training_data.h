@@ -57,8 +57,9 @@ struct TrainingData {
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
-    /// Warns of the source read most often, if the run reads it more than 40 times; else empty.
-    std::string warning;
+    /// Of the source read most often, if the run reads it more than 40 times, and of each source
+    /// that was made without the end-of-document ids that the spec asks for.
+    std::vector<std::string> warnings;
 };
 
 /// Opens and checks all sources, and builds or maps the indices. With `data.validation` every

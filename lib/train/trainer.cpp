@@ -125,7 +125,8 @@ void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices
 }
 
 void warn_of_inputs(const RunInputs& inputs) {
-    if (!inputs.data.warning.empty()) warn(inputs.data.warning);
+    for (const std::string& warning : inputs.data.warnings)
+        warn(warning);
     if (!inputs.tasks || inputs.tasks->cut() == 0) return;
     warn(counted(inputs.tasks->cut(), "text"),
          " of eval_tasks lost tokens at the beginning: ", "training.seq_length is ",

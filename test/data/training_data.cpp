@@ -140,7 +140,10 @@ TEST_CASE("a source that is read more than 40 times over is told with figures") 
     spec.split = "1";
     DataOptions options = options_of(folder);
     options.run_samples = 61;
-    const auto warning = [&] { return make_training_data(spec, options).warning; };
+    const auto warning = [&] {
+        const std::vector<std::string> all = make_training_data(spec, options).warnings;
+        return all.empty() ? std::string() : all.front();
+    };
     // 61 samples of 4 tokens are 40.7 times 6 tokens.
     spec.train = {{folder / "small", 1.0}};
     CHECK(contains(warning(), "6 training tokens of " + (folder / "small").string()));
@@ -273,6 +276,35 @@ TEST_CASE("weights that are not above 0 are refused") {
         CHECK(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }) !=
               "");
     }
+    // So is one that is nothing beside the others.
+    spec.train = {{folder / "a", 1e30}, {folder / "a", 1e-300}};
+    CHECK(
+        contains(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }),
+                 "has weight 1e-300, which is nothing beside"));
+}
+
+TEST_CASE("a spec that asks for ends of documents warns of sources without them") {
+    const TempFolder folder;
+    const auto write = [&](const std::string& name, bool append_eod) {
+        write_tokens(folder / name, counting(0, 10, 5));
+        const TokenMeta meta = {"tok.json", 7, 320, append_eod, 10, 50, "gptrain 0.1.0"};
+        fill(meta_path(folder / name), to_text(meta));
+    };
+    write("with", true);
+    write("without", false);
+    write_tokens(folder / "unknown", counting(0, 10, 5));
+    DataSpec spec;
+    spec.train = {{folder / "with", 1.0}, {folder / "without", 1.0}, {folder / "unknown", 1.0}};
+    const auto warnings = [&] { return make_training_data(spec, options_of(folder)).warnings; };
+    CHECK(warnings().empty());
+    spec.reset_at_eod = true;
+    REQUIRE(warnings().size() == 1);
+    CHECK(contains(warnings().front(), "data.reset_at_eod does nothing in " +
+                                           (folder / "without").string() + ", which was made"));
+    spec.reset_at_eod = false;
+    spec.eod_mask_loss = true;
+    REQUIRE(warnings().size() == 1);
+    CHECK(contains(warnings().front(), "data.eod_mask_loss does nothing in "));
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ nothing_left mixed
 encode --input b.jsonl --output-prefix noeod
 expect 0 "$tool" merge --input a_text_document noeod_text_document --output-prefix merged
 says merged.meta.json '"append_eod":false'
+says out "noeod_text_document: has no end-of-document ids, but a_text_document has them"
 rm b_text_document.meta.json
 expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
 says out "b_text_document: no .meta.json"
