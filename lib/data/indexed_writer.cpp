@@ -161,6 +161,7 @@ void IndexedWriter::add_sequence(std::span<const std::int32_t> ids,
                                  std::span<const std::uint8_t> learned) {
     GPTRAIN_CHECK(learned.size() == (mask_ ? ids.size() : 0), learned.size());
     if (mask_) mask_->add(learned);
+    require_sequences(1);
     const auto length = narrow<std::int32_t>(std::ssize(ids));
     if (dtype_ == DType::i32) {
         bin_.write(ids.data(), ids.size_bytes());
@@ -189,7 +190,15 @@ void IndexedWriter::finish_part() {
     if (mask_) mask_->finish();
 }
 
+void IndexedWriter::require_sequences(std::int64_t more) const {
+    constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+    if (more <= limit - counts_.sequences) return;
+    fail(ExitCode::bad_input, idx_path_.string(), ": would have more than ", limit,
+         " documents, the limit of this format; split the corpus");
+}
+
 void IndexedWriter::append_part(const std::filesystem::path& prefix, const TokenCounts& counts) {
+    require_sequences(counts.sequences);
     const File bin = open_part(bin_path_of(prefix), counts.tokens * size_of(dtype_));
     const File idx =
         open_part(idx_path_of(prefix), header_bytes + counts.sequences * entry_bytes<std::int32_t>);

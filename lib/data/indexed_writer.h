@@ -43,7 +43,7 @@ public:
 
     /// Adds a sequence to the current document. `learned`: 1 or 0 for each id if the files are
     /// masked, else empty. Ids that the type cannot hold, and more than 2^31 - 1 ids, are Errors
-    /// (bug).
+    /// (bug). More than 2^31 - 1 sequences, here and in append_part, are an Error (bad_input).
     void add_sequence(std::span<const std::int32_t> ids,
                       std::span<const std::uint8_t> learned = {});
     /// Ends the current document, which may be empty.
@@ -95,6 +95,8 @@ private:
         void finish();
     };
 
+    /// Error (bad_input) if the files cannot hold that many more sequences.
+    void require_sequences(std::int64_t more) const;
     void append_mask(const std::filesystem::path& prefix, std::int64_t tokens);
     void write_offsets();
     void write_documents();

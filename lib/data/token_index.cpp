@@ -27,7 +27,22 @@ std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::int64_
     return bytes.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
 }
 
+bool has_file(const std::filesystem::path& prefix, const char* ending) {
+    std::error_code ignored;
+    return std::filesystem::exists(prefix.string() + ending, ignored);
+}
+
+/// Error (bad_input) if `prefix` is one of the files of a data set.
+void refuse_file_name(const std::filesystem::path& prefix) {
+    const std::filesystem::path shorter = std::filesystem::path(prefix).replace_extension();
+    for (const char* ending : {".bin", ".idx"}) {
+        if (prefix.extension() == ending && has_file(shorter, ".bin") && has_file(shorter, ".idx"))
+            refuse(prefix, "give the prefix without ", ending, ": ", shorter.string());
+    }
+}
+
 std::filesystem::file_type require_part(const std::filesystem::path& prefix, const char* ending) {
+    if (!has_file(prefix, ending)) refuse_file_name(prefix);
     const std::string advice = text("; a token data set is ", prefix.string(), ".bin and ",
                                     prefix.string(), ".idx, made by gpt-preprocess");
     return require_path(prefix.string() + ending, ExitCode::bad_input, "file", advice);

@@ -135,6 +135,10 @@ says out "tokens per document"
 says out "$(sed -n 7p corpus.txt)"
 expect 2 "$tool" inspect w1_text_document --document 6000
 expect 3 "$tool" inspect missing
+for suffix in bin idx; do
+  expect 3 "$tool" inspect w1_text_document.$suffix
+  says err "w1_text_document.$suffix: give the prefix without .$suffix: w1_text_document"
+done
 
 # A prefix in a folder that does not exist yet.
 encode --input a.jsonl --output-prefix new/folder/a

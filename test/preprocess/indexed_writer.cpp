@@ -109,6 +109,16 @@ TEST_CASE("nothing appears or changes before commit") {
     CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 2);
 }
 
+TEST_CASE("more sequences than an index can have are refused") {
+    const fs::path folder = fresh_folder("writer_limit");
+    IndexedWriter writer(folder / "a", DType::u16);
+    writer.add_sequence(std::vector<std::int32_t>{1});
+    writer.end_document();
+    const TokenCounts counts = {.sequences = 2'147'483'647, .documents = 1, .tokens = 0};
+    CHECK_THROWS_WITH(writer.append_part(folder / "b", counts),
+                      Catch::Matchers::Contains("split the corpus"));
+}
+
 TEST_CASE("of two writers of the same files the second is refused and touches nothing") {
     const fs::path folder = fresh_folder("writer_twice");
     std::ofstream(folder / "a.bin.tmp") << "left by a killed process";
