@@ -103,14 +103,12 @@ void write_chunk(const EncodedChunk& chunk, IndexedWriter& writer) {
     }
 }
 
-std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
+std::optional<std::int32_t> end_of_document(const EncodeOptions& options, const TokenizerFile& file,
                                             const Tokenizer& tokenizer) {
     if (!options.append_eod) return std::nullopt;
     if (!tokenizer.eos_id()) {
         fail(ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
-             " has no end-of-document token; name it as eos_token in a tokenizer_config.json next "
-             "to "
-             "it");
+             " has no end-of-document token; ", end_token_advice(file));
     }
     return tokenizer.eos_id();
 }
@@ -258,7 +256,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     ranks.run_on_all([&] {
         file = read_tokenizer(options.tokenizer);
         tokenizer.emplace(*file);
-        end = end_of_document(options, *tokenizer);
+        end = end_of_document(options, *file, *tokenizer);
         if (options.chat) chat.emplace(*options.chat, *file, *tokenizer);
     });
     check_same_inputs(options, *tokenizer, ranks);

@@ -51,6 +51,15 @@ void check_messages(const Json& messages, std::string_view key) {
     if (!learned) refuse("'", key, "' has no message of the assistant: there is nothing to learn");
 }
 
+/// The templates that have a name take only texts.
+void check_texts(const Json& messages, std::string_view key, std::string_view name) {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (!messages[i].contains("content") || !messages[i].at("content").is_string()) {
+            refuse(key, "[", i, "]: its content must be a string for --template ", name);
+        }
+    }
+}
+
 Json message(const char* role, const std::string& content) {
     return {{"role", role}, {"content", content}};
 }
@@ -67,9 +76,8 @@ ChatEncoder::ChatEncoder(const ChatLineOptions& options, const TokenizerFile& fi
                          const Tokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer) {
     if (!tokenizer.eos_id()) {
-        fail(ExitCode::usage, "the tokenizer ", file.source,
-             " has no end-of-document token; name it as eos_token in a tokenizer_config.json next "
-             "to it");
+        fail(ExitCode::usage, "the tokenizer ", file.source, " has no end-of-document token; ",
+             end_token_advice(file));
     }
     end_of_document_ = *tokenizer.eos_id();
     open_template(file);
@@ -154,6 +162,8 @@ LearnedText ChatEncoder::text_of(const Json& line, const std::string& place) con
                  template_names());
         }
         check_messages(line.at(messages), messages);
+        if (find_named_template(options_.chat_template) != nullptr)
+            check_texts(line.at(messages), messages, options_.chat_template);
         return conversation_text(line.at(messages), messages);
     }
     if (!line.contains(prompt) || !line.contains(response)) {

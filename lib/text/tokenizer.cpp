@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -34,14 +35,32 @@ std::string configured_eos_token(const std::filesystem::path& tokenizer) {
     return JsonReader(config.at("eos_token"), path.string() + ": eos_token").string("content");
 }
 
+/// The first of several tokenizers that gptrain can read; if it can read none, the first.
+std::filesystem::path first_readable(const std::vector<std::filesystem::path>& files) {
+    for (const std::filesystem::path& file : files) {
+        try {
+            const Tokenizer tokenizer(file);
+            return file;
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::bad_input) throw;
+        }
+    }
+    return files.front();
+}
+
 /// The tokenizer in a folder, as models are shared; another path as it is.
 std::filesystem::path file_of(const std::filesystem::path& path) {
     std::error_code error;
     if (!std::filesystem::is_directory(path, error)) return path;
+    std::vector<std::filesystem::path> files;
     for (const std::string_view name : shared_names)
-        if (std::filesystem::exists(path / name, error)) return path / name;
-    fail(ExitCode::bad_input, path.string(),
-         ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
+        if (std::filesystem::exists(path / name, error)) files.push_back(path / name);
+    if (files.empty()) {
+        fail(
+            ExitCode::bad_input, path.string(),
+            ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
+    }
+    return files.size() == 1 ? files.front() : first_readable(files);
 }
 
 void check_utf8(std::string_view text) {
@@ -66,6 +85,12 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
     if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
     if (is_tokenizer_json(file.bytes)) file.eos_token = configured_eos_token(path);
     return file;
+}
+
+std::string_view end_token_advice(const TokenizerFile& file) {
+    return is_tokenizer_json(file.bytes)
+               ? "name it as eos_token in a tokenizer_config.json next to it"
+               : "a sentencepiece model must be trained with one (eos_id)";
 }
 
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer) {

@@ -27,10 +27,13 @@ struct TokenizerFile {
 };
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
-/// Of a folder, reads whichever of the first three it has. The last two are converted to
-/// tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
-/// Error (bad_input); a run spec in its place is an Error (usage).
+/// Of a folder, reads the first of the first three that it has and gptrain can load. The last two
+/// are converted to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too
+/// large is an Error (bad_input); a run spec in its place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
+
+/// What to do about a tokenizer without an end-of-document token, as the end of a message.
+std::string_view end_token_advice(const TokenizerFile& file);
 
 /// A file with its name in a folder.
 struct NamedFile {

@@ -126,7 +126,10 @@ faulty '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}]}'
 faulty '{"messages": [{"role": "user", "content": 3}]}' "messages[0]: its content must be a string"
 faulty '{"messages": [{"role": "assistant", "content": ""}]}' "messages[0]: the assistant's content is empty"
 faulty '{"messages": [{"role": "assistant", "content": []}]}' "messages[0]: the assistant's content is empty"
-faulty '{"messages": [{"role": "assistant", "content": [{"type": "image"}]}]}' "line 1"
+faulty '{"messages": [{"role": "assistant", "content": [{"type": "image"}]}]}' \
+  "messages[0]: its content must be a string for --template chatml"
+faulty '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": []}]}' \
+  "messages[1]: its content must be a string for --template chatml"
 faulty '{"messages": [], "prompt": "a"}' "has 'messages' and 'prompt' or 'response'"
 faulty '{"prompt": "a"}' "has neither 'messages' nor 'prompt' and 'response'"
 faulty '{"prompt": "a", "response": ""}' "'response' is empty"

@@ -14,6 +14,20 @@ encode 0 folder shared
 same file_text_document.bin folder_text_document.bin
 grep -q '"tokenizer":{"file":"tokenizer.json",' folder_text_document.meta.json ||
   fail "it says: $(cat folder_text_document.meta.json)"
+# If it holds several, the first that gptrain can read.
+make_text 300 >corpus.txt
+expect 0 "$tool" train-tokenizer --type bpe --input corpus.txt --vocab-size 320 --model-prefix own
+mkdir several
+cp own.model several/tokenizer.model
+echo '{"model": {"type": "BPE", "byte_fallback": true, "vocab": {}, "merges": []}}' >several/tokenizer.json
+encode 3 no several/tokenizer.json
+encode 0 model own.model
+encode 0 several several
+same model_text_document.bin several_text_document.bin
+says several_text_document.meta.json '"file":"tokenizer.model"'
+echo 'no model' >several/tokenizer.model
+encode 3 no several
+says err "several/tokenizer.json: "
 mkdir empty
 encode 3 no empty
 says err "empty: a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt"
@@ -54,6 +68,11 @@ encode 3 no tokenizer.json --append-eod
 says err "tokenizer_config.json: 'eos_token' must be a string"
 
 rm tokenizer_config.json
+# A sentencepiece model names its own.
+LC_ALL=C sed 's#</s>#<-s>#' own.model >noend.model
+encode 2 no noend.model --append-eod
+says err "has no end-of-document token; a sentencepiece model must be trained with one (eos_id)"
+
 # Bytes that have no token are left out, with a warning, as the library tokenizers does.
 printf '{"text": "a\\u0013 \\u0014b"}\n{"text": "a b"}\n{"text": "\\u0013"}\n' >one.jsonl
 encode 0 gaps "$fixture/gaps.json"
