@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/temporary_names.h"
 
 namespace gptrain {
 namespace {
@@ -69,6 +70,7 @@ Failure uncaught_failure() {
         code = static_cast<int>(ExitCode::usage);
         if (::write(STDERR_FILENO, message.data(), message.size()) < 0) std::_Exit(code);
     }
+    remove_unless_in_use();
     std::_Exit(code);
 }
 

@@ -57,4 +57,9 @@ void remove_temporary_files() {
         if (::unlink(name.c_str()) != 0) remove_folder(name.c_str());
 }
 
+void remove_unless_in_use() {
+    const std::unique_lock lock(all().mutex, std::try_to_lock);
+    if (lock) remove_temporary_files();
+}
+
 }  // namespace gptrain
