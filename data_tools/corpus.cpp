@@ -1,9 +1,13 @@
 #include "corpus.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 
 namespace gptrain {
@@ -13,48 +17,143 @@ constexpr std::int64_t chunk_bytes = 256 << 10;
 constexpr std::size_t chunk_records = 4096;
 constexpr std::int64_t reported_faults = 10;
 
-/// The corpus files in a folder, sorted.
-std::vector<std::string> files_in(const std::filesystem::path& folder, CorpusFiles wanted) {
-    namespace fs = std::filesystem;
-    std::vector<std::string> files;
-    try {
-        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-            const fs::path& path = entry.path();
-            const bool is_corpus =
-                named_json_lines(path) ||
-                (wanted == CorpusFiles::all && uncompressed_name(path).extension() == ".txt");
-            if (is_corpus && entry.is_regular_file()) files.push_back(path.string());
+namespace fs = std::filesystem;
+
+/// The ending of a name, of a compressed file both: ".csv.gz".
+std::string ending_of(const fs::path& path) {
+    if (path.filename().string().ends_with(".meta.json")) return ".meta.json";
+    const fs::path name = uncompressed_name(path);
+    const std::string compressed = name == path.filename() ? "" : path.extension().string();
+    return name.extension().string() + compressed;
+}
+
+/// Finds the corpus files in a folder.
+class FolderSearch {
+public:
+    FolderSearch(CorpusFiles wanted, const fs::path& tokenizer) : wanted_(wanted) {
+        if (tokenizer.empty()) return;
+        tokenizer_ = {tokenizer, tokenizer / "tokenizer.json", tokenizer / "vocab.json"};
+    }
+
+    /// The files at any depth, sorted. A folder that several links lead to is searched once.
+    std::vector<std::string> files_in(const fs::path& folder) {
+        try {
+            search(folder);
+            // Links come after the folders themselves, which keep their paths.
+            for (std::size_t i = 0; i < links_.size(); ++i)
+                search(fs::path(links_[i]));
+        } catch (const fs::filesystem_error& error) {
+            fail(ExitCode::bad_input, error.path1().string(),
+                 ": cannot read the folder: ", error.code().message());
         }
-    } catch (const fs::filesystem_error& error) {
-        fail(ExitCode::bad_input, folder.string(),
-             ": cannot read the folder: ", error.code().message());
+        std::sort(files_.begin(), files_.end());
+        return std::move(files_);
     }
-    if (files.empty()) {
-        fail(ExitCode::bad_input, folder.string(),
-             wanted == CorpusFiles::all ? ": a folder without a .txt, .json or .jsonl file"
-                                        : ": a folder without a .json or .jsonl file",
-             " (or one of these with .gz or .zst)");
+
+    /// "2 .csv, 1 .md"; empty if every file is a corpus file.
+    std::string others() const {
+        constexpr std::size_t most = 8;
+        std::string counts;
+        std::size_t named = 0;
+        for (const auto& [ending, count] : others_) {
+            if (++named > most) return counts + ", ...";
+            append(counts, text(counts.empty() ? "" : ", ", count, " ",
+                                ending.empty() ? "without an ending" : ending));
+        }
+        return counts;
     }
-    std::sort(files.begin(), files.end());
-    return files;
+
+private:
+    void search(const fs::path& folder) {
+        if (!searched_.insert(fs::canonical(folder)).second) return;
+        std::vector<fs::path> links;
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+            std::error_code dangling;
+            const bool is_folder = entry.is_directory(dangling);
+            if (!is_folder) {
+                add_file(entry.path());
+            } else if (entry.path().filename().string().starts_with('.')) {
+                continue;
+            } else if (entry.is_symlink()) {
+                links.push_back(entry.path());
+            } else {
+                search(entry.path());
+            }
+        }
+        std::sort(links.begin(), links.end());
+        links_.insert(links_.end(), links.begin(), links.end());
+    }
+
+    void add_file(const fs::path& path) {
+        const auto is_path = [&](const fs::path& other) {
+            std::error_code missing;
+            return fs::equivalent(path, other, missing);
+        };
+        if (std::any_of(tokenizer_.begin(), tokenizer_.end(), is_path)) return;
+        const std::string ending = ending_of(path);
+        const bool is_corpus =
+            ending != ".meta.json" &&
+            (named_json_lines(path) ||
+             (wanted_ == CorpusFiles::all && uncompressed_name(path).extension() == ".txt"));
+        if (!is_corpus) {
+            ++others_[ending];
+            return;
+        }
+        if (require_path(path, ExitCode::bad_input, "file") != fs::file_type::regular)
+            fail(ExitCode::bad_input, path.string(), ": not a regular file");
+        files_.push_back(path.string());
+    }
+
+    CorpusFiles wanted_;
+    std::vector<fs::path> tokenizer_;  ///< a file, or files of a folder
+    std::set<fs::path> searched_;
+    std::vector<fs::path> links_;
+    std::vector<std::string> files_;
+    std::map<std::string, std::int64_t> others_;
+};
+
+bool is_pipe(const std::string& path) {
+    std::error_code error;
+    const auto type = fs::status(path, error).type();
+    return type == fs::file_type::fifo || type == fs::file_type::character ||
+           type == fs::file_type::socket;
+}
+
+/// Warns of plain text that looks like something else.
+void check_prose(const std::string& path, const CorpusOptions& options,
+                 const RecordReader& reader) {
+    if (options.format != InputFormat::by_name || format_of(path, options).json_lines) return;
+    if (const auto warning = prose_warning(path, reader.start()); !warning.empty()) warn(warning);
 }
 
 }  // namespace
 
-std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs, CorpusFiles files) {
+void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string& tokenizer) {
     std::vector<std::string> expanded;
-    for (const std::string& input : inputs) {
+    for (const std::string& input : options.inputs) {
         std::error_code error;
         if (input == "-") {
             expanded.emplace_back("/dev/stdin");
-        } else if (std::filesystem::is_directory(input, error)) {
-            const std::vector<std::string> inside = files_in(input, files);
-            expanded.insert(expanded.end(), inside.begin(), inside.end());
-        } else {
-            expanded.push_back(input);
+            continue;
         }
+        if (!fs::is_directory(input, error)) {
+            expanded.push_back(input);
+            continue;
+        }
+        FolderSearch search(files, tokenizer);
+        const std::vector<std::string> inside = search.files_in(input);
+        if (inside.empty()) {
+            fail(ExitCode::bad_input, input,
+                 files == CorpusFiles::all ? ": a folder without a .txt, .json or .jsonl file"
+                                           : ": a folder without a .json or .jsonl file",
+                 " (or one of these with .gz or .zst)");
+        }
+        expanded.insert(expanded.end(), inside.begin(), inside.end());
+        if (const std::string others = search.others(); !others.empty())
+            options.notes.push_back(
+                text(input, ": leaves out the files with other endings: ", others));
     }
-    return expanded;
+    options.inputs = std::move(expanded);
 }
 
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
@@ -72,17 +171,10 @@ void check_inputs(const CorpusOptions& options) {
         any_json = any_json || format.json_lines;
         any_text = any_text || !format.json_lines;
         // Opening a file reads its first bytes, which would be lost from a pipe.
-        std::error_code error;
-        const auto type = std::filesystem::status(path, error).type();
-        const bool is_pipe = type == std::filesystem::file_type::fifo ||
-                             type == std::filesystem::file_type::character ||
-                             type == std::filesystem::file_type::socket;
-        if (is_pipe) continue;
-        const RecordReader reader = open_corpus(path, format);
-        if (format.json_lines || options.format != InputFormat::by_name) continue;
-        if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
-            warn(warning);
+        if (!is_pipe(path)) check_prose(path, options, open_corpus(path, format));
     }
+    for (const std::string& note : options.notes)
+        print(note);
     if (options.documents_given && !any_text) {
         fail(ExitCode::usage,
              "--documents applies to plain text, but every input is read as JSON lines ",
@@ -92,6 +184,18 @@ void check_inputs(const CorpusOptions& options) {
         fail(ExitCode::usage,
              "--json-key applies to JSON lines, but every input is read as plain text ",
              "(--format jsonl reads them as JSON lines)");
+    }
+}
+
+void require_other_files(const CorpusOptions& options, const std::vector<fs::path>& outputs,
+                         const std::string& option) {
+    for (const std::string& input : options.inputs) {
+        for (const fs::path& output : outputs) {
+            std::error_code missing;
+            if (!fs::equivalent(input, output, missing)) continue;
+            fail(ExitCode::usage, option, ": would overwrite ", output.string(),
+                 ", which is an input; choose another prefix");
+        }
     }
 }
 
@@ -144,7 +248,10 @@ bool CorpusReader::next(Chunk& chunk) {
     chunk = {};
     while (file_ < end_) {
         const std::string& path = options_.inputs[file_];
-        if (!reader_) reader_.emplace(open_corpus(path, format_of(path, options_)));
+        if (!reader_) {
+            reader_.emplace(open_corpus(path, format_of(path, options_)));
+            if (is_pipe(path)) check_prose(path, options_, *reader_);
+        }
         const std::int64_t begin = reader_->position();
         chunk.file = file_;
         Record record;

@@ -19,17 +19,20 @@ struct CorpusOptions {
     InputFormat format = InputFormat::by_name;
     CorpusFormat documents;  ///< `format` decides `json_lines` for each file
     bool skip_faulty = false;
-    bool json_key_given = false;   ///< on the command line
-    bool documents_given = false;  ///< on the command line
+    bool json_key_given = false;     ///< on the command line
+    bool documents_given = false;    ///< on the command line
+    std::vector<std::string> notes;  ///< what folders hold besides; check_inputs prints them
 };
 
 enum class CorpusFiles { all, json_lines };
 
-/// The files of a command line's inputs: a folder stands for its .txt, .json and .jsonl files, also
-/// with .gz or .zst, at any depth, in the order of their paths; "-" for standard input. A folder
-/// without such a file, or one that cannot be read, is an Error (bad_input).
-/// With `json_lines` a folder's .txt files are left out.
-std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs, CorpusFiles files);
+/// Replaces the inputs of a command line by their files: a folder by its .txt, .json and .jsonl
+/// files, also with .gz or .zst, at any depth, in the order of their paths; "-" by standard input.
+/// Of a folder it leaves out folders whose names begin with a dot, .meta.json files, the files
+/// of `tokenizer`, which may be empty, and with `json_lines` .txt files; it follows links. A folder
+/// without such a file, one that cannot be read, or such a name without a regular file is an Error
+/// (bad_input).
+void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string& tokenizer);
 
 /// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;
 /// all other files are plain text.
@@ -37,8 +40,13 @@ CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
 /// inputs and Error (usage) for options that no input uses. Warns about inputs that their name
-/// makes plain text but that look like something else.
+/// makes plain text but that look like something else; a pipe's warning comes when it is read.
 void check_inputs(const CorpusOptions& options);
+
+/// Error (usage) that names `option` if one of the inputs is one of the files to be written.
+void require_other_files(const CorpusOptions& options,
+                         const std::vector<std::filesystem::path>& outputs,
+                         const std::string& option);
 
 /// Total size of all inputs in bytes; nothing if one is not a regular file or is compressed.
 std::optional<std::int64_t> total_bytes(const CorpusOptions& options);

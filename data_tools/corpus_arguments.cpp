@@ -63,9 +63,9 @@ void CorpusArguments::add_fault_options(CLI::App& app) {
         ->capture_default_str();
 }
 
-CorpusOptions CorpusArguments::resolved() const {
+CorpusOptions CorpusArguments::resolved(const std::string& tokenizer) const {
     CorpusOptions corpus = options;
-    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::all);
+    expand_inputs(corpus, CorpusFiles::all, tokenizer);
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;
@@ -78,9 +78,9 @@ CorpusOptions CorpusArguments::resolved() const {
     return corpus;
 }
 
-CorpusOptions CorpusArguments::resolved_json_lines() const {
+CorpusOptions CorpusArguments::resolved_json_lines(const std::string& tokenizer) const {
     CorpusOptions corpus = options;
-    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::json_lines);
+    expand_inputs(corpus, CorpusFiles::json_lines, tokenizer);
     corpus.format = InputFormat::json_lines;
     corpus.skip_faulty = on_error == "skip";
     return corpus;

@@ -27,8 +27,9 @@ struct CorpusArguments {
     void add_to(CLI::App& app);
     /// Of a corpus that is JSON lines in any case.
     void add_json_lines_to(CLI::App& app);
-    CorpusOptions resolved() const;
-    CorpusOptions resolved_json_lines() const;
+    /// The file `tokenizer` is no corpus file of a folder.
+    CorpusOptions resolved(const std::string& tokenizer = "") const;
+    CorpusOptions resolved_json_lines(const std::string& tokenizer) const;
 
 private:
     void add_input(CLI::App& app, const char* help);

@@ -248,7 +248,13 @@ void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path&
 }  // namespace
 
 void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
-    ranks.run_on_first([&] { check_inputs(options.corpus); });
+    const std::filesystem::path prefix =
+        text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
+    ranks.run_on_first([&] {
+        require_other_files(options.corpus, IndexedWriter::files_of(prefix),
+                            "--output-prefix " + options.output_prefix);
+        check_inputs(options.corpus);
+    });
     std::optional<TokenizerFile> file;
     std::optional<Tokenizer> tokenizer;
     std::optional<std::int32_t> end;
@@ -261,8 +267,6 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     });
     check_same_inputs(options, *tokenizer, ranks);
     const InputRange inputs = inputs_of_rank(options.corpus, ranks);
-    const std::filesystem::path prefix =
-        text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
     std::optional<IndexedWriter> writer;
     ranks.run_on_all([&] {
         if (prefix.has_parent_path()) create_folders(prefix.parent_path());

@@ -24,7 +24,9 @@ Input:
   empty one gives an empty document. --documents decides how plain text is split into
   documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
   blank lines are skipped. Gzip and zstd files (.jsonl.gz, .txt.zst) are decompressed while
-  reading. Other formats go through a pipe: xzcat c.jsonl.xz | gpt-preprocess --format jsonl --input -
+  reading. A folder stands for its .txt, .json and .jsonl files; folders whose names begin with
+  a dot, .meta.json files and the tokenizer are left out. Other formats go through a pipe:
+  xzcat c.jsonl.xz | gpt-preprocess --format jsonl --input -
 )";
 
 constexpr const char* output_section = R"(
@@ -32,8 +34,9 @@ Output:
   The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. The
   files appear, or replace older ones, only when complete; a run that fails or is
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
-  the size of the corpus: a few MiB and some copies of the longest document for each (60
-  copies for models that join words or prepend a space).
+  the size of the corpus: for each a few MiB and some copies of the longest document. These are
+  up to 50 copies of a document without blanks, and 60 of any document for models that join
+  words or prepend a space.
 
 Several processes:
   mpirun -n N gpt-preprocess ... (or srun) divides the files among N processes, which may run on

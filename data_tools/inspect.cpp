@@ -55,8 +55,8 @@ void print_sample(const IndexedDataset& dataset, const InspectOptions& options) 
     print("document ", options.document, " starts with", numbers);
     if (options.tokenizer.empty()) return;
     const Tokenizer tokenizer(options.tokenizer);
-    print(dataset.masked() ? show_learned(tokenizer, tokens.ids, tokens.learned, learned_marks())
-                           : tokenizer.decode(tokens.ids));
+    const LearnedMarks marks = dataset.masked() ? learned_marks() : LearnedMarks{};
+    print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
 }
 
 void print_tokenizer(const IndexedDataset& dataset, const InspectOptions& options) {

@@ -215,7 +215,8 @@ private:
             ranks.run_on_all([&] { reject_misplaced_options(); });
         }
         if (chat_app_->parsed()) {
-            ranks.run_on_all([&] { chat_.corpus = chat_corpus_.resolved_json_lines(); });
+            ranks.run_on_all(
+                [&] { chat_.corpus = chat_corpus_.resolved_json_lines(chat_.tokenizer); });
             encode(chat_, ranks);
         } else if (train_app_->parsed()) {
             train_.corpus = train_corpus_.resolved();
@@ -236,7 +237,7 @@ private:
     }
 
     void prepare_encode() {
-        encode_.corpus = encode_corpus_.resolved();
+        encode_.corpus = encode_corpus_.resolved(encode_.tokenizer);
         for (const std::string option : {"--input", "--tokenizer", "--output-prefix"}) {
             if (app_.get_option(option)->count() == 0) {
                 fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
@@ -282,7 +283,7 @@ private:
 
 int run(int argc, char** argv) {
     end_on_signals({.before = "gpt-preprocess: error: interrupted by ",
-                    .after = "; no file was written",
+                    .after = "; unfinished files were removed",
                     .code = std::nullopt});
     end_on_lost_mapping("gpt-preprocess: error: ");
     try {

@@ -42,10 +42,12 @@ private:
 }  // namespace
 
 void train_tokenizer_files(const TrainTokenizerOptions& options) {
-    check_inputs(options.corpus);
     const bool byte_bpe = options.training.kind == TokenizerTraining::Kind::byte_bpe;
     const std::filesystem::path path = options.model_prefix + (byte_bpe ? ".json" : ".model");
+    require_other_files(options.corpus, {path}, "--model-prefix " + options.model_prefix);
+    check_inputs(options.corpus);
     if (path.has_parent_path()) create_folders(path.parent_path());
+    LockedFile output(path);  // before the work, which would be lost
 
     const Progress progress(std::nullopt);
     show_status(text("training a tokenizer of ", options.training.vocab_size, " pieces ..."));
@@ -54,7 +56,10 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     const std::string model = train_tokenizer(
         options.training, [&](std::string& document) { return documents.next(document); });
     const Tokenizer tokenizer(model, path.string());
-    write_file_durably(path, model);
+    output.file().write(model);
+    output.file().sync();
+    output.move_into_place();
+    sync_folder(path.has_parent_path() ? path.parent_path() : ".");
     show_status("");
     if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
     print("wrote ", path.string(), ": ", tokenizer.vocab_size(), " pieces in ",

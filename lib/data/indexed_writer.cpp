@@ -122,6 +122,10 @@ void IndexedWriter::Spool::sync() {
     file().sync();
 }
 
+std::vector<std::filesystem::path> IndexedWriter::files_of(const std::filesystem::path& prefix) {
+    return {bin_path_of(prefix), idx_path_of(prefix), meta_path(prefix), mask_path(prefix)};
+}
+
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked)
     : bin_path_(bin_path_of(prefix)),
       idx_path_(idx_path_of(prefix)),

@@ -38,6 +38,9 @@ struct TokenCounts {
 /// Disk faults are Errors (io).
 class IndexedWriter {
 public:
+    /// All files that a writer may publish.
+    static std::vector<std::filesystem::path> files_of(const std::filesystem::path& prefix);
+
     /// `dtype` is u16 or i32. `masked`: the files have a loss mask.
     IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked = false);
 

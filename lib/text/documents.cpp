@@ -59,17 +59,21 @@ bool is_json_object(std::string_view line) {
     }
 }
 
-/// True if the first complete, nonblank lines (at most three) are JSON objects.
+/// True if the first nonblank lines (at most three) are JSON objects. A line without an end, which
+/// may be cut off, counts if it is one.
 bool begins_with_json_objects(std::string_view start) {
     int objects = 0;
-    while (objects < 3) {
-        const std::size_t end = start.find('\n');
-        if (end == std::string_view::npos) break;
+    while (objects < 3 && !start.empty()) {
+        const std::size_t end = std::min(start.find('\n'), start.size());
+        const bool complete = end < start.size();
         const std::string_view line = start.substr(0, end);
-        start.remove_prefix(end + 1);
+        start.remove_prefix(complete ? end + 1 : end);
         if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-        if (!is_json_object(line)) return false;
-        ++objects;
+        if (is_json_object(line)) {
+            ++objects;
+        } else if (complete) {
+            return false;
+        }
     }
     return objects > 0;
 }
@@ -97,9 +101,12 @@ std::string prose_warning(const std::filesystem::path& path, std::string_view st
                     "to JSON lines (.jsonl) to use only the text");
     }
     if (begins_with_json_objects(start)) {
+        std::error_code ignored;
+        const bool file = std::filesystem::is_regular_file(path, ignored);
         return text(path.string(),
-                    ": its first lines are JSON objects, but it is read as plain text; rename it "
-                    "to .jsonl to use only the text of each object");
+                    ": its first lines are JSON objects, but it is read as plain text; ",
+                    file ? "rename it to .jsonl" : "read it with --format jsonl",
+                    " to use only the text of each object");
     }
     return "";
 }
@@ -129,6 +136,10 @@ RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& 
 FaultyDocument faulty_json(const Record& record, const Error& error) {
     if (record.unfinished) {
         return {DocumentFault::truncated, text("the file ends inside this line: ", error.what())};
+    }
+    if (record.line == 1 && record.bytes.starts_with('[')) {
+        return {DocumentFault::invalid_json,
+                "a JSON array; make JSON lines of it (jq -c '.[]' FILE)"};
     }
     return {DocumentFault::invalid_json, text("invalid JSON, ", error.what())};
 }

@@ -49,6 +49,46 @@ expect 3 "$tool" --tokenizer tok.model --input folder/none --output-prefix none
 says err "folder/none: a folder without a .txt, .json or .jsonl file"
 nothing_left none
 
+# Of a folder it leaves out the tokenizer, what belongs to token files, hidden folders and other
+# endings, which it counts. It follows links, into each folder once.
+mkdir -p linked/a/.ipynb_checkpoints elsewhere/deep
+cp a.jsonl linked/a
+cp a.jsonl linked/a/.ipynb_checkpoints/copy.jsonl
+cp b.jsonl elsewhere/deep
+ln -s ../elsewhere linked/c
+ln -s .. linked/a/up
+ln -s ../linked/a elsewhere/again
+cp a_text_document.meta.json linked 2>/dev/null || echo '{}' >linked/x.meta.json
+echo 1 >linked/UPPER.TXT
+echo 1 >linked/one.ndjson
+echo 1 >linked/two.ndjson
+echo 1 >linked/README
+gzip -c corpus.txt >linked/table.csv.gz
+encode --input linked --output-prefix linked --append-eod
+same w1_text_document.bin linked_text_document.bin
+says out "linked: leaves out the files with other endings: 1 without an ending, 1 .TXT, 1 .csv.gz, 1 .meta.json, 2 .ndjson"
+[ ! -s err ] || fail "a warning: $(cat err)"
+ln -s nowhere linked/gone.jsonl
+expect 3 "$tool" --tokenizer tok.model --input linked --output-prefix none
+says err "linked/gone.jsonl: no such file"
+rm linked/gone.jsonl
+mkfifo linked/pipe.txt
+expect 3 "$tool" --tokenizer tok.model --input linked --output-prefix none
+says err "linked/pipe.txt: not a regular file"
+nothing_left none
+mkdir with_tokenizer
+cp a.jsonl with_tokenizer
+expect 0 "$tool" train-tokenizer --input with_tokenizer --vocab-size 300 --model-prefix with_tokenizer/tok
+cp with_tokenizer/tok.json with_tokenizer/tokenizer.json
+expect 3 "$tool" --input with_tokenizer --tokenizer with_tokenizer/tok.json --output-prefix none
+says err "with_tokenizer/tokenizer.json"
+rm with_tokenizer/tokenizer.json
+expect 0 "$tool" --input with_tokenizer --tokenizer with_tokenizer/tok.json --output-prefix with_tokenizer/a
+expect 0 "$tool" --input with_tokenizer --tokenizer with_tokenizer/tok.json --output-prefix with_tokenizer/a
+mv with_tokenizer/tok.json with_tokenizer/tokenizer.json
+expect 0 "$tool" --input with_tokenizer --tokenizer with_tokenizer --output-prefix with_tokenizer/a
+says out "2500 documents"
+
 # Gzipped files with one member or several, recognised by name or content.
 gzip -k corpus.jsonl
 encode --input corpus.jsonl.gz --output-prefix gz --append-eod
@@ -139,6 +179,12 @@ for suffix in bin idx; do
   expect 3 "$tool" inspect w1_text_document.$suffix
   says err "w1_text_document.$suffix: give the prefix without .$suffix: w1_text_document"
 done
+# What a document says to a terminal does not reach it, and its special tokens are shown.
+printf '{"text": "\\u001b]0;title\\u0007\\u001b[31mred"}\n' >escapes.jsonl
+expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input escapes.jsonl --output-prefix escapes --append-eod
+expect 0 "$tool" inspect escapes_text_document --tokenizer with_tokenizer/tokenizer.json
+says out " ]0;title  [31mred<|endoftext|>"
+! LC_ALL=C grep -q "[$(printf '\033\007')]" out || fail "control characters: $(cat -v out)"
 
 # A prefix in a folder that does not exist yet.
 encode --input a.jsonl --output-prefix new/folder/a

@@ -161,6 +161,23 @@ for input in table.csv objects.txt; do
   [ ! -s err ] || fail "a warning of what was asked for: $(cat err)"
 done
 
+# The same of a pipe, and of one line without an end.
+encode 0 --input - --output-prefix prose <objects.txt
+says err "warning: /dev/stdin: its first lines are JSON objects"
+encode 0 --input <(printf '{"text": "a"}') --output-prefix prose
+says err "read it with --format jsonl to use only the text"
+encode 0 --input - --output-prefix prose < <(cat corpus.txt)
+[ ! -s err ] || fail "a warning of text: $(cat err)"
+
+# A JSON array in place of JSON lines, in one line or in several.
+printf '[{"text": "a"}, {"text": "b"}]\n' >array.json
+printf '[\n  {"text": "a"}\n]\n' >pretty.json
+for input in array.json pretty.json; do
+  encode 3 --input $input --output-prefix array
+  says err "$input:1: byte 0: a JSON array; make JSON lines of it (jq -c '.[]' FILE)"
+done
+nothing_left array_
+
 # A limit on file sizes, and a stdout that accepts nothing.
 (
   ulimit -f 8
@@ -230,7 +247,7 @@ kill -TERM $process
 wait $process
 status=$?
 [ $status = 143 ] || fail "ended by SIGTERM with status $status"
-says ending "interrupted"
+says ending "interrupted by SIGTERM; unfinished files were removed"
 nothing_left signalled
 
 finish

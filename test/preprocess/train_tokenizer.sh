@@ -43,4 +43,30 @@ train 2 --input corpus.txt --vocab-size 340 --model-prefix no --max-lines 1000
 says err "--max-lines applies to --type bpe and unigram"
 nothing_left no
 
+# It never overwrites its corpus, given by name, through a link, on stdin or in a folder.
+mkdir data
+cp corpus.jsonl data/stories.json
+ln -s data/stories.json link.json
+cp corpus.jsonl before
+refused() {
+  train 2 --vocab-size 330 "$@"
+  says err "would overwrite"
+  same before data/stories.json
+}
+refused --input data/stories.json --model-prefix data/stories
+refused --input corpus.txt link.json --format jsonl --model-prefix data/stories
+refused --input data --model-prefix data/stories
+refused --input - --format jsonl --model-prefix data/stories <data/stories.json
+cp corpus.txt a_text_document.idx
+expect 2 "$tool" --input a_text_document.idx --tokenizer byte-bpe.json --output-prefix a
+says err "would overwrite a_text_document.idx, which is an input"
+same corpus.txt a_text_document.idx
+
+# What cannot be written shows before the corpus is read.
+mkdir taken.json.tmp
+yes '{"text": "endless"}' 2>/dev/null | timeout 60 "$tool" train-tokenizer --input - --format jsonl \
+  --vocab-size 300 --model-prefix taken >out 2>err
+[ "${PIPESTATUS[1]}" = 5 ] || fail "an output that cannot be written: $(cat err)"
+says err "taken.json.tmp: Is a directory"
+
 finish

@@ -158,7 +158,10 @@ TEST_CASE("what looks like no prose is warned of") {
     CHECK(prose_warning("a.txt", object) != "");
     CHECK(prose_warning("a.txt", "\n \r\n" + object + "{}\n") != "");
     CHECK(prose_warning("a.txt", object + object + object + "prose\n") != "");
+    CHECK(prose_warning("a.txt", "{\"a\": 1}") != "");
+    CHECK(prose_warning("a.txt", object + "{\"a\": ") != "");
     CHECK(prose_warning("a.txt", "") == "");
+    CHECK(prose_warning("a.txt", "{\"a\": ") == "");
     CHECK(prose_warning("a.txt", "prose\n" + object) == "");
     CHECK(prose_warning("a.txt", object + "prose\n") == "");
     CHECK(prose_warning("a.txt", "{begins with a brace}\n") == "");
