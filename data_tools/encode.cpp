@@ -79,6 +79,10 @@ private:
         const std::size_t begin = encoded.ids.size();
         tokenizer_.encode(text, encoded.ids);
         if (end_of_document_ && encoded.ids.size() > begin) {
+            const auto first = encoded.ids.begin() + static_cast<std::ptrdiff_t>(begin);
+            const bool inside =
+                std::find(first, encoded.ids.end(), *end_of_document_) != encoded.ids.end();
+            encoded.ended_inside += inside ? 1 : 0;
             encoded.ids.push_back(*end_of_document_);
         }
         encoded.lengths.push_back(encoded.ids.size() - begin);
@@ -139,12 +143,15 @@ void print_summary(const IndexedWriter& writer, std::int64_t bytes, double secon
           human_bytes(static_cast<std::int64_t>(rate)), "/s)");
 }
 
-/// The template of some models ends every turn with the end-of-document token.
-void warn_of_inner_ends(std::int64_t documents) {
+/// The template of some models ends every turn with the end-of-document token, and a text may spell
+/// it.
+void warn_of_inner_ends(std::int64_t documents, bool chat) {
     if (documents == 0) return;
     warn(documents, documents == 1 ? " document has" : " documents have",
          " the end-of-document token inside, where data.reset_at_eod would cut them apart: leave "
-         "that off, or use a template or an eos_token that keeps the two apart");
+         "that off, or ",
+         chat ? "use a template or an eos_token that keeps the two apart"
+              : "take its spelling out of the text");
 }
 
 /// What a rank has made of its inputs.
@@ -300,7 +307,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
             bytes += part.bytes;
             ended_inside += part.ended_inside;
         }
-        warn_of_inner_ends(ended_inside);
+        warn_of_inner_ends(ended_inside, options.chat.has_value());
         print_summary(*writer, bytes, progress.seconds());
     });
 }

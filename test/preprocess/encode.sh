@@ -185,6 +185,13 @@ expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input escapes.jsonl
 expect 0 "$tool" inspect escapes_text_document --tokenizer with_tokenizer/tokenizer.json
 says out " ]0;title  [31mred<|endoftext|>"
 ! LC_ALL=C grep -q "[$(printf '\033\007')]" out || fail "control characters: $(cat -v out)"
+# A document that spells the end of document is counted.
+printf '{"text": "a<|endoftext|>b"}\n{"text": "a"}\n' >ends.jsonl
+expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input ends.jsonl --output-prefix ends --append-eod
+says err "warning: 1 document has the end-of-document token inside"
+says err "take its spelling out of the text"
+expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input ends.jsonl --output-prefix ends
+[ ! -s err ] || fail "a warning without --append-eod: $(cat err)"
 
 # A prefix in a folder that does not exist yet.
 encode --input a.jsonl --output-prefix new/folder/a
