@@ -68,11 +68,12 @@ bool has_its_name(const File& file) {
 
 /// The file, locked and empty.
 File open_locked(const std::filesystem::path& path, const std::filesystem::path& target) {
-    while (true) {
+    constexpr int most_attempts = 100;  // where numbers of files change, none has its name
+    for (int attempt = 1;; ++attempt) {
         File file(path, File::Mode::update);
         lock(file, target);
         // The process that had the lock before has renamed or removed its file.
-        if (!has_its_name(file)) continue;
+        if (!has_its_name(file) && attempt < most_attempts) continue;
         try {
             file.truncate(0);
         } catch (...) {
