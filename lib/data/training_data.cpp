@@ -47,7 +47,7 @@ void check_weights(const std::vector<DataSource>& specs) {
     for (const DataSource& spec : specs) {
         if (spec.weight / sum > 0) continue;
         fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
-             ", which is nothing beside the sum of the weights, ", sum,
+             ", which is too small next to the sum of the weights, ", sum,
              "; leave the source out, or give weights closer together");
     }
 }

@@ -33,7 +33,7 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
                                               : "write the whole model with --merge";
         fail(ExitCode::usage, run.source.folder().string(), ": its model.", key, " is ", here,
              ", but that of the adapted model ", run.source.adapted()->folder().string(), " is ",
-             there, ", with which PEFT would compute; ", remedy);
+             there, ", which PEFT would use; ", remedy);
     };
     check("norm_eps", adapted.norm_eps, own.norm_eps);
     if (own.position_embedding == PositionEmbedding::rope)

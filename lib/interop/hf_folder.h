@@ -1,5 +1,5 @@
 // A model as Hugging Face's transformers saves it: a folder with config.json and the weights in
-// model.safetensors, or without that file in several with model.safetensors.index.json.
+// model.safetensors or, without that file, in several files with model.safetensors.index.json.
 #pragma once
 
 #include <filesystem>

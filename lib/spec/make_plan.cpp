@@ -267,7 +267,7 @@ std::string int8_warning(const RunPlan& plan) {
     if (cut.empty()) return "";
     return text("precision.frozen: int8: ", cut, " / parallel.tensor ", plan.mesh.tensor,
                 " is not a multiple of ", int8_block,
-                ", so weights are rounded otherwise than on one rank and losses differ slightly; "
+                ", so weights round differently than on one rank and losses differ slightly; "
                 "lower parallel.tensor to avoid that");
 }
 

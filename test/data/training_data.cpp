@@ -276,11 +276,11 @@ TEST_CASE("weights that are not above 0 are refused") {
         CHECK(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }) !=
               "");
     }
-    // So is one that is nothing beside the others.
+    // So is one that is too small next to the others.
     spec.train = {{folder / "a", 1e30}, {folder / "a", 1e-300}};
     CHECK(
         contains(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }),
-                 "has weight 1e-300, which is nothing beside"));
+                 "has weight 1e-300, which is too small next to"));
 }
 
 TEST_CASE("a spec that asks for ends of documents warns of sources without them") {
