@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto command_name = "check-attention";
 /// The kernels take milliseconds, a process that opens the device seconds.
-constexpr std::chrono::seconds time_limit(60);
+constexpr std::chrono::seconds time_limit(25);
 
 }  // namespace
 

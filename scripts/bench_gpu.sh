@@ -22,7 +22,7 @@
 #   BUILD=DIR         the build folder, if not build/cuda
 #
 # A table and one line of JSON come last. A time is the median of up to 20 steps after 5; fewer where
-# they take long, as the table says.
+# they take long, as the table says. PyTorch is measured even if gptrain fails (exit code 1).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
@@ -49,6 +49,7 @@ take_options model= sweep kernels\? microbatches precision recompute graphs\? no
 step_options=(${graphs:+"$graphs"} ${recompute:+--recompute "$recompute"})
 
 bench=$(program bench_gpu)
+gptrain=$(program gptrain)
 python=${PYTHON:-python3}
 if [[ -z $no_torch ]] && ! "$python" -c 'import torch' 2>/dev/null; then
     echo "PyTorch: not run ($python does not have it)" >&2
@@ -68,6 +69,15 @@ left() {
     local rest=$((seconds - (SECONDS - began)))
     echo $((rest > 1 ? rest : 1))
 }
+
+# As gptrain does: kernels for sm_90a that hang or are wrong would cost all measurements.
+if [[ ! -v GPTRAIN_CUDA_ATTENTION ]]; then
+    fault=$(timeout --kill-after=5 25 "$gptrain" check-attention 2>&1) || fault="exit code $?: $fault"
+    if [[ -n $fault ]]; then
+        echo "attention: portable kernels, because those for sm_90a fail: $fault" >&2
+        export GPTRAIN_CUDA_ATTENTION=portable
+    fi
+fi
 
 # measured COMMAND...: its last line, all else to stderr; ends with it where it fails.
 measured() {
@@ -149,8 +159,9 @@ ceiling=$(measured "$bench" product --seconds 3)
 echo "$ceiling" >&2
 # PyTorch compiles first, so it has the larger part of the time.
 budget=$((seconds / 5))
+failed=
 ours=$(measured "$bench" step "$model" --microbatches "$microbatches" --precision "$precision" \
-    --seconds "$budget" "${step_options[@]}")
+    --seconds "$budget" "${step_options[@]}") || { failed=yes ours='{}'; }
 echo "$ours" >&2
 theirs=$(torch_measured --model "$model" --microbatches "$microbatches" --seconds "$budget" \
     --limit "$(left)")
@@ -186,7 +197,8 @@ row "memory, GiB: taken" "$(gib "$(value taken_device_bytes "$ours")")" \
     "$(gib "$(value torch_peak_bytes "$theirs")")"
 echo "MFU: $mfu_formula"
 echo "ms a step by op:"
-sed 's/.*"ms_by_op":{\([^}]*\)}.*/\1/' <<<"$ours" | tr ',' '\n' | tr -d '"' |
+sed -n 's/.*"ms_by_op":{\([^}]*\)}.*/\1/p' <<<"$ours" | tr ',' '\n' | tr -d '"' |
     awk -F : '{ printf "    %-30s %14.3f\n", $1, $2 }' | sort -k 2,2 -n -r
 
 finish "{\"bench\":\"gpu\",$head_of_json,\"ratio\":${ratio/#-/null},\"of_ceiling\":${of_ceiling/#-/null},\"mfu_formula\":\"$mfu_formula\",\"product\":$ceiling,\"ours\":$ours,\"torch\":$theirs}"
+[[ -z $failed ]]

@@ -136,6 +136,7 @@ done
 # ---- what they work with ----
 cp -r configs "$tree"
 cp scripts/{programs.sh,options.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
+cp test/openmpi.sh "$tree/test"
 cp test/program/{lib,rank_lib,gpu,gpu_ranks,resume_exact}.sh "$tree/test/program"
 cp test/model/*.h5 "$tree/test/model"
 

@@ -63,16 +63,22 @@ void add_packages(std::vector<fs::path>& places, const fs::path& prefix) {
 void add_python(std::vector<fs::path>& places) {
     for (const fs::path& folder : split_path(std::getenv("PATH"))) {
         std::error_code error;
-        const fs::path python = folder / "python3";
+        fs::path python = folder / "python3";
         if (!fs::exists(python, error)) continue;
-        const fs::path prefix = folder.parent_path();
-        add_packages(places, prefix);
-        add_packages(places, prefix / "local");
-        // A virtual environment may use packages of its base Python.
-        const fs::path real = fs::canonical(python, error);
-        if (!error && real.parent_path() != folder) {
-            add_packages(places, real.parent_path().parent_path());
-            add_packages(places, real.parent_path().parent_path() / "local");
+        // Links lead from a virtual environment to its base Python, whose packages it may use, and
+        // may lead to a virtual environment.
+        constexpr int most_links = 16;
+        fs::path searched;
+        for (int links = 0; links <= most_links; ++links) {
+            const fs::path prefix = python.parent_path().parent_path();
+            if (prefix != searched) {
+                add_packages(places, prefix);
+                add_packages(places, prefix / "local");
+            }
+            searched = prefix;
+            const fs::path target = fs::read_symlink(python, error);
+            if (error) break;
+            python = python.parent_path() / target;
         }
         break;
     }

@@ -42,21 +42,32 @@ std::string missing(const std::string& name) {
 
 TEST_CASE("libraries are looked for where the user says, in the toolkit and next to python3") {
     const TempFolder folder;
-    create_folders(folder / "bin");
-    create_folders(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");
-    test::fill(folder / "bin/python3", "");
+    // The python3 on the PATH leads to a virtual environment, and that to its base Python.
+    for (const char* prefix : {"links", "venv", "base"})
+        create_folders(folder / prefix / "bin");
+    for (const char* prefix : {"venv", "base"})
+        create_folders(folder / prefix / "lib/python3.12/site-packages/nvidia/nccl/lib");
+    test::fill(folder / "base/bin/python3.12", "");
+    std::filesystem::create_symlink(folder / "base/bin/python3.12", folder / "venv/bin/python3");
+    std::filesystem::create_symlink("../../venv/bin/python3", folder / "links/bin/python3");
     const Variable asked("GPTRAIN_CUDA_LIBS", "/first:/second");
     const Variable home("CUDA_HOME", (folder / "toolkit").string());
-    const Variable path("PATH", (folder / "bin").string() + ":/usr/bin");
+    const Variable path("PATH", (folder / "links/bin").string() + ":/usr/bin");
     const LibraryPlaces places = library_places();
     CHECK(places.requested == std::vector<std::filesystem::path>{"/first", "/second"});
     const auto at = [&](const std::filesystem::path& place) {
-        return std::find(places.default_paths.begin(), places.default_paths.end(), place) -
+        const auto same = [&](const std::filesystem::path& other) {
+            std::error_code missing_file;
+            return other == place || std::filesystem::equivalent(other, place, missing_file);
+        };
+        return std::find_if(places.default_paths.begin(), places.default_paths.end(), same) -
                places.default_paths.begin();
     };
-    const auto packages = at(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");
+    const auto packages = at(folder / "venv/lib/python3.12/site-packages/nvidia/nccl/lib");
+    const auto base = at(folder / "base/lib/python3.12/site-packages/nvidia/nccl/lib");
     CHECK(at(folder / "toolkit/lib64") < packages);
-    CHECK(packages < std::ssize(places.default_paths));
+    CHECK(packages < base);
+    CHECK(base < std::ssize(places.default_paths));
     const std::string message = missing("libnothing.so.1");
     CHECK(contains(message, "libnothing.so.1 (a test)"));
     for (const std::string part : {"/first, /second", "the loader's path", "toolkit/lib64",

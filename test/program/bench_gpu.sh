@@ -4,13 +4,15 @@
 bench=$(realpath "$(dirname "$0")/../../scripts/bench_gpu.sh")
 . "$(dirname "$0")/lib.sh"
 export BUILD=$work/build PYTHON=$work/python
-mkdir -p build/test/bench
+mkdir -p build/test/bench build/app
 
 # program_that FILE COMMANDS: makes FILE a script of these commands.
 program_that() {
     printf '#!/bin/sh\n%s\n' "$2" >"$1"
     chmod +x "$1"
 }
+checks_that() { program_that build/app/gptrain "$1"; }
+checks_that 'exit 0'
 bench_that() { program_that build/test/bench/bench_gpu "$1"; }
 python_that() { program_that python "[ \"\$1\" != -c ] || exit 0; $1"; }
 # benched CODE OPTIONS...
@@ -46,6 +48,18 @@ formula="tokens/s x (6 x parameters + 6 x layers x hidden size x sequence length
 (($(grep -cF "$formula" out) == 2)) || fail "the formula of MFU, not in table and JSON: $(cat out)"
 ends_with_json gpu
 says last '"ratio":2.000' "\"mfu_formula\":\"model FLOP/s" "$formula"
+
+# PyTorch is measured even if gptrain's step fails, and kernels for sm_90a only if they are right.
+bench_that 'echo "attention ${GPTRAIN_CUDA_ATTENTION-own choice}" >&2; [ "$1" = product ] && cat product.json'
+benched 1 gpt2-124m
+says out "attention own choice" "error: exit code 1"
+grep -qE '^ms a step +- +250.00$' out || fail "without a step of gptrain: $(cat out)"
+ends_with_json gpu
+checks_that 'echo "o differs by 3"'
+benched 1 gpt2-124m
+says out "those for sm_90a fail: o differs by 3" "attention portable"
+checks_that 'exit 0'
+bench_that 'echo said; cat "$1.json"'
 
 # Attention: a line for each kernel, grouped by shape.
 cat >attention.json <<END

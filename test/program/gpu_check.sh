@@ -24,6 +24,8 @@ checked() {
 }
 
 programs_that 'exit 0'
+checked 0 --only ops.l,model.p
+says out "4 passed, 0 failed, 0 not run"
 checked 0 --only ops.l
 says out "2 passed, 0 failed, 0 not run" '"passed":2,"failed":0,"not_run":0'
 says results/results.txt "ops.linear                passed"
@@ -56,10 +58,6 @@ says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
 sanitizer_that 'echo "========= Error: Race reported between two accesses"; exit 42'
 PATH=$work/bin:$PATH checked 1 --only sanitizer.racecheck
 says out "exit code 42; see log.txt" "0 passed, 1 failed, 0 not run"
-
-sanitizer_that 'echo "========= Uninitialized __global__ memory read of size 4 bytes"; exit 124'
-PATH=$work/bin:$PATH checked 1 --only sanitizer.init
-says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
 
 # A machine of two GPUs of compute capability 9.0.
 cat >bin/nvidia-smi <<'END'
@@ -108,6 +106,23 @@ says results/log.txt "--tool racecheck --num-cuda-barriers 64"
 sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.10.0.0"; echo "ran with $*"'
 PATH=$work/bin:$PATH checked 0 --only sm90
 says results/log.txt "--tool synccheck --num-cuda-barriers 64"
+
+# Every filter selects cases, and none that only take times; the CPU's program has the same ones.
+real=$(dirname "$gptrain")/../test/ops/test_ops
+if [[ -x $real ]]; then
+    grep -oE '("\$ops"|sanitize [a-z]+) "[^"]+"' "$check" | sed 's/.* "//; s/"$//' | sort -u >filters
+    (($(wc -l <filters) > 10)) || fail "the filters of gpu_check.sh: $(cat filters)"
+    while read -r filter; do
+        "$real" --list-tests "$filter" >listed 2>&1
+        grep -qE '^[1-9][0-9]* matching test cases?$' listed || fail "$filter selects nothing"
+        ! grep -q "are timed" listed || fail "$filter selects cases that take times"
+    done <filters
+fi
+
+# A part that does not end leaves nothing behind.
+programs_that 'sh -c "trap \"\" TERM; sleep 41.5" & sleep 30'
+checked 77 --only ops.linear --seconds 5
+! pgrep -f "sleep 41.5" >/dev/null || fail "a process of a part that was ended runs on"
 
 # What there was no time for has neither passed nor failed.
 programs_that 'echo begun; sleep 30'
