@@ -23,7 +23,6 @@
 #include "help/shell_text.h"
 #include "lines.h"
 #include "new_spec.h"
-#include "plan_problem.h"
 #include "planner/step_prices.h"
 #include "text/tokenizer.h"
 
@@ -44,7 +43,17 @@ struct NewOptions {
     std::optional<std::int64_t> ranks;  ///< default: 1
     std::string hardware;
     std::string output;
+
+    std::int64_t rank_count() const { return ranks.value_or(1); }
 };
+
+CLI::Validator hours_range() {
+    return number_between(min_hours, max_hours);
+}
+
+CLI::Validator ranks_range() {
+    return whole_number(1, max_new_ranks).description("");
+}
 
 DeviceChoice device_of(const NewOptions& options) {
     if (options.device == "cpu") return DeviceChoice::cpu;
@@ -78,9 +87,8 @@ HardwareProfile hardware_of(const NewOptions& options) {
              "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
     }
     HardwareProfile profile = this_cpu();
-    const std::int64_t ranks = options.ranks.value_or(1);
-    if (ranks > profile.node.devices) {
-        fail(ExitCode::usage, "--ranks ", ranks, ": this machine has ",
+    if (options.rank_count() > profile.node.devices) {
+        fail(ExitCode::usage, "--ranks ", options.rank_count(), ": this machine has ",
              counted(profile.node.devices, "core"), "; for more machines give --hardware FILE");
     }
     return profile;
@@ -156,18 +164,10 @@ private:
     StdinLines lines_;
 };
 
-double parse_hours(const std::string& word) {
-    const auto hours = parse_double(word);
-    if (!hours || !(*hours >= min_hours && *hours <= max_hours))
-        fail(ExitCode::usage, "'", word, "' is not a number from ", min_hours, " to ", max_hours);
-    return *hours;
-}
-
-std::int64_t parse_ranks(const std::string& word) {
-    const auto ranks = parse_int(word);
-    if (!ranks || *ranks < 1 || *ranks > max_new_ranks)
-        fail(ExitCode::usage, "'", word, "' is not a whole number from 1 to ", max_new_ranks);
-    return *ranks;
+/// The answer, if the check of the option accepts it.
+const std::string& accepted(const std::string& answer, const CLI::Validator& check) {
+    if (const std::string fault = check(answer); !fault.empty()) fail(ExitCode::usage, fault);
+    return answer;
 }
 
 /// Error if there are no such token files, or nothing says how large their vocabulary is.
@@ -199,7 +199,7 @@ void ask_for_the_rest(NewOptions& options) {
         ask(
             "Hours to train (empty: until the data were read 4 times)",
             [](NewOptions& to, const std::string& answer) {
-                if (!answer.empty()) to.hours = parse_hours(answer);
+                if (!answer.empty()) to.hours = parse_double(accepted(answer, hours_range()));
             },
             [](const NewOptions&) {});
     }
@@ -221,7 +221,7 @@ void ask_for_the_rest(NewOptions& options) {
         ask(
             "Ranks (empty: 1)",
             [](NewOptions& to, const std::string& answer) {
-                to.ranks = answer.empty() ? 1 : parse_ranks(answer);
+                to.ranks = answer.empty() ? 1 : parse_int(accepted(answer, ranks_range()));
             },
             check_hardware);
     }
@@ -239,7 +239,7 @@ std::string shown_command(const NewOptions& options) {
     if (options.hours) out += text(" --hours ", *options.hours);
     if (options.tokens) out += text(" --tokens ", *options.tokens);
     if (!options.device.empty()) out += text(" --device ", options.device);
-    if (options.ranks.value_or(1) != 1) out += text(" --ranks ", *options.ranks);
+    if (options.rank_count() != 1) out += text(" --ranks ", options.rank_count());
     if (!options.hardware.empty()) out += text(" --hardware ", shell_word(options.hardware));
     return without_controls(out);
 }
@@ -288,7 +288,7 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
     print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
           " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
     print("no larger because of ", limit_text(run));
-    const std::int64_t ranks = options.ranks.value_or(1);
+    const std::int64_t ranks = options.rank_count();
     print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain --config ",
           shell_word(options.output));
 }
@@ -299,14 +299,14 @@ ExitCode write_new_spec(NewOptions options) {
     options.output = output_of(options);
     check_output(options.output);
     const NewRun question = read_new_run(options, name);
-    const SizedRun run = size_on_ranks(question, options.ranks.value_or(1));
+    const SizedRun run = size_on_ranks(question, options.rank_count());
     write_file_durably(options.output,
                        new_run_spec(run, {.command = shown_command(options),
                                           .prefix = options.data,
                                           .tokenizer = question.tokenizer,
                                           .hardware = question.hardware.name,
                                           .data_tokens = question.budget.data_tokens,
-                                          .ranks = options.ranks.value_or(1)}));
+                                          .ranks = options.rank_count()}));
     print_new_run(run, options, question.hardware.name, question.budget.data_tokens);
     return ExitCode::done;
 }
@@ -323,7 +323,7 @@ void add_data_options(CLI::App& command, NewOptions& options) {
     CLI::Option* hours =
         command.add_option("--hours", options.hours, "Hours of training, as estimated")
             ->type_name("H")
-            ->check(number_between(min_hours, max_hours));
+            ->check(hours_range());
     command
         .add_option("--tokens", options.tokens,
                     "Tokens to train on; default: four passes over the data, or what --hours "
@@ -340,7 +340,7 @@ void add_machine_options(CLI::App& command, NewOptions& options) {
         ->type_name("cpu|cuda");
     command.add_option("--ranks", options.ranks, "Number of ranks; default: 1")
         ->type_name("N")
-        ->check(whole_number(1, max_new_ranks).description(""));
+        ->check(ranks_range());
     command
         .add_option("--hardware", options.hardware,
                     "A built-in profile (h100-sxm, ...) or a file like those of "

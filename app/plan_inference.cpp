@@ -1,5 +1,6 @@
 #include "base/log.h"
 #include "base/temporary_file.h"
+#include "help/option_checks.h"
 #include "infer/answer_report.h"
 #include "infer/inference.h"
 #include "plan_problem.h"

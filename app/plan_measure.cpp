@@ -7,6 +7,7 @@
 #include "base/temporary_file.h"
 #include "device.h"
 #include "hardware/load_profile.h"
+#include "help/option_checks.h"
 #include "plan_problem.h"
 #include "ranks.h"
 #include "report/run_directory.h"

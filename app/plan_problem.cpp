@@ -9,6 +9,7 @@
 #include "base/temporary_file.h"
 #include "device.h"
 #include "hardware/load_profile.h"
+#include "help/option_checks.h"
 #include "planner/step_prices.h"
 #include "spec/spec_keys.h"
 #include "spec/spec_settings.h"
@@ -80,13 +81,6 @@ SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
         fix(space, fixed.key, specs);
     }
     return space;
-}
-
-void check_folder(const std::string& path, std::string_view option) {
-    const std::filesystem::path file = path;
-    if (!file.has_parent_path()) return;
-    require_path(file.parent_path(), ExitCode::usage, "folder",
-                 text(" for ", option, "; create it"));
 }
 
 PlanProblem read_problem(const PlanOptions& options) {

@@ -70,8 +70,6 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
 /// Numbers of ranks that can be asked about.
 constexpr IntRange rank_counts = {1, std::int64_t{1} << 24};
 
-/// Error (usage) that names `option` if there is no folder for the file `path`.
-void check_folder(const std::string& path, std::string_view option);
 /// Error (usage) if --write names a file that exists, or is in no folder.
 void check_written_spec(const PlanOptions& options);
 

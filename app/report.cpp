@@ -17,10 +17,10 @@
 #include "commands.h"
 #include "device.h"
 #include "hardware/load_profile.h"
+#include "help/option_checks.h"
 #include "page/page.h"
 #include "page/tables.h"
 #include "page/watch_view.h"
-#include "plan_problem.h"
 #include "report/run_directory.h"
 #include "version.h"
 
@@ -87,15 +87,14 @@ public:
 
     /// The spec that is there now, or the last one that could be read; null if there was none.
     const RunSpec* update() {
-        const auto now = change_time();
-        if (now == changed_) return get();
         try {
-            spec_ = load_run_spec(file_);
+            const auto now = change_time();
+            if (now != changed_) spec_ = load_run_spec(file_);
             changed_ = now;
         } catch (const Error&) {
             // The next update tries again.
         }
-        return get();
+        return spec_ ? &*spec_ : nullptr;
     }
 
 private:
@@ -103,7 +102,6 @@ private:
         std::error_code error;  // the time is then the smallest one
         return std::filesystem::last_write_time(file_, error);
     }
-    const RunSpec* get() const { return spec_ ? &*spec_ : nullptr; }
 
     std::filesystem::path file_;
     std::filesystem::file_time_type changed_;
@@ -210,7 +208,7 @@ ExitCode report(const ReportOptions& options) {
     if (options.watch) return watch(options);
     if (options.format == "html" && options.output.empty())
         fail(ExitCode::usage, "report: give --output FILE.html");
-    check_folder(options.output.string(), "--output");
+    check_folder(options.output, "--output");
     std::vector<ReportedRun> runs;
     for (const std::filesystem::path& folder : options.runs)
         runs.push_back(read_run(folder));

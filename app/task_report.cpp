@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
-#include "plan_problem.h"
+#include "help/option_checks.h"
 #include "report/console.h"
 #include "search/table_text.h"
 

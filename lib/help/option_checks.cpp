@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -22,6 +24,12 @@ CLI::Validator number_between(double low, double high) {
         return text("'", word, "' is not a number from ", low, " to ", high);
     };
     return {check, ""};
+}
+
+void check_folder(const std::filesystem::path& path, std::string_view option) {
+    if (!path.has_parent_path()) return;
+    require_path(path.parent_path(), ExitCode::usage, "folder",
+                 text(" for ", option, "; create it"));
 }
 
 }  // namespace gptrain

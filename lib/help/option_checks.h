@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
+#include <string_view>
 
 namespace gptrain {
 
@@ -11,5 +13,8 @@ CLI::Validator whole_number(std::int64_t low, std::int64_t high);
 
 /// Accepts numbers from low to high; rejects NaN.
 CLI::Validator number_between(double low, double high);
+
+/// Error (usage) that names `option` if there is no folder for the file `path`.
+void check_folder(const std::filesystem::path& path, std::string_view option);
 
 }  // namespace gptrain
