@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "help/option_checks.h"
 
 namespace gptrain {
 
@@ -10,8 +11,7 @@ void check_timeline_path(const std::filesystem::path& path) {
         fail(ExitCode::usage, "--timeline ", path.string(),
              ": the name must end in .svg (a picture) or .json (for trace viewers)");
     }
-    if (path.has_parent_path())
-        require_path(path.parent_path(), ExitCode::usage, "folder", " for --timeline; create it");
+    check_folder(path, "--timeline");
 }
 
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {

@@ -276,7 +276,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     const InputRange inputs = inputs_of_rank(options.corpus, ranks);
     std::optional<IndexedWriter> writer;
     ranks.run_on_all([&] {
-        if (prefix.has_parent_path()) create_folders(prefix.parent_path());
+        create_folders(folder_of(prefix));
         writer.emplace(part_prefix(prefix, static_cast<std::size_t>(ranks.rank())),
                        token_dtype(tokenizer->vocab_size()), options.chat.has_value());
     });

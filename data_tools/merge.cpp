@@ -96,7 +96,7 @@ void merge_token_files(const MergeOptions& options) {
     std::optional<TokenMeta> meta = common_meta(datasets);
     if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
     const std::filesystem::path prefix = options.output_prefix;
-    if (prefix.has_parent_path()) create_folders(prefix.parent_path());
+    create_folders(folder_of(prefix));
     IndexedWriter writer(prefix, datasets.front().dtype(), masked);
     for (const IndexedDataset& dataset : datasets)
         append_documents(dataset, writer);

@@ -46,7 +46,7 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     const std::filesystem::path path = options.model_prefix + (byte_bpe ? ".json" : ".model");
     require_other_files(options.corpus, {path}, "--model-prefix " + options.model_prefix);
     check_inputs(options.corpus);
-    if (path.has_parent_path()) create_folders(path.parent_path());
+    create_folders(folder_of(path));
     LockedFile output(path);  // before the work, which would be lost
 
     const Progress progress(std::nullopt);
@@ -59,7 +59,7 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     output.file().write(model);
     output.file().sync();
     output.move_into_place();
-    sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+    sync_folder(folder_of(path));
     show_status("");
     if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
     print("wrote ", path.string(), ": ", tokenizer.vocab_size(), " pieces in ",

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,6 +68,24 @@ File::~File() {
 
 std::int64_t File::size() const {
     return status_of(descriptor_, path_).st_size;
+}
+
+bool File::is_at(const std::filesystem::path& other) const {
+    struct stat own {};
+    struct stat found {};
+    if (::fstat(descriptor_, &own) != 0) return true;
+    if (::stat(other.c_str(), &found) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return own.st_dev == found.st_dev && own.st_ino == found.st_ino;
+}
+
+File::Lock File::try_lock() {
+    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR) continue;
+        if (errno == EWOULDBLOCK) return Lock::held;
+        if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return Lock::unsupported;
+        fail_errno(errno, path_.string(), ": lock");
+    }
+    return Lock::taken;
 }
 
 void File::write(std::span<const std::byte> bytes) {
@@ -193,6 +212,10 @@ std::filesystem::file_type require_path(const std::filesystem::path& path, ExitC
         error.value() == EIO || error.value() == ESTALE || error.value() == ETIMEDOUT;
     if (error) fail(failed ? ExitCode::io : fault, path.string(), ": ", error.message());
     return type;
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+    return file.has_parent_path() ? file.parent_path() : ".";
 }
 
 std::filesystem::path absolute_path(const std::filesystem::path& path) {

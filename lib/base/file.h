@@ -22,6 +22,11 @@ public:
         append,  ///< a new or existing file; writes go to its end
         update,  ///< a new or existing file; reads and writes at positions
     };
+    enum class Lock {
+        taken,
+        held,         ///< by another process
+        unsupported,  ///< by the file system: NFS and Lustre may have no locks
+    };
 
     File(const std::filesystem::path& path, Mode mode);
     File(File&& other) noexcept;
@@ -31,6 +36,12 @@ public:
     const std::filesystem::path& path() const { return path_; }
     int descriptor() const { return descriptor_; }
     std::int64_t size() const;
+    /// Whether `other` is a path of this file. True if the file system does not answer.
+    bool is_at(const std::filesystem::path& other) const;
+
+    /// Locks the file until it is closed, without waiting. The kernel drops the lock of a process
+    /// that ends, however it ends (flock).
+    Lock try_lock();
 
     /// Writes all bytes at the file position (at the end in append mode), in as few calls as the
     /// system allows.
@@ -82,6 +93,9 @@ private:
 /// `advice`.
 std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,
                                         std::string_view what, std::string_view advice = "");
+
+/// The folder that holds the file: "." for a bare name.
+std::filesystem::path folder_of(const std::filesystem::path& file);
 
 /// The path from the root, without "." and a slash at its end.
 std::filesystem::path absolute_path(const std::filesystem::path& path);

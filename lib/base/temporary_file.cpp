@@ -1,9 +1,6 @@
 #include "base/temporary_file.h"
 
-#include <cerrno>
 #include <random>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -45,35 +42,17 @@ void TemporaryFile::move_to(const std::filesystem::path& target) {
 
 namespace {
 
-/// Locks the file for this process. Error (io) if another process has locked it.
-void lock(const File& file, const std::filesystem::path& target) {
-    while (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EINTR) continue;
-        // NFS and Lustre may have no locks.
-        if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return;
-        if (errno != EWOULDBLOCK) fail_errno(errno, file.path().string(), ": lock");
-        fail(ExitCode::io, file.path().string(), ": another process writes ", target.string(),
-             "; wait until it has ended, or choose another name");
-    }
-}
-
-/// True if the file still has its name.
-bool has_its_name(const File& file) {
-    struct stat named {};
-    struct stat opened {};
-    if (::fstat(file.descriptor(), &opened) != 0) fail_errno(errno, file.path().string());
-    return ::stat(file.path().c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
-           named.st_ino == opened.st_ino;
-}
-
 /// The file, locked and empty.
 File open_locked(const std::filesystem::path& path, const std::filesystem::path& target) {
     constexpr int most_attempts = 100;  // where numbers of files change, none has its name
     for (int attempt = 1;; ++attempt) {
         File file(path, File::Mode::update);
-        lock(file, target);
+        if (file.try_lock() == File::Lock::held) {
+            fail(ExitCode::io, path.string(), ": another process writes ", target.string(),
+                 "; wait until it has ended, or choose another name");
+        }
         // The process that had the lock before has renamed or removed its file.
-        if (!has_its_name(file) && attempt < most_attempts) continue;
+        if (!file.is_at(path) && attempt < most_attempts) continue;
         try {
             file.truncate(0);
         } catch (...) {
@@ -113,7 +92,7 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
     replace(path, bytes, true);
-    sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+    sync_folder(folder_of(path));
 }
 
 }  // namespace gptrain

@@ -261,7 +261,7 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     std::optional<Spool> description;
     if (meta) write_meta(*meta, description.emplace(meta_path_));
     replace_files(description);
-    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+    sync_folder(folder_of(idx_path_));
 }
 
 void IndexedWriter::replace_files(std::optional<Spool>& description) {

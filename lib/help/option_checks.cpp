@@ -27,9 +27,7 @@ CLI::Validator number_between(double low, double high) {
 }
 
 void check_folder(const std::filesystem::path& path, std::string_view option) {
-    if (!path.has_parent_path()) return;
-    require_path(path.parent_path(), ExitCode::usage, "folder",
-                 text(" for ", option, "; create it"));
+    require_path(folder_of(path), ExitCode::usage, "folder", text(" for ", option, "; create it"));
 }
 
 }  // namespace gptrain

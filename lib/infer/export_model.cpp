@@ -21,7 +21,7 @@ void commit_folder(const TemporaryFolder& temporary, const HfTokenizer& tokenize
         write_file_durably(temporary.path() / name, contents);
     sync_folder(temporary.path());
     rename_path(temporary.path(), output);
-    sync_folder(output.parent_path());
+    sync_folder(folder_of(output));
 }
 
 /// Error (usage) if the run changed a value that no file of PEFT holds.
@@ -118,7 +118,7 @@ ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options)
         run, [&](const Shard& part, std::span<float> to) { exported.read(part, to); },
         options.dtype);
     temporary.move_to(options.output);
-    sync_folder(options.output.parent_path());
+    sync_folder(folder_of(options.output));
     return result;
 }
 

@@ -27,7 +27,7 @@ std::string_view last_line_of(std::string_view lines) {
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& file) : file_(file, File::Mode::append) {
-    sync_folder(file.has_parent_path() ? file.parent_path() : ".");
+    sync_folder(folder_of(file));
     read_back();
 }
 

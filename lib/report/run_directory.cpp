@@ -2,8 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -46,15 +44,6 @@ std::string holder_named_in(File& lock) {
     return name.empty() ? "another process" : name;
 }
 
-/// False if `path` is missing or another file. True if the file system does not answer.
-bool is_named_by(const File& file, const std::filesystem::path& path) {
-    struct stat own {};
-    struct stat named {};
-    if (::fstat(file.descriptor(), &own) != 0) return true;
-    if (::stat(path.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
-    return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
-}
-
 bool holds_only(const std::filesystem::path& folder, const std::filesystem::path& file) {
     std::error_code error;
     for (std::filesystem::directory_iterator at(folder, error), end; at != end;
@@ -64,22 +53,20 @@ bool holds_only(const std::filesystem::path& folder, const std::filesystem::path
     return !error;
 }
 
-/// Uses flock, because its lock disappears with the process even if that is killed.
 void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
-    if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) {
-        lock.truncate(0);
-        lock.write(this_process());
-        return;
+    switch (lock.try_lock()) {
+        case File::Lock::taken:
+            lock.truncate(0);
+            lock.write(this_process());
+            return;
+        case File::Lock::held:
+            fail(if_held, "output_dir ", paths.folder.string(), ": in use by ",
+                 holder_named_in(lock), "; stop that run or choose another output_dir");
+        case File::Lock::unsupported:
+            warn(paths.folder.string(),
+                 ": this file system does not support locks; make sure that "
+                 "no other run writes there");
     }
-    if (errno == EWOULDBLOCK) {
-        fail(if_held, "output_dir ", paths.folder.string(), ": in use by ", holder_named_in(lock),
-             "; stop that run or choose another output_dir");
-    }
-    if (errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
-        fail_errno(errno, paths.lock().string(), ": lock");
-    }
-    warn(paths.folder.string(),
-         ": this file system does not support locks; make sure that no other run writes there");
 }
 
 }  // namespace
@@ -103,7 +90,7 @@ RunDirectory::~RunDirectory() {
 }
 
 bool RunDirectory::still_held() const {
-    return is_named_by(folder_, paths_.folder) && is_named_by(lock_, paths_.lock());
+    return folder_.is_at(paths_.folder) && lock_.is_at(paths_.lock());
 }
 
 }  // namespace gptrain

@@ -38,7 +38,7 @@ ModelSource::ModelSource(const std::filesystem::path& path, const MpiSession& ra
         if (!is_hf) refuse_without_config(path);
         if (path.filename() != model_index_name) return;
         require_path(path, ExitCode::usage, "file");
-        folder = path.has_parent_path() ? path.parent_path() : ".";
+        folder = folder_of(path);
     });
     if (!is_hf) checkpoint_ = open_checkpoint(folder, ranks);
 }

@@ -62,8 +62,7 @@ void check_prometheus(const RunSpec& spec) {
             fail(ExitCode::usage, path.string(),
                  ": the name must end in .prom; node_exporter reads no other files");
         }
-        if (path.has_parent_path())
-            require_path(path.parent_path(), ExitCode::usage, "folder", "; create it");
+        require_path(folder_of(path), ExitCode::usage, "folder", "; create it");
     });
 }
 
