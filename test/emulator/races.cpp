@@ -1,11 +1,11 @@
 #include "emulator/races.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <dlfcn.h>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,11 +34,32 @@ struct Access {
     const void* place;
 };
 
+/// Reads that differ only in their agents, which are of one warp.
+struct Reads {
+    Access read;  ///< by any of them
+    std::uint32_t lanes;
+
+    static Reads of(const Access& read) { return {read, 1u << read.agent % 32}; }
+    bool may_join(const Access& other) const {
+        return of_same_warp(other) && read.time == other.time && read.bytes == other.bytes &&
+               read.what == other.what && read.place == other.place;
+    }
+    bool of_same_warp(const Access& other) const {
+        return read.agent / 32 == other.agent / 32 && read.by_operation == other.by_operation &&
+               read.proxy == other.proxy;
+    }
+    Access by(int lane) const {
+        Access one = read;
+        one.agent = read.agent / 32 * 32 + static_cast<Agent>(lane);
+        return one;
+    }
+};
+
 /// The accesses of 8 bytes that later ones must still be compared with.
 struct Word {
     std::uint64_t owner = 0;  ///< the launch or block that they belong to
     std::vector<Access> writes;
-    std::vector<Access> reads;        ///< of one block, in the order of reader_of
+    std::vector<Reads> reads;         ///< of one block
     std::uint8_t read_by_others = 0;  ///< the bytes that further blocks have read
 };
 
@@ -155,7 +176,7 @@ std::string agent_of(const Access& access, const Block& block) {
     return {};
 }
 
-void report(const Candidate& later, const Access& earlier, std::uintptr_t address) {
+[[noreturn]] void report(const Candidate& later, const Access& earlier, std::uintptr_t address) {
     const Block& block = *current().block;
     const auto* p = reinterpret_cast<const void*>(address);
     refuse(text("a race in ",
@@ -170,57 +191,72 @@ bool conflict(const Access& a, const Access& b) {
     return (a.bytes & b.bytes) != 0 && !both_atomic;
 }
 
-/// Compares with earlier accesses, and removes what this one replaces: whatever follows a write
-/// also follows what came before it.
-void pass(const Candidate& now, std::vector<Access>& earlier, std::uintptr_t address) {
-    bool any_empty = false;
-    for (Access& access : earlier) {
-        if ((access.bytes & now.access.bytes) == 0) continue;
-        const bool follows = now.follows(access);
-        if (!follows && conflict(access, now.access)) return report(now, access, address);
-        if (now.access.kind == AccessKind::read || !follows) continue;
-        access.bytes &= static_cast<std::uint8_t>(~now.access.bytes);
-        any_empty = any_empty || access.bytes == 0;
-    }
-    if (any_empty) std::erase_if(earlier, [](const Access& access) { return access.bytes == 0; });
+/// Removes the bytes of a write from an earlier access: whatever follows the write also follows
+/// what came before it.
+void replace(Access& earlier, const Access& write) {
+    earlier.bytes &= static_cast<std::uint8_t>(~write.bytes);
 }
 
-std::tuple<bool, Proxy, std::uint32_t> reader_of(const Access& read) {
-    return {read.by_operation, read.proxy, read.agent};
+void pass_writes(const Candidate& now, std::vector<Access>& writes, std::uintptr_t address) {
+    bool any_empty = false;
+    for (Access& write : writes) {
+        if ((write.bytes & now.access.bytes) == 0) continue;
+        const bool follows = now.follows(write);
+        if (!follows && conflict(write, now.access)) report(now, write, address);
+        if (!follows || now.access.kind == AccessKind::read) continue;
+        replace(write, now.access);
+        any_empty = any_empty || write.bytes == 0;
+    }
+    if (any_empty) std::erase_if(writes, [](const Access& write) { return write.bytes == 0; });
+}
+
+void pass_reads(const Candidate& now, std::vector<Reads>& all, std::uintptr_t address) {
+    for (Reads& reads : all) {
+        if ((reads.read.bytes & now.access.bytes) == 0) continue;
+        for (std::uint32_t rest = reads.lanes; rest != 0; rest &= rest - 1) {
+            const Access read = reads.by(std::countr_zero(rest));
+            if (!now.follows(read)) report(now, read, address);
+        }
+        replace(reads.read, now.access);
+    }
+    std::erase_if(all, [](const Reads& reads) { return reads.read.bytes == 0; });
 }
 
 void keep_read(Word& word, const Access& read) {
-    std::vector<Access>& reads = word.reads;
-    if (!reads.empty() && reads.front().block != read.block) {
-        for (const Access& other : reads)
-            word.read_by_others |= other.bytes;
-        reads.clear();
+    std::vector<Reads>& all = word.reads;
+    if (!all.empty() && all.front().read.block != read.block) {
+        for (const Reads& others : all)
+            word.read_by_others |= others.read.bytes;
+        all.clear();
     }
-    const auto before = [](const Access& a, const Access& b) {
-        return reader_of(a) < reader_of(b);
-    };
-    auto kept = std::lower_bound(reads.begin(), reads.end(), read, before);
-    for (; kept != reads.end() && reader_of(*kept) == reader_of(read); ++kept) {
-        if ((kept->bytes & ~read.bytes) != 0 && kept->time != read.time) continue;
-        const auto bytes = static_cast<std::uint8_t>(kept->bytes | read.bytes);
-        *kept = read;
-        kept->bytes = bytes;
-        return;
+    const std::uint32_t lane = Reads::of(read).lanes;
+    bool kept = false;
+    bool any_empty = false;
+    for (Reads& reads : all) {
+        if (!kept && reads.may_join(read)) {
+            reads.lanes |= lane;
+            kept = true;
+        } else if (reads.of_same_warp(read) && (reads.read.bytes & ~read.bytes) == 0) {
+            // What follows a read also follows the earlier ones of the same thread.
+            reads.lanes &= ~lane;
+            any_empty = any_empty || reads.lanes == 0;
+        }
     }
-    reads.insert(kept, read);
+    if (any_empty) std::erase_if(all, [](const Reads& reads) { return reads.lanes == 0; });
+    if (!kept) all.push_back(Reads::of(read));
 }
 
 void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {
     Word& word = state.words.at(address, owner);
-    pass(now, word.writes, address);
+    pass_writes(now, word.writes, address);
     if (now.access.kind == AccessKind::read) return keep_read(word, now.access);
-    pass(now, word.reads, address);
+    pass_reads(now, word.reads, address);
     if ((word.read_by_others & now.access.bytes) != 0) {
         Access others = now.access;
         others.block = ~0u;
         others.what = "a read";
         others.place = nullptr;
-        return report(now, others, address);
+        report(now, others, address);
     }
     word.writes.push_back(now.access);
 }
@@ -234,7 +270,7 @@ void follow_launch() {
 }
 
 /// Looks at an access of any length.
-void look_at_all(Candidate now, const void* p, std::size_t bytes) {
+void look_at_all(Candidate& now, const void* p, std::size_t bytes) {
     const Block& block = *current().block;
     now.shared = is_shared(p, 1);
     const std::uint64_t owner = now.shared ? block.owner : block.launch;
