@@ -1,6 +1,7 @@
 #include "dry_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
+#include "planner/nccl_memory.h"
 #include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
 #include "spec/model_tensors.h"
@@ -69,16 +71,40 @@ void print_uses(const MemoryPlan& memory, MemorySpace space) {
     }
 }
 
-void print_memory(const RankCost& most, const RunPlan& plan, const BackendMemory& needs,
+/// Memory of the rank's device that libraries take.
+struct LibraryMemory {
+    std::int64_t fixed = 0;  ///< driver, context and libraries without communicators
+    std::int64_t nccl = 0;   ///< estimated
+
+    std::int64_t total() const { return fixed + nccl; }
+};
+
+/// What the libraries of a rank take.
+using Libraries = std::function<LibraryMemory(const MeshPlace&)>;
+
+Libraries libraries_of(const RunPlan& plan, const PlanTarget& target, const BackendMemory& needs,
+                       const DryRunOptions& options) {
+    if (!target.cuda) return [](const MeshPlace&) { return LibraryMemory{host_reserve}; };
+    const std::int64_t on_node =
+        options.hardware ? options.hardware->node.devices : usual_ranks_per_node;
+    return [&plan, on_node, fixed = needs.reserve](const MeshPlace& place) {
+        return LibraryMemory{fixed, nccl_bytes(plan, place, on_node)};
+    };
+}
+
+void print_memory(const RankCost& most, const RunPlan& plan, const Libraries& libraries,
                   bool cuda) {
     const MemoryPlan& memory = most.cost.memory;
     const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
     print("memory of the rank that needs the most (", to_text(place), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
-    if (needs.reserve > 0) {
-        print(row("context and libraries", human_bytes(needs.reserve)),
+    if (cuda) {
+        const LibraryMemory taken = libraries(place);
+        print(row("context and libraries", human_bytes(taken.fixed)),
               "  of the device, reserved; a run prints their actual use");
+        if (taken.nccl > 0)
+            print(row("NCCL's buffers", human_bytes(taken.nccl)), "  of the device, estimated");
     }
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));
@@ -113,26 +139,32 @@ struct RequiredMemory {
 };
 
 /// What the rank that needs the most requires, or all ranks together.
-RequiredMemory required_memory(RankCosts ranks, const BackendMemory& needs, bool cuda,
-                               bool for_all_ranks) {
-    const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
-    if (!for_all_ranks)
-        return {required_bytes(largest_rank(ranks, cuda).cost, cuda) + reserve, reserve};
+RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries,
+                               bool cuda, bool for_all_ranks) {
+    RequiredMemory most;
     RequiredMemory sum;
     for (const RankCost& rank : ranks) {
+        const std::int64_t reserve =
+            libraries(place_of(rank.rank_class.ranks.front(), plan.mesh)).total();
+        const std::int64_t bytes = required_bytes(rank.cost, cuda) + reserve;
+        if (bytes > most.bytes) most = {bytes, reserve};
         const std::int64_t count = std::ssize(rank.rank_class.ranks);
-        sum.bytes += count * (required_bytes(rank.cost, cuda) + reserve);
+        sum.bytes += count * bytes;
         sum.reserve += count * reserve;
     }
-    return sum;
+    return for_all_ranks ? sum : most;
 }
 
-void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
+void print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                const BackendMemory& needs, const DryRunOptions& options) {
     const bool cuda = target.cuda;
     const auto available = available_memory(cuda, options);
     if (!available) return;
-    const RequiredMemory required = required_memory(ranks, needs, cuda, available->for_all_ranks);
+    const auto required_by = [&](const RunPlan& of, RankCosts costs) {
+        return required_memory(costs, of, libraries_of(of, target, needs, options), cuda,
+                               available->for_all_ranks);
+    };
+    const RequiredMemory required = required_by(plan, ranks);
     const std::string numbers =
         needed_and_available(required.bytes, required.reserve, available->bytes, available->name);
     const std::string whose = available->for_all_ranks && target.world_size > 1
@@ -140,10 +172,8 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
                                   : std::string();
     const std::string_view here = options.device_memory ? "" : " here";
     if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
-    const auto fits = [&](const RunPlan& plan) {
-        const std::vector<RankCost> costs = measure_mesh(plan, needs);
-        return required_memory(costs, needs, cuda, available->for_all_ranks).bytes <=
-               available->bytes;
+    const auto fits = [&](const RunPlan& other) {
+        return required_by(other, measure_mesh(other, needs)).bytes <= available->bytes;
     };
     print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
 }
@@ -283,8 +313,8 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
 
     print(describe(plan));
     print_device(spec.device, cuda);
-    print_memory(most, plan, needs, cuda);
-    print_fit(ranks, spec, target, needs, options);
+    print_memory(most, plan, libraries_of(plan, target, needs, options), cuda);
+    print_fit(ranks, spec, plan, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "infer/token_batch.h"
 #include "start.h"
 #include "train/open_model.h"
 
@@ -21,7 +22,8 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
+    const Mesh mesh =
+        open_mesh(device, session, plan.mesh, answer_connections(plan), observers.comm);
     work({source, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 

@@ -92,7 +92,7 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
       host_communicator_(std::move(host)),
       compute_(compute),
       name_(name_of(group.axis)),
-      all_to_all_(group.all_to_all),
+      traffic_(group.traffic),
       operations_(std::move(operations)) {
     siblings_->all_.push_back(this);
     try {
@@ -153,13 +153,19 @@ void NcclCommunicator::warm_up() {
     const Tensor own = all.slice(0, rank(), 1);
     const int next = (rank() + 1) % size();
     const int previous = (rank() + size() - 1) % size();
-    all_reduce(all, Reduce::sum).wait();
-    reduce_scatter(own, all, 0).wait();
-    all_gather(all, own, 0).wait();
-    // Connects all pairs, whose buffers would otherwise be taken after memory is planned.
-    if (all_to_all_) all_to_all(other, all).wait();
-    send_recv(all, next, other, previous).wait();
-    send_recv(all, previous, other, next).wait();
+    // NCCL takes buffers for the pairs of ranks that an operation connects: now, before memory is
+    // planned, and only those that are needed.
+    if (traffic_.collectives) {
+        all_reduce(all, Reduce::sum).wait();
+        reduce_scatter(own, all, 0).wait();
+        all_gather(all, own, 0).wait();
+    }
+    if (traffic_.all_pairs) all_to_all(other, all).wait();
+    if (traffic_.ring) send_recv(all, next, other, previous).wait();
+    if (traffic_.one_way && size() > 1) {
+        if (rank() == 0) send(all, 1).wait();
+        if (rank() == 1) recv(all, 0).wait();
+    }
     Event done;
     done.record(stream_);
     while (!done.done()) {
@@ -199,7 +205,8 @@ std::shared_ptr<Event> NcclCommunicator::free_event() {
 /// issue(message) makes NCCL calls, each as message(call), and does not throw. The calls become one
 /// group between the streams' waits.
 template <class Issue>
-Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
+Pending NcclCommunicator::issue(bool Traffic::*kind, std::string_view call, const Issue& issue) {
+    GPTRAIN_CHECK(traffic_.*kind, call, " on ", name_, ", whose ranks are not connected for it");
     poll();
     const std::shared_ptr<Event> computed = free_event();
     computed->record(compute_);
@@ -227,7 +234,7 @@ Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
     if (x.elements() == 0) return {};
     const ncclDataType_t type = summed_type(x.dtype());
-    return issue("ncclAllReduce", [&](const auto& message) {
+    return issue(&Traffic::collectives, "ncclAllReduce", [&](const auto& message) {
         message(nccl_.all_reduce(x.data(), x.data(), unsigned_size(x.elements()), type,
                                  reduce == Reduce::sum ? ncclSum : ncclMax, comm_,
                                  stream_.handle()));
@@ -239,7 +246,7 @@ Pending NcclCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, i
     if (to.elements() == 0) return {};
     const ncclDataType_t type = summed_type(to.dtype());
     const std::int64_t elements = div_exact(runs.part.bytes, size_of(to.dtype()));
-    return issue("ncclReduceScatter", [&](const auto& message) {
+    return issue(&Traffic::collectives, "ncclReduceScatter", [&](const auto& message) {
         for (std::int64_t run = 0; run < runs.part.count; ++run) {
             message(nccl_.reduce_scatter(runs.whole[run], runs.part[run], unsigned_size(elements),
                                          type, ncclSum, comm_, stream_.handle()));
@@ -250,7 +257,7 @@ Pending NcclCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, i
 Pending NcclCommunicator::all_gather(const Tensor& to, const Tensor& from, int dim) {
     const PartedRuns runs(to, from, dim, size());
     if (from.elements() == 0) return {};
-    return issue("ncclAllGather", [&](const auto& message) {
+    return issue(&Traffic::collectives, "ncclAllGather", [&](const auto& message) {
         for (std::int64_t run = 0; run < runs.part.count; ++run) {
             message(nccl_.all_gather(runs.part[run], runs.whole[run],
                                      unsigned_size(runs.part.bytes), ncclUint8, comm_,
@@ -267,20 +274,21 @@ Pending NcclCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
     if (sent.total() == 0) return {};
     div_exact(from.size(0), size());
     const std::int64_t part = sent.bytes / size();
-    return issue("ncclSend and ncclRecv of all_to_all", [&](const auto& message) {
-        for (int rank = 0; rank < size(); ++rank) {
-            message(nccl_.send(sent.data + rank * part, unsigned_size(part), ncclUint8, rank, comm_,
-                               stream_.handle()));
-            message(nccl_.recv(received.data + rank * part, unsigned_size(part), ncclUint8, rank,
-                               comm_, stream_.handle()));
-        }
-    });
+    return issue(&Traffic::all_pairs, "ncclSend and ncclRecv of all_to_all",
+                 [&](const auto& message) {
+                     for (int rank = 0; rank < size(); ++rank) {
+                         message(nccl_.send(sent.data + rank * part, unsigned_size(part), ncclUint8,
+                                            rank, comm_, stream_.handle()));
+                         message(nccl_.recv(received.data + rank * part, unsigned_size(part),
+                                            ncclUint8, rank, comm_, stream_.handle()));
+                     }
+                 });
 }
 
 Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
     const ByteRuns bytes = whole(x);
     if (bytes.total() == 0) return {};
-    return issue("ncclBroadcast", [&](const auto& message) {
+    return issue(&Traffic::collectives, "ncclBroadcast", [&](const auto& message) {
         message(nccl_.broadcast(bytes.data, bytes.data, unsigned_size(bytes.bytes), ncclUint8, root,
                                 comm_, stream_.handle()));
     });
@@ -289,7 +297,7 @@ Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
 Pending NcclCommunicator::send(const Tensor& x, int to) {
     const ByteRuns bytes = whole(x);
     if (bytes.total() == 0) return {};
-    return issue("ncclSend", [&](const auto& message) {
+    return issue(&Traffic::one_way, "ncclSend", [&](const auto& message) {
         message(nccl_.send(bytes.data, unsigned_size(bytes.bytes), ncclUint8, to, comm_,
                            stream_.handle()));
     });
@@ -298,7 +306,7 @@ Pending NcclCommunicator::send(const Tensor& x, int to) {
 Pending NcclCommunicator::recv(const Tensor& x, int from) {
     const ByteRuns bytes = whole(x);
     if (bytes.total() == 0) return {};
-    return issue("ncclRecv", [&](const auto& message) {
+    return issue(&Traffic::one_way, "ncclRecv", [&](const auto& message) {
         message(nccl_.recv(bytes.data, unsigned_size(bytes.bytes), ncclUint8, from, comm_,
                            stream_.handle()));
     });
@@ -308,7 +316,7 @@ Pending NcclCommunicator::send_recv(const Tensor& sent, int to, const Tensor& re
     const ByteRuns out = whole(sent);
     const ByteRuns in = whole(received);
     if (out.total() == 0 && in.total() == 0) return {};
-    return issue("ncclSend and ncclRecv", [&](const auto& message) {
+    return issue(&Traffic::ring, "ncclSend and ncclRecv", [&](const auto& message) {
         if (out.total() > 0) {
             message(nccl_.send(out.data, unsigned_size(out.bytes), ncclUint8, to, comm_,
                                stream_.handle()));

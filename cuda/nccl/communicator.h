@@ -55,8 +55,8 @@ public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
     /// memory. Computation is issued to `compute`, which outlives the communicator. `group`
     /// names the axis in messages. `operations`, if given, learns how far the device is. All ranks
-    /// construct it together; the constructor runs each operation once, all_to_all only if the
-    /// group uses it.
+    /// construct it together; the constructor runs each operation of the group's traffic once.
+    /// Others are refused.
     NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
                      std::unique_ptr<Communicator> host, const Stream& compute,
                      const RankGroup& group,
@@ -89,7 +89,7 @@ private:
     void settle(ncclResult_t status, std::string_view call);
     void check(ncclResult_t status, std::string_view call);
     template <class Issue>
-    Pending issue(std::string_view call, const Issue& issue);
+    Pending issue(bool Traffic::*kind, std::string_view call, const Issue& issue);
     std::shared_ptr<Event> free_event();
 
     const std::shared_ptr<NcclCommunicators> siblings_;
@@ -97,7 +97,7 @@ private:
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
-    const bool all_to_all_;
+    const Traffic traffic_;
     const std::shared_ptr<DeviceOperations> operations_;
     Stream stream_{Stream::Priority::urgent};
     std::deque<std::shared_ptr<Event>> events_;  ///< the one used longest ago first

@@ -42,7 +42,9 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
         listener->on_timer(operations->timer());
     }
     const auto connect = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
-        auto host = hosts(group);
+        RankGroup on_host = group;
+        on_host.traffic = {};
+        auto host = hosts(on_host);
         if (group.size == 1) return host;
         return std::make_unique<NcclCommunicator>(all, std::move(host), *compute, group,
                                                   operations);

@@ -33,6 +33,16 @@ private:
 
 enum class Reduce { sum, max };
 
+/// What the ranks of a communicator send each other. NCCL takes device memory for each kind when it
+/// connects the ranks, so only the kinds that are used are connected.
+struct Traffic {
+    bool collectives = true;  ///< all_reduce, reduce_scatter, all_gather, broadcast
+    bool ring = true;         ///< send_recv to the next rank, from the previous one
+    bool all_pairs = true;    ///< all_to_all
+    bool one_way = true;      ///< send from rank 0 to rank 1
+    bool operator==(const Traffic&) const = default;
+};
+
 /// The ranks of one axis. All of them issue the same operations in the same order. An operation
 /// starts after the computation already issued. Shapes are the same on all ranks. Tensors are
 /// contiguous, except along a given dim. Sizes may exceed 2^31.

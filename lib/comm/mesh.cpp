@@ -122,16 +122,36 @@ std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels
 
 }  // namespace
 
+std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnections& connections) {
+    const auto traffic = [&](Axis of) { return connections.traffic[static_cast<std::size_t>(of)]; };
+    const auto same_if = [&](bool same, Axis twin) {
+        return same && traffic(axis) == traffic(twin) ? std::optional(twin) : std::nullopt;
+    };
+    switch (axis) {
+        case Axis::model:
+            if (shape.pipeline == 1) return same_if(true, Axis::tp);
+            return same_if(shape.tensor == 1, Axis::pp);
+        case Axis::kv: return same_if(connections.kv_sharers == shape.tensor, Axis::tp);
+        case Axis::embedding_ends:
+            return same_if(connections.split_tied_embedding && shape.pipeline == 2, Axis::pp);
+        default: return std::nullopt;
+    }
+}
+
 Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
            const CommunicatorFactory& make)
     : shape_(shape), place_(place) {
-    const std::vector<Axis>& all_to_all = connections.all_to_all;
     for (int index = 0; index < axes; ++index) {
         const auto axis = static_cast<Axis>(index);
+        Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
+        if (const auto twin = twin_of(axis, shape, connections)) {
+            mine = &(*this)[*twin];
+            continue;
+        }
         RankGroup group = group_on(axis, place, shape, connections);
-        group.all_to_all =
-            std::find(all_to_all.begin(), all_to_all.end(), axis) != all_to_all.end();
-        communicators_[static_cast<std::size_t>(index)] = make(group);
+        group.traffic = connections.traffic[static_cast<std::size_t>(index)];
+        communicators_.push_back(make(group));
+        mine = communicators_.back().get();
     }
     connect(connections.channels, make);
 }
@@ -148,7 +168,11 @@ void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFacto
         }
         MeshPlace sender = place_;
         sender.pp = mine->from;
-        group = {Axis::pp, rank_of(sender, shape_), mine->from == place_.pp ? 0 : 1, 2};
+        group = {Axis::pp,
+                 rank_of(sender, shape_),
+                 mine->from == place_.pp ? 0 : 1,
+                 2,
+                 {.collectives = false, .ring = false, .all_pairs = false}};
         connections_.push_back({*mine, make(group)});
     }
 }

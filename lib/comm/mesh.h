@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,7 +77,7 @@ struct MeshConnections {
     std::int64_t kv_sharers = 1;        ///< tp neighbours that share k/v heads
     bool split_tied_embedding = false;  ///< first and last stage share the embedding
     std::vector<Channel> channels;
-    std::vector<Axis> all_to_all;  ///< axes on which every pair of ranks exchanges messages
+    std::array<Traffic, axes> traffic;  ///< by axis
 };
 
 /// The ranks that one communicator connects.
@@ -85,14 +86,20 @@ struct RankGroup {
     std::int64_t id = 0;   ///< world rank of its first member; unique among groups made together
     int rank = 0;          ///< this rank's rank in the group
     int size = 1;
-    bool all_to_all = false;  ///< every pair exchanges messages
+    Traffic traffic = {};
 };
+
+/// An axis before this one on which every rank has the same group, so that one communicator serves
+/// both: tp for tp x pp if there is one stage. Null for dp x cp: its sums of gradients must not
+/// hold up the messages of dp and cp.
+std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnections& connections);
 
 /// Makes the communicator of a group. All ranks of the world call it together, each for its own
 /// group.
 using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(const RankGroup& group)>;
 
-/// All communicators of a rank, created up front.
+/// All communicators of a rank, created up front. Axes on which all ranks have the same groups
+/// share one (twin_of).
 class Mesh {
 public:
     Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
@@ -100,9 +107,7 @@ public:
 
     const MeshShape& shape() const { return shape_; }
     const MeshPlace& place() const { return place_; }
-    Communicator& operator[](Axis axis) const {
-        return *communicators_[static_cast<std::size_t>(axis)];
-    }
+    Communicator& operator[](Axis axis) const { return *of_axis_[static_cast<std::size_t>(axis)]; }
     Communicator& tp() const { return (*this)[Axis::tp]; }
     Communicator& cp() const { return (*this)[Axis::cp]; }
     Communicator& dp() const { return (*this)[Axis::dp]; }
@@ -134,7 +139,8 @@ private:
 
     MeshShape shape_;
     MeshPlace place_;
-    std::array<std::unique_ptr<Communicator>, axes> communicators_;
+    std::vector<std::unique_ptr<Communicator>> communicators_;
+    std::array<Communicator*, axes> of_axis_ = {};
     std::vector<Connection> connections_;
     std::function<void(std::string_view why)> abort_;
 };

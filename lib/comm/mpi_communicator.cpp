@@ -64,6 +64,11 @@ struct MpiCommunicator::State {
 /// An operation under construction: its tensors in host memory, and its messages.
 class MpiCommunicator::Transfer {
 public:
+    Transfer(const MpiCommunicator& owner, std::string_view what, bool Traffic::*kind, int tag)
+        : Transfer(owner, what, tag) {
+        GPTRAIN_CHECK(state_.options.traffic.*kind, what, " on ", state_.options.name,
+                      ", whose ranks are not connected for it");
+    }
     Transfer(const MpiCommunicator& owner, std::string_view what, int tag)
         : state_(*owner.state_),
           rank_(owner.rank_),
@@ -194,7 +199,7 @@ std::int64_t MpiCommunicator::sent_bytes() const {
 
 Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
-    Transfer transfer(*this, "all_reduce", state_->next_tag());
+    Transfer transfer(*this, "all_reduce", &Traffic::collectives, state_->next_tag());
     const Tensor host = transfer.input(x);
     const auto range = [host, size = size_](int rank) { return share_of(host, rank, size); };
     const std::vector<ByteRuns> values = transfer.collect(range);
@@ -210,7 +215,7 @@ Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
 
 Pending MpiCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, int dim) {
     check_parts(to, from, dim);
-    Transfer transfer(*this, "reduce_scatter", state_->next_tag());
+    Transfer transfer(*this, "reduce_scatter", &Traffic::collectives, state_->next_tag());
     const Tensor host_from = transfer.input(from);
     const Tensor host_to = transfer.output(to);
     const std::vector<ByteRuns> values = transfer.collect(
@@ -223,7 +228,7 @@ Pending MpiCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, in
 
 Pending MpiCommunicator::all_gather(const Tensor& to, const Tensor& from, int dim) {
     check_parts(from, to, dim);
-    Transfer transfer(*this, "all_gather", state_->next_tag());
+    Transfer transfer(*this, "all_gather", &Traffic::collectives, state_->next_tag());
     const ByteRuns own = runs_of(transfer.input(from), dim);
     const Tensor host_to = transfer.output(to);
     const auto part = [&](int rank) { return runs_of(part_of(host_to, dim, rank, size_), dim); };
@@ -236,7 +241,7 @@ Pending MpiCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
     GPTRAIN_CHECK(to.dtype() == from.dtype() && to.elements() == from.elements() &&
                       to.contiguous() && from.contiguous(),
                   "all_to_all from ", from.shape().to_text(), " to ", to.shape().to_text());
-    Transfer transfer(*this, "all_to_all", state_->next_tag());
+    Transfer transfer(*this, "all_to_all", &Traffic::all_pairs, state_->next_tag());
     const Tensor host_from = transfer.input(from);
     const Tensor host_to = transfer.output(to);
     const auto part = [&](const Tensor& x, int rank) {
@@ -257,7 +262,7 @@ Pending MpiCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
 Pending MpiCommunicator::broadcast(const Tensor& x, int root) {
     check_rank(root);
     GPTRAIN_CHECK(x.contiguous(), "broadcast of ", x.shape().to_text());
-    Transfer transfer(*this, "broadcast", state_->next_tag());
+    Transfer transfer(*this, "broadcast", &Traffic::collectives, state_->next_tag());
     const bool is_root = rank_ == root;
     const Tensor host = is_root ? transfer.input(x) : transfer.output(x);
     const ByteRuns runs = runs_of(host, 0);
@@ -278,14 +283,14 @@ Pending MpiCommunicator::broadcast(const Tensor& x, int root) {
 
 Pending MpiCommunicator::send(const Tensor& x, int to) {
     check_rank(to);
-    Transfer transfer(*this, "send", message_tag);
+    Transfer transfer(*this, "send", &Traffic::one_way, message_tag);
     transfer->send(whole(transfer.input(x)), to);
     return transfer.start();
 }
 
 Pending MpiCommunicator::recv(const Tensor& x, int from) {
     check_rank(from);
-    Transfer transfer(*this, "recv", message_tag);
+    Transfer transfer(*this, "recv", &Traffic::one_way, message_tag);
     const Tensor host = transfer.output(x);
     transfer->receive(whole(host), from);
     return transfer.start(x, host);
@@ -294,7 +299,7 @@ Pending MpiCommunicator::recv(const Tensor& x, int from) {
 Pending MpiCommunicator::send_recv(const Tensor& sent, int to, const Tensor& received, int from) {
     check_rank(to);
     check_rank(from);
-    Transfer transfer(*this, "send_recv", message_tag);
+    Transfer transfer(*this, "send_recv", &Traffic::ring, message_tag);
     const Tensor host_sent = transfer.input(sent);
     const Tensor host_received = transfer.output(received);
     transfer->receive(whole(host_received), from);

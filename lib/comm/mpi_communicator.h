@@ -21,6 +21,8 @@ struct MpiGroup {
 struct MpiOptions {
     /// For error messages.
     std::string name = "world";
+    /// Operations of other kinds are refused.
+    Traffic traffic = {};
     /// True if MPI cannot access the tensors' memory. They then pass through the backend's host
     /// memory, and the host waits for the device at the start and end of each operation.
     bool staged = false;

@@ -20,6 +20,7 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
         if (!session.running()) return std::make_unique<OneRankCommunicator>();
         MpiOptions named = options;
         named.name = name_of(wanted.axis);
+        named.traffic = wanted.traffic;
         const MpiGroup group = {.color = narrow<int>(wanted.id), .key = wanted.rank};
         auto made = std::make_unique<MpiCommunicator>(session, group, backend, named);
         GPTRAIN_CHECK(made->rank() == wanted.rank && made->size() == wanted.size, named.name,

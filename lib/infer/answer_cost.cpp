@@ -43,9 +43,10 @@ AnswerCost answer_memory(const SearchContext& context, const RunPlan& plan,
                          const AnswerShape& shape) {
     AnswerCost cost = {.mesh = plan.mesh, .shape = shape, .next = {}};
     for (std::int64_t stage = 0; stage < plan.mesh.pipeline; ++stage) {
+        const MeshPlace place = {.pp = narrow<int>(stage)};
         const GeneratorMemory memory =
-            measure_generator(plan, {.pp = narrow<int>(stage)}, context.needs, shape.prompt_tokens);
-        const std::int64_t bytes = required_bytes(context, memory.memory);
+            measure_generator(plan, place, context.needs, shape.prompt_tokens);
+        const std::int64_t bytes = required_bytes(context, plan, place, memory.memory);
         if (bytes <= cost.required_bytes) continue;
         cost.required_bytes = bytes;
         cost.cache_bytes = memory.cache_bytes;

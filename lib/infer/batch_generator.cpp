@@ -140,15 +140,16 @@ void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& tak
 
 void BatchGenerator::deliver(std::span<const TextStep> steps, std::int64_t rows,
                              const TakeLogits& take) {
-    Communicator& ranks = model_.context().mesh.model();
-    const int head = head_rank(plan_);
+    const Mesh& mesh = model_.context().mesh;
+    const int head = narrow<int>(head_stage(plan_));
     Tensor logits;
-    if (head_stage(plan_) == model_.context().mesh.place().pp) logits = logits_.gather(rows);
-    if (ranks.rank() == head && head != 0) ranks.send(logits, 0).wait();
-    if (ranks.rank() != 0) return;
+    if (mesh.place().pp == head) logits = logits_.gather(rows);
+    if (mesh.tp().rank() != 0) return;
+    if (head != 0 && mesh.place().pp == head) mesh.channel({head, 0}).send(logits, 1).wait();
+    if (mesh.place().pp != 0) return;
     if (head != 0) {
         logits = received_.slice(0, 0, rows);
-        ranks.recv(logits, head).wait();
+        mesh.channel({head, 0}).recv(logits, 0).wait();
     }
     host_logits_.resize(static_cast<std::size_t>(logits.elements()));
     model_.context().backend.download(std::as_writable_bytes(std::span(host_logits_)), logits);

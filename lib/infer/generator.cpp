@@ -163,7 +163,7 @@ StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const Backen
     MeterBackend meter(needs);
     TraceRecorder recorder;
     meter.listen(recorder);
-    const Mesh mesh(plan.mesh, place, mesh_connections(plan),
+    const Mesh mesh(plan.mesh, place, answer_connections(plan),
                     observed(meter_communicators(), recorder));
     Generator generator(meter, mesh, plan, std::max(before, count), recorder);
     generator.begin();

@@ -159,7 +159,7 @@ std::string more_ranks_advice() {
 }
 
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {
-    return Mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
+    return Mesh(plan.mesh, place, answer_connections(plan), meter_communicators());
 }
 
 }  // namespace gptrain

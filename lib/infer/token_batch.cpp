@@ -28,6 +28,15 @@ Batch TokenBatch::upload(Backend& backend, const Shape& shape, std::span<const s
     return batch;
 }
 
+MeshConnections answer_connections(const RunPlan& plan) {
+    MeshConnections connections = mesh_connections(plan);
+    const Channel answers = {narrow<int>(head_stage(plan)), 0};
+    std::vector<Channel>& channels = connections.channels;
+    if (answers.from != 0 && std::find(channels.begin(), channels.end(), answers) == channels.end())
+        channels.push_back(answers);
+    return connections;
+}
+
 std::int64_t head_stage(const RunPlan& plan) {
     return head_place(pipeline_of(plan, 1)).stage;
 }

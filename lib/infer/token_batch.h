@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/mesh.h"
 #include "infer/inference.h"
 
 namespace gptrain {
@@ -24,6 +25,10 @@ private:
     const RunPlan& plan_;
     Batch all_;  ///< [1, rows]
 };
+
+/// What answers need from the mesh besides the model's connections: a channel that brings logits
+/// from the stage with the head to the first one.
+MeshConnections answer_connections(const RunPlan& plan);
 
 /// The stage with the head, and its first rank among those that hold a copy of the model.
 std::int64_t head_stage(const RunPlan& plan);

@@ -57,12 +57,15 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
     return channels;
 }
 
-/// Axes on which the model or the sums of gradients use all_to_all.
-std::vector<Axis> all_to_all_axes(const RunPlan& plan) {
-    std::vector<Axis> axes;
-    if (plan.context_method == ContextMethod::all_to_all) axes.push_back(Axis::cp);
-    if (plan.grad_reduce != DType::f32) axes.push_back(Axis::dp_cp);
-    return axes;
+/// What the model, the sums of gradients and the optimizer send on each axis.
+std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
+    std::array<Traffic, axes> traffic;
+    traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
+    const bool ring = plan.context_method == ContextMethod::ring;
+    traffic[static_cast<std::size_t>(Axis::cp)] = {
+        .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
+    traffic[static_cast<std::size_t>(Axis::dp_cp)].all_pairs = plan.grad_reduce != DType::f32;
+    return traffic;
 }
 
 }  // namespace
@@ -71,7 +74,7 @@ MeshConnections mesh_connections(const RunPlan& plan) {
     return {.kv_sharers = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1),
             .split_tied_embedding = has_tied_ends(plan),
             .channels = channels_of(pipeline_of(plan, 1)),
-            .all_to_all = all_to_all_axes(plan)};
+            .traffic = traffic_of(plan)};
 }
 
 }  // namespace gptrain

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/parallel_for.h"
 #include "engine/memory_check.h"
+#include "planner/nccl_memory.h"
 
 namespace gptrain {
 
@@ -20,15 +21,17 @@ StepEstimate time_of(const SearchContext& context, const RunPlan& plan) {
     return estimate;
 }
 
-std::int64_t required_bytes(const SearchContext& context, const MemoryPlan& memory) {
-    if (context.target.cuda) return memory.on_device() + context.needs.reserve;
-    return memory.total() + host_reserve;
+std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
+                            const MeshPlace& place, const MemoryPlan& memory) {
+    if (!context.target.cuda) return memory.total() + host_reserve;
+    return memory.on_device() + context.needs.reserve +
+           nccl_bytes(plan, place, context.hardware.node.devices);
 }
 
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
     const auto of_stage = [&](std::int64_t stage) {
-        return required_bytes(context,
-                              measure_memory(plan, {.pp = narrow<int>(stage)}, context.needs));
+        const MeshPlace place = {.pp = narrow<int>(stage)};
+        return required_bytes(context, plan, place, measure_memory(plan, place, context.needs));
     };
     const std::int64_t first = of_stage(0);
     return plan.mesh.pipeline == 1 ? first : std::max(first, of_stage(plan.mesh.pipeline - 1));
@@ -41,7 +44,8 @@ std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
     parallel_for(std::ssize(classes), threads, [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
         const MeshPlace place = place_of(classes[index].ranks.front(), plan.mesh);
-        bytes[index] = required_bytes(context, measure_memory(plan, place, context.needs));
+        bytes[index] =
+            required_bytes(context, plan, place, measure_memory(plan, place, context.needs));
     });
     return *std::max_element(bytes.begin(), bytes.end());
 }

@@ -24,8 +24,9 @@ RunPlan plan_of(const SearchContext& context, const Choices& choices);
 /// class of ranks, and without the timeline.
 StepEstimate time_of(const SearchContext& context, const RunPlan& plan);
 
-/// The memory that a rank needs for this plan of memory, with the reserve for libraries.
-std::int64_t required_bytes(const SearchContext& context, const MemoryPlan& memory);
+/// The memory that the rank at `place` needs for this plan of memory, with what libraries take.
+std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
+                            const MeshPlace& place, const MemoryPlan& memory);
 
 /// The larger memory of two ranks: the first of the first stage and the first of the last stage.
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan);

@@ -25,8 +25,7 @@ std::unique_ptr<Communicator> over_nccl(Backend& backend) {
     cuda::set_nccl_environment(true);
     auto all = std::make_shared<cuda::NcclCommunicators>(cuda::open_nccl(cuda::driver_version()));
     return std::make_unique<cuda::NcclCommunicator>(std::move(all), over_mpi(backend, false),
-                                                    *cuda::compute_stream(backend),
-                                                    RankGroup{.all_to_all = true});
+                                                    *cuda::compute_stream(backend), RankGroup{});
 }
 
 }  // namespace

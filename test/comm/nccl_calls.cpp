@@ -91,18 +91,41 @@ TEST_CASE("Operations come after the computation before them, computation after 
     CHECK(fake_state().aborted == 0);
 }
 
-TEST_CASE("Pairs of ranks that exchange messages are connected before memory is planned") {
+TEST_CASE("Ranks are connected for what they send, and for nothing else") {
     const CleanState state;
     const auto backend = cpu::make_backend();
     const cuda::Stream compute;
-    const auto sends = [&](bool all_to_all) {
+    constexpr Traffic none = {
+        .collectives = false, .ring = false, .all_pairs = false, .one_way = false};
+    std::unique_ptr<Communicator> all;
+    const auto calls = [&](const Traffic& traffic, std::string_view call) {
         issued().clear();
-        connect_all(*backend, compute, nullptr, {.all_to_all = all_to_all});
-        return std::count_if(issued().begin(), issued().end(),
-                             [](const std::string& call) { return call.starts_with("send on"); });
+        all = connect_all(*backend, compute, nullptr, {.traffic = traffic});
+        return std::count_if(issued().begin(), issued().end(), [&](const std::string& line) {
+            return line.starts_with(text(call, " on"));
+        });
     };
-    const auto neighbours = sends(false);
-    CHECK(sends(true) == neighbours + session().size());
+    const int ranks = session().size();
+    Traffic traffic = none;
+    traffic.collectives = true;
+    CHECK(calls(traffic, "all_reduce") == 1);
+    CHECK(calls(traffic, "send") == 0);
+    const Array x(*backend, DType::f32, {ranks, 2});
+    const Array y(*backend, DType::f32, {ranks, 2});
+    CHECK(error_of([&] { all->all_to_all(*x, *y).wait(); }).code() == ExitCode::bug);
+    CHECK(error_of([&] { all->send(*x, 0).wait(); }).code() == ExitCode::bug);
+    traffic = none;
+    traffic.ring = true;
+    CHECK(calls(traffic, "all_reduce") == 0);
+    CHECK(calls(traffic, "send") == 1);
+    CHECK(error_of([&] { all->all_reduce(*x, Reduce::sum).wait(); }).code() == ExitCode::bug);
+    traffic = none;
+    traffic.all_pairs = true;
+    CHECK(calls(traffic, "send") == ranks);
+    CHECK(error_of([&] { all->send_recv(*x, 0, *y, 0).wait(); }).code() == ExitCode::bug);
+    traffic = none;
+    traffic.one_way = ranks > 1;
+    CHECK(calls(traffic, "send") == (ranks > 1 && session().rank() == 0 ? 1 : 0));
 }
 
 TEST_CASE("NCCL is asked until it has connected the ranks, or lost one") {
@@ -317,9 +340,9 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
     if (session().size() == 1) return;
     const CleanState state;
     const auto backend = cpu::make_backend();
-    // The groups tp and model have several ranks.
+    // The groups dp and dp x cp have several ranks.
     const auto make = [&] {
-        return cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+        return cuda::nccl_mesh(session(), {.data = session().size()}, {}, *backend);
     };
     const std::vector<std::string> together = {"abort", "abort", "group ends"};
     {
@@ -327,10 +350,10 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
         const Array x(*backend, DType::f32, {3});
         fake_state().async_error = ncclRemoteError;
         issued().clear();
-        CHECK(error_of([&] { mesh.tp().all_reduce(*x, Reduce::sum).wait(); }).code() ==
+        CHECK(error_of([&] { mesh.dp().all_reduce(*x, Reduce::sum).wait(); }).code() ==
               ExitCode::hang);
         CHECK(issued() == together);
-        CHECK(error_of([&] { mesh.model().all_reduce(*x, Reduce::sum).wait(); }).code() ==
+        CHECK(error_of([&] { mesh.dp_cp().all_reduce(*x, Reduce::sum).wait(); }).code() ==
               ExitCode::bug);
         fake_state().async_error = ncclSuccess;
     }

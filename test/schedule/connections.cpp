@@ -1,4 +1,5 @@
 // What the communicators of a mesh connect.
+#include <map>
 #include <memory>
 
 #include "catch.h"
@@ -6,18 +7,54 @@
 
 using namespace gptrain;
 
-TEST_CASE("all pairs of ranks are connected where attention or gradients use all_to_all",
-          "[schedule]") {
+namespace {
+
+/// The groups of several ranks that rank 0 belongs to, without channels, by axis.
+std::map<Axis, Traffic> connected(const RunPlan& plan) {
+    std::map<Axis, Traffic> groups;
+    const Mesh mesh(plan.mesh, {}, mesh_connections(plan), [&](const RankGroup& group) {
+        if (group.size > 1 && !group.traffic.one_way) groups[group.axis] = group.traffic;
+        return std::make_unique<OneRankCommunicator>();
+    });
+    return groups;
+}
+
+constexpr Traffic collectives = {.ring = false, .all_pairs = false, .one_way = false};
+
+}  // namespace
+
+TEST_CASE("ranks are connected for what they send", "[schedule]") {
     RunPlan plan;
-    plan.model.groups = 1;
-    CHECK(mesh_connections(plan).all_to_all.empty());
+    plan.model.groups = 8;
+    plan.mesh = {.data = 2, .pipeline = 4, .context = 2, .tensor = 2};
+    std::map<Axis, Traffic> expected = {
+        {Axis::tp, collectives},
+        {Axis::cp, {.collectives = false, .all_pairs = false, .one_way = false}},
+        {Axis::dp, collectives},
+        {Axis::pp, collectives},
+        {Axis::dp_cp, collectives},
+        {Axis::model, collectives},
+        {Axis::embedding_ends, collectives}};
+    CHECK(connected(plan) == expected);
     plan.context_method = ContextMethod::all_to_all;
     plan.grad_reduce = DType::bf16;
-    std::vector<Axis> connected;
-    const Mesh mesh(plan.mesh, MeshPlace(), mesh_connections(plan),
-                    [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
-                        if (group.all_to_all) connected.push_back(group.axis);
-                        return nullptr;
-                    });
-    CHECK(connected == std::vector{Axis::cp, Axis::dp_cp});
+    expected[Axis::cp] = {.ring = false, .one_way = false};
+    expected[Axis::dp_cp].all_pairs = true;
+    CHECK(connected(plan) == expected);
+}
+
+TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
+    RunPlan plan;
+    plan.model.groups = 1;
+    plan.mesh = {.data = 2, .tensor = 2};
+    // tp x pp and the sharers of k/v heads are tp; dp x cp stays apart from dp.
+    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::tp, collectives},
+                                                     {Axis::dp, collectives},
+                                                     {Axis::dp_cp, collectives}});
+    // The ends of two stages are all of them.
+    plan.mesh = {.pipeline = 2};
+    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::pp, collectives}});
+    plan.mesh = {.pipeline = 4};
+    CHECK(connected(plan) ==
+          std::map<Axis, Traffic>{{Axis::pp, collectives}, {Axis::embedding_ends, collectives}});
 }

@@ -1,0 +1,68 @@
+#include "planner/nccl_memory.h"
+
+#include <memory>
+
+#include "hardware/message_time.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t low_latency_bytes = 512 * 8 * 8 * 16;  // threads, lines, steps, bytes
+constexpr std::int64_t line_128_bytes = 640 * 120 * 8 * 8;    // threads, elements, steps, bytes
+constexpr std::int64_t simple_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t connection_bytes = low_latency_bytes + line_128_bytes + simple_bytes;
+
+constexpr std::int64_t collective_channels = 24;
+constexpr std::int64_t pair_channels = 32;
+constexpr std::int64_t network_channels = 16;
+/// Trees and sums in switches, which deterministic runs do not use.
+constexpr std::int64_t other_algorithms_bytes = std::int64_t{256} << 20;
+/// For messages of one direction over the network: channels, steps, bytes.
+constexpr std::int64_t shared_bytes = network_channels * 16 * (std::int64_t{128} << 10);
+
+/// A ring receives from one rank. Over the network both ends of a connection have buffers.
+std::int64_t collective_bytes(const GroupLayout& layout, bool deterministic) {
+    const std::int64_t ring = layout.per_node == 1 ? 2 * network_channels : collective_channels;
+    return connection_bytes * ring + (deterministic ? 0 : other_algorithms_bytes);
+}
+
+/// Messages from another rank of the node, or to and from ranks of other nodes.
+std::int64_t message_bytes(std::int64_t senders_on_node, bool other_nodes) {
+    return senders_on_node * pair_channels * connection_bytes +
+           (other_nodes ? 2 * shared_bytes : 0);
+}
+
+std::int64_t bytes_of(const RankGroup& group, const GroupLayout& layout, bool deterministic) {
+    const Traffic& traffic = group.traffic;
+    const bool one_node = layout.nodes() == 1;
+    std::int64_t bytes = 0;
+    if (traffic.collectives) bytes += collective_bytes(layout, deterministic);
+    if (traffic.all_pairs) {
+        bytes += message_bytes(layout.per_node - 1, !one_node);
+    } else if (traffic.ring) {
+        bytes += message_bytes(one_node ? 1 : 0, !one_node);
+    } else if (traffic.one_way) {
+        bytes += one_node ? message_bytes(group.rank, false) : shared_bytes;
+    }
+    return bytes;
+}
+
+}  // namespace
+
+std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place, std::int64_t ranks_per_node) {
+    const MeshConnections connections = mesh_connections(plan);
+    std::int64_t bytes = 0;
+    const auto count = [&](const RankGroup& group) {
+        if (group.size > 1) {
+            const GroupLayout layout =
+                group_layout(group.axis, plan.mesh, connections.kv_sharers, ranks_per_node);
+            bytes += bytes_of(group, layout, plan.deterministic);
+        }
+        return std::make_unique<OneRankCommunicator>();
+    };
+    const Mesh mesh(plan.mesh, place, connections, count);
+    return bytes;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,22 @@
+// An estimate of the device memory that NCCL takes for its buffers. A run measures it instead,
+// because NCCL connects all ranks before memory is planned.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/mesh.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// Ranks on a node, where no hardware profile says how many.
+constexpr std::int64_t usual_ranks_per_node = 8;
+
+/// Bytes for the communicators of the rank at `place`. Every connection between two GPUs has a
+/// buffer for each of three protocols (computeBuffSizes in NCCL 2.28's src/init.cc), on each of so
+/// many channels as NCCL reports for nodes of 8 H100: 24 for collectives, 32 from one GPU to
+/// another of its node, 16 over the network, where all peers share the buffers of messages
+/// (src/transport/net.cc).
+std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place, std::int64_t ranks_per_node);
+
+}  // namespace gptrain

@@ -1,0 +1,54 @@
+// The estimate of NCCL's buffers, against sums by hand.
+#include "planner/nccl_memory.h"
+
+#include "catch.h"
+
+using namespace gptrain;
+
+namespace {
+
+/// A connection's buffers for LL, LL128 and simple, as `NCCL_DEBUG=INFO` prints their defaults.
+constexpr std::int64_t connection = 524288 + 4915200 + 4194304;
+constexpr std::int64_t shared = 32 << 20;
+constexpr std::int64_t ranks_per_node = 8;
+
+RunPlan plan_of(const MeshShape& mesh) {
+    RunPlan plan;
+    plan.mesh = mesh;
+    plan.model.groups = 8;
+    return plan;
+}
+
+std::int64_t bytes_of(const RunPlan& plan, const MeshPlace& place = {}) {
+    return nccl_bytes(plan, place, ranks_per_node);
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are") {
+    CHECK(bytes_of(plan_of({})) == 0);
+    // dp and dp x cp.
+    RunPlan plan = plan_of({.data = 8});
+    CHECK(bytes_of(plan) == 2 * 24 * connection);
+    plan.deterministic = false;
+    CHECK(bytes_of(plan) == 2 * (24 * connection + (256 << 20)));
+    plan.deterministic = true;
+    // All pairs of a node exchange gradients in bf16.
+    plan.grad_reduce = DType::bf16;
+    CHECK(bytes_of(plan) == (2 * 24 + 7 * 32) * connection);
+    // tp serves tp x pp too. cp has a ring, dp x cp its sums.
+    CHECK(bytes_of(plan_of({.context = 2, .tensor = 4})) == (24 + 32 + 24) * connection);
+    // One rank on each node: over the network both ends of a connection have buffers.
+    CHECK(bytes_of(plan_of({.data = 2, .tensor = 8})) == (24 + 2 * 32) * connection);
+    CHECK(bytes_of(plan_of({.context = 2, .tensor = 8})) == (24 + 32) * connection + 2 * shared);
+}
+
+TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the network") {
+    const RunPlan on_node = plan_of({.pipeline = 4});
+    // pp serves tp x pp too. The first stage receives gradients alone.
+    CHECK(bytes_of(on_node) == (24 + 32) * connection);
+    CHECK(bytes_of(on_node, {.pp = 1}) == (24 + 2 * 32) * connection);
+    const RunPlan far = plan_of({.pipeline = 2, .tensor = 8});
+    // tp; pp; tp x pp, of which a node has eight; and both channels.
+    CHECK(bytes_of(far) == (24 + 32 + 24) * connection + 2 * shared);
+}
