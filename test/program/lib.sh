@@ -70,8 +70,14 @@ says() {
     done
 }
 
+# says_not FILE WORDS...: the file is there and contains none of the words.
 says_not() {
-    if grep -qF -- "$2" "$1"; then fail "'$2' is in $1: $(tail -c 600 "$1")"; fi
+    local file=$1 words
+    shift
+    [[ -e $file ]] || fail "there is no $file"
+    for words in "$@"; do
+        if grep -qsF -- "$words" "$file"; then fail "'$words' is in $file: $(tail -c 600 "$file")"; fi
+    done
 }
 
 same() {

@@ -7,7 +7,7 @@ make_spec
 finite_weights() {
     local checkpoint
     for checkpoint in "$1"/checkpoints/step-*; do
-        h5dump "$checkpoint/shard-00000.h5" >dump 2>/dev/null || return
+        h5dump "$checkpoint/shard-00000.h5" >dump || fail "$checkpoint cannot be read"
         if grep -qiE '(^|[ ,-])(nan|inf)([ ,]|$)' dump; then fail "$checkpoint holds what is not finite"; fi
     done
 }
@@ -37,9 +37,7 @@ expect_exit 0 "$gptrain" inspect "$(checkpoint skipped 4)"
 expect_exit 4 "$gptrain" eval --checkpoint skipped --data text_text_document
 says err "text_text_document: the loss is not finite"
 says_not out '"loss"'
-if command -v h5diff >/dev/null; then
-    expect_exit 0 h5diff "$(checkpoint skipped 3)/shard-00000.h5" "$(checkpoint skipped 4)/shard-00000.h5"
-fi
+expect_exit 0 h5diff "$(checkpoint skipped 3)/shard-00000.h5" "$(checkpoint skipped 4)/shard-00000.h5"
 grep -E '"step": (2|3|4), "loss": null, "mean_loss": null, "grad_norm": null, "lr": [0-9.e+]+, ' skipped/metrics.jsonl |
     sort -u | wc -l | grep -qx 3 || fail "lines of skipped steps: $(cat skipped/metrics.jsonl)"
 

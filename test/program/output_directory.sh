@@ -65,6 +65,7 @@ same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint both 20)/shard-00000.h
 # resume.
 "$gptrain" --config run.yaml --set output_dir=none --set training.steps=10 <&- >&- 2>&-
 (($? == 0)) || fail "a run without stdin, stdout and stderr exits $?"
+says none/metrics.jsonl '{"step": 10, "loss"'
 if grep -v '^{' none/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
 (($(wc -w <none/.lock) == 4)) || fail "the lock says: $(cat none/.lock)"
 train 0 none

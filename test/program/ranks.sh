@@ -172,6 +172,7 @@ exec "$gptrain" --config run.yaml --set output_dir=closed --set training.steps=2
 END
 timeout --signal=KILL 60 "$mpirun" -n 2 bash closed.sh >out 2>err
 ran 0 $? "ranks without standard streams"
+says closed/metrics.jsonl '{"step": 2, "loss"'
 if grep -v '^{' closed/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
 
 # An error that all ranks can see is reported once, and all exit.
