@@ -1,0 +1,66 @@
+// Meshes in FP8.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "compare.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+namespace {
+
+/// True if FP8 takes the case: its GEMMs have sizes that are multiples of 16, and are not cut.
+bool goes_in_fp8(const MeshCase& mesh_case) {
+    const ParallelSpec& p = mesh_case.parallel;
+    const std::string& model = mesh_case.model;
+    const bool sizes = model == "gpt" || model == "llama" ||
+                       (p.tensor == 1 && (model == "deep gpt" || model == "deep llama"));
+    return sizes && mesh_case.micro_batch_size == 2 && p.tensor <= 2 && p.context <= 2 &&
+           p.overlap_tensor != OverlapTensor::on;
+}
+
+/// True if a rank converts parts of tensors, each with a scale of its own.
+bool splits_tensors(const MeshCase& mesh_case) {
+    return mesh_case.parallel.tensor > 1 || mesh_case.parallel.context > 1;
+}
+
+TEST_CASE("Meshes whose ranks have whole tensors train in FP8 as one rank does") {
+    compare_covering([](RunSpec& spec) { spec.precision.compute = Precision::fp8; },
+                     [](const MeshCase& mesh_case) {
+                         return goes_in_fp8(mesh_case) && !splits_tensors(mesh_case);
+                     });
+}
+
+TEST_CASE("Meshes whose ranks have parts of tensors are in FP8 as far from fp32 as one rank is") {
+    const bool first = session().rank() == 0;
+    std::map<std::string, StepResults> exact;
+    std::map<std::string, StepResults> alone;
+    std::map<std::string, RunSpec> specs;
+    for (const Model& model : models())
+        specs[model.name] = model.spec;
+    std::vector<MeshCase> cases = tested_cases(session().size());
+    std::erase_if(cases, [](const MeshCase& mesh_case) {
+        return !goes_in_fp8(mesh_case) || !splits_tensors(mesh_case);
+    });
+    REQUIRE(!cases.empty());
+    for (const MeshCase& mesh_case : covering(cases)) {
+        if (!wanted(mesh_case)) continue;
+        RunSpec spec = specs.at(mesh_case.model);
+        const std::string& model = mesh_case.model;
+        if (first && !exact.contains(model))
+            exact[model] = run_alone(spec, compared_steps, &progress());
+        spec.precision.compute = Precision::fp8;
+        if (first && !alone.contains(model))
+            alone[model] = run_alone(spec, compared_steps, &progress());
+        INFO(mesh_case.name);
+        const StepResults results =
+            run_on_mesh(session(), spec_of(spec, mesh_case), compared_steps, change_of(mesh_case));
+        if (!first) continue;
+        CHECK(distance_of_all(results.weights, exact.at(model).weights) <=
+              2 * distance_of_all(alone.at(model).weights, exact.at(model).weights));
+    }
+}
+
+}  // namespace
+}  // namespace gptrain::test
