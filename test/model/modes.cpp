@@ -95,6 +95,46 @@ TEST_CASE("microbatches and their order change roundings only", "[model]") {
     check_close(base.gradients, other.gradients, 0x1p-24);
 }
 
+TEST_CASE("the number of rows of logits at a time changes roundings only", "[model]") {
+    const RunSpec spec = variant(GENERATE(0, 1, 4, 7));
+    const std::int64_t deferred = GENERATE(0, 1);
+    struct Results {
+        double loss = 0;
+        NamedValues gradients;
+        double evaluation = 0;
+        std::vector<float> scores;
+    };
+    const auto results = [&](std::int64_t head_rows) {
+        TinyRun run(
+            spec, tested_backend(), 1, [](const RunPlan&, Backend&) { return one_rank_mesh(); },
+            [&](RunPlan& plan) {
+                plan.head_rows = head_rows;
+                plan.deferred_heads = deferred;
+                plan.scores_tasks = true;
+            });
+        const StepBatch batch = random_batch(run.plan(), 1);
+        Results all;
+        all.evaluation = run.engine().evaluate(batch).mean();
+        run.engine().scorer().score(
+            batch.microbatches, run.plan().seq_length, run.engine().listeners(),
+            [&](std::size_t, std::span<const float> maximum, std::span<const float> sums) {
+                all.scores.insert(all.scores.end(), maximum.begin(), maximum.end());
+                all.scores.insert(all.scores.end(), sums.begin(), sums.end());
+            });
+        all.loss = run.step(batch);
+        all.gradients = run.gradients();
+        return all;
+    };
+    // A microbatch has 48 tokens: the last part is a short one.
+    const Results whole = results(48);
+    const Results parts = results(20);
+    CHECK(parts.loss == Approx(whole.loss).epsilon(1e-6));
+    CHECK(parts.evaluation == Approx(whole.evaluation).epsilon(1e-6));
+    check_close(whole.gradients, parts.gradients, 0x1p-24);
+    REQUIRE(whole.scores.size() == 2 * 3 * 48);
+    CHECK(distance(parts.scores, whole.scores) <= 100 * 0x1p-24 * norm(whole.scores));
+}
+
 TEST_CASE("the loss is a weighted mean over all tokens of the step", "[model]") {
     // A batch whose second microbatch counts one token only: a mean of means would differ.
     TinyRun run(tiny_spec());
