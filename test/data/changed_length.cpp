@@ -250,6 +250,18 @@ TEST_CASE("a length that changes in a later pass cuts that pass") {
     CHECK(between.phase->sources[0].pass == 2);
 }
 
+TEST_CASE("a length that changes again at once reads nothing twice") {
+    const Corpus corpus;
+    const TrainingData first = corpus.open({corpus.a}, 4);
+    const TrainingData second = corpus.open({corpus.a}, 16, saved_after(first, 4, 60));
+    const TrainingData third = corpus.open({corpus.a}, 8, saved_after(second, 16, 60));
+    Reads reads;
+    reads.add(*first.train, 0, 60, 4);
+    reads.add(*third.train, 60, 60 + 32, 8);  // (124 - 60) 4 / 8
+    CHECK(reads.most() == 1);
+    CHECK(reads.tokens() == 124 * 4);
+}
+
 TEST_CASE("where less than a longer sample is left, the next pass begins") {
     const Corpus corpus;
     const TrainingData before = corpus.open({corpus.a}, 4);

@@ -205,6 +205,16 @@ TEST_CASE("the interleaving of a blend is Megatron's") {
     }
 }
 
+TEST_CASE("the weights of many sources are normalised as numpy 2.4.6 does it, twice") {
+    for (const auto& [sources, first] :
+         {std::pair(150, 0x1.6e4a892f718a3p-3), std::pair(200, 0x1.5c6a7ea1e30a6p-3)}) {
+        std::vector<double> weights;
+        for (int i = 0; i < sources; ++i)
+            weights.push_back(1.0 / (i + 1));
+        CHECK(plan_blend(weights, 1000).weights[0] == first);
+    }
+}
+
 TEST_CASE("a source that a blend draws on beyond its request is opened with more") {
     // With these weights the order takes 5 samples from a source of which 4 are requested;
     // megatron-core stops there with an IndexError.
