@@ -16,7 +16,9 @@ says err "above" "faults.loss_spike" "update skipped"
 says_not err "non-finite"
 (($(grep -c '^{"event": "skip", "step": [0-9]*, "reason": "the loss, .*(faults.loss_spike)"}$' skip/metrics.jsonl) ==
     $(skipped skip))) || fail "not an event for each skipped step"
-train 0 resumed "$(policy 1.0 skip)" training.steps=10
+# Resumed just before a spike, which it can only see with the losses from before.
+spike=$(sed -n 's/^{"event": "skip", "step": \([0-9]*\),.*/\1/p' skip/metrics.jsonl | head -n 1)
+train 0 resumed "$(policy 1.0 skip)" training.steps=$((spike - 1))
 train 0 resumed "$(policy 1.0 skip)"
 same_run skip resumed 20
 train 0 calm "$(policy 100.0 rollback)"
@@ -42,6 +44,15 @@ touch asked/STOP
 ends 0
 says out "the file STOP" "rolled back from step $spike"
 [[ ! -e asked/STOP ]] || fail "the file STOP is still there"
+# A checkpoint in between starts the count of rollbacks anew.
+restless=("faults.loss_spike={factor: 1.0, window: 1, action: rollback}" checkpoint.interval=1 training.steps=19)
+train 0 often "${restless[@]}" faults.max_skipped_steps=50
+sed -n 's/^rolled back from step .* to \(.*\);.*/\1/p' out | sort | uniq -c >rollbacks
+# So many are enough: as many as to any one of them, and a skipped step.
+enough=$(awk '{ all += $1 } $1 > most { most = $1 } END { print (all > most + 1 ? most + 1 : 0) }' rollbacks)
+((enough)) || fail "too few rollbacks: $(cat rollbacks)"
+train 0 as-often "${restless[@]}" faults.max_skipped_steps="$enough"
+same_run often as-often 19
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
 
