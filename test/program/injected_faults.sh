@@ -56,7 +56,7 @@ four=(training.global_batch_size=4 data.num_samples=120)
 train_ranks 1 4 flip "kind: bit_flip, rank: 1, step: 3" faults.replica_check_interval=1 "${four[@]}"
 says err "step 3: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
 train_ranks 1 4 lasting "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
-    parallel.shard_optimizer=false "${four[@]}"
+    parallel.shard_optimizer=false logging.interval=9 "${four[@]}"
 says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
 
 train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60

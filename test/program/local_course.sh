@@ -6,9 +6,10 @@ make_data
 make_spec
 train 0 straight
 
-# A run with checkpoints of steps 5, 10, 15 and 18, and local copies of step 16.
+# A run with checkpoints of steps 5, 10, 15 and 18, and local copies of step 16. It logs none of
+# these steps.
 local=(checkpoint.interval=5 checkpoint.keep_last=10 checkpoint.async=false checkpoint.local=disk
-    checkpoint.local_interval=4)
+    checkpoint.local_interval=4 logging.interval=7)
 train 0 run "${local[@]}" training.steps=18
 mv run made
 mv disk made-disk

@@ -131,6 +131,18 @@ last_evaluation() { grep val_loss "$1/metrics.jsonl" | tail -n 1; }
 [[ $(last_evaluation rare) == "$(last_evaluation whole)" ]] ||
     fail "evaluations of the same weights: $(last_evaluation rare)"
 
+# It is over eval_steps batches: as many samples in one batch have the same loss. A learning rate of
+# 0 keeps the weights.
+same_weights="optimizer.lr=0 training.steps=1 training.eval_interval=1"
+val_loss() { sed -n 's/.*"val_loss": \([^}]*\)}/\1/p' "$1/metrics.jsonl"; }
+train 0 three $same_weights training.eval_steps=3
+train 0 large $same_weights training.eval_steps=1 training.global_batch_size=6
+train 0 first $same_weights training.eval_steps=1
+awk -v three="$(val_loss three)" -v large="$(val_loss large)" -v first="$(val_loss first)" 'BEGIN {
+    apart = three / large - 1
+    exit !(three > 0 && apart < 1e-6 && apart > -1e-6 && three != first) }' ||
+    fail "of 3 batches $(val_loss three), of one as large $(val_loss large), of the first $(val_loss first)"
+
 # Logged steps after the checkpoint no longer count.
 cp -r ten ahead
 printf '{"step": 15, "val_loss": 1}\n' >>ahead/metrics.jsonl
