@@ -55,6 +55,19 @@ done
 refused seed=1234 data.train fingerprint
 for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; done
 
+# What no tensor's shape tells of a variant of the model.
+variant=(model.position_embedding=rope model.sliding_window=8 'model.full_attention_layers=[0]'
+    'model.rope_scaling={kind: yarn, factor: 4, original_max_position_embeddings: 8}')
+train 0 variant "${variant[@]}" training.steps=2
+for change in sliding_window=9 'full_attention_layers=[1]' rope_scaling.factor=2 \
+    rope_scaling.original_max_position_embeddings=4 rope_scaling.beta_fast=16 \
+    rope_scaling.beta_slow=2 rope_scaling.attention_factor=1.5; do
+    train 2 variant "${variant[@]}" "model.$change"
+    says err "cannot resume: model.${change%%=*}"
+done
+train 2 variant model.position_embedding=rope
+says err "cannot resume: model." "absent in the run spec"
+
 # Everything else may change, and is reported.
 train 0 base name=other training.steps=12 training.micro_batch_size=2 training.global_batch_size=4 \
     model.dropout=0.1 optimizer.lr=0.02 lr_schedule.kind=linear precision.compute=bf16 recompute=full \
