@@ -74,6 +74,7 @@ void check_equal(const StepBatch& a, const StepBatch& b) {
         CHECK(a.microbatches[m].targets == b.microbatches[m].targets);
         CHECK(a.microbatches[m].positions == b.microbatches[m].positions);
         CHECK(a.microbatches[m].first_visible == b.microbatches[m].first_visible);
+        CHECK(a.microbatches[m].first_in_window == b.microbatches[m].first_in_window);
         CHECK(a.microbatches[m].weights == b.microbatches[m].weights);
     }
 }
@@ -195,9 +196,15 @@ TEST_CASE("ends of documents reset attention and positions and lose their weight
     CHECK(first().targets == std::vector<std::int32_t>{0, 6, 7, 0, 0, 8, 9, 0});
     CHECK(first().positions == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
     CHECK(first().first_visible.empty());
+    CHECK(first().first_in_window.empty());
     CHECK(first().weights == std::vector<float>(8, 1.0f));
 
+    // A token sees itself and the one before.
+    shape.sliding_window = 2;
+    CHECK(first().first_in_window == std::vector<std::int32_t>{0, 0, 1, 2, 3, 4, 5, 6});
+
     shape.reset_at_eod = true;
+    CHECK(first().first_in_window == std::vector<std::int32_t>{0, 0, 2, 2, 3, 5, 6, 6});
     CHECK(first().positions == std::vector<std::int32_t>{0, 1, 0, 1, 2, 0, 0, 1});
     CHECK(first().first_visible == std::vector<std::int32_t>{0, 0, 2, 2, 2, 5, 6, 6});
     CHECK(first().weights == std::vector<float>(8, 1.0f));
