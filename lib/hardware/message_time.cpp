@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "base/checked.h"
 #include "hardware/measured_time.h"
@@ -10,33 +12,92 @@
 namespace gptrain {
 namespace {
 
-/// The places that differ on the axes that a group spans, on each below its size.
-std::vector<MeshPlace> places_over(Axis axis, const MeshShape& sizes) {
+/// An axis of the mesh, or a part of one: world ranks that differ by one there are `stride` apart.
+struct Digit {
+    std::int64_t stride = 1;
+    std::int64_t count = 1;
+    bool spanned = false;  ///< by each group; else groups differ there
+};
+
+/// The one that varies fastest first.
+std::vector<Digit> digits_of(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers) {
     const std::vector<Axis> spanned = spanned_axes(axis);
-    std::vector<MeshPlace> places = {{}};
+    std::vector<Digit> digits;
+    std::int64_t stride = 1;
+    const auto add = [&](std::int64_t count, bool is_spanned) {
+        digits.push_back({stride, count, is_spanned});
+        stride *= count;
+    };
     for (const MeshAxis& each : mesh_axes) {
-        if (std::find(spanned.begin(), spanned.end(), each.axis) == spanned.end()) continue;
-        const std::size_t before = places.size();
-        for (std::int64_t index = 1; index < sizes.*each.size; ++index) {
-            for (std::size_t i = 0; i < before; ++i) {
-                places.push_back(places[i]);
-                places.back().*each.index = narrow<int>(index);
-            }
+        const std::int64_t size = mesh.*each.size;
+        const bool within = std::find(spanned.begin(), spanned.end(), each.axis) != spanned.end();
+        if (within && axis == Axis::kv) {
+            add(kv_sharers, true);
+            add(size / kv_sharers, false);
+        } else {
+            add(size, within);
         }
     }
-    return places;
+    return digits;
 }
 
-/// World ranks of the group of rank 0.
-std::vector<std::int64_t> first_group(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers) {
-    MeshShape sizes = mesh;
-    if (axis == Axis::kv) sizes.tensor = kv_sharers;
-    std::vector<std::int64_t> ranks;
-    for (const MeshPlace& place : places_over(axis, sizes)) {
-        const bool at_end = place.pp == 0 || place.pp == mesh.pipeline - 1;
-        if (axis != Axis::embedding_ends || at_end) ranks.push_back(rank_of(place, mesh));
+/// World ranks of the group of rank 0, ascending.
+std::vector<std::int64_t> first_group(Axis axis, const std::vector<Digit>& digits) {
+    std::vector<std::int64_t> ranks = {0};
+    for (const Digit& digit : digits) {
+        if (!digit.spanned) continue;
+        const std::size_t before = ranks.size();
+        const bool only_ends = axis == Axis::embedding_ends && digit.count > 1;
+        for (std::int64_t index = only_ends ? digit.count - 1 : 1; index < digit.count; ++index) {
+            for (std::size_t i = 0; i < before; ++i)
+                ranks.push_back(ranks[i] + index * digit.stride);
+        }
     }
     return ranks;
+}
+
+/// True if all groups lie on their nodes as the group of rank 0 does on its own: a node has whole
+/// steps of each digit, or a step of it whole nodes.
+bool all_lie_alike(const std::vector<Digit>& digits, std::int64_t devices_per_node) {
+    return std::all_of(digits.begin(), digits.end(), [&](const Digit& digit) {
+        return digit.stride % devices_per_node == 0 || devices_per_node % digit.stride == 0;
+    });
+}
+
+/// Where on a node the groups begin: the remainders of their first ranks.
+std::set<std::int64_t> beginnings(const std::vector<Digit>& digits, std::int64_t devices_per_node) {
+    std::set<std::int64_t> all = {0};
+    if (all_lie_alike(digits, devices_per_node)) return all;
+    for (const Digit& digit : digits) {
+        if (digit.spanned) continue;
+        const std::set<std::int64_t> before = all;
+        for (std::int64_t index = 1; index < std::min(digit.count, devices_per_node); ++index) {
+            for (const std::int64_t begin : before)
+                all.insert((begin + index * digit.stride) % devices_per_node);
+        }
+    }
+    return all;
+}
+
+/// The layout of a group whose first rank is `begin`, and the others are as far from it as those of
+/// `group` from 0.
+GroupLayout layout_from(std::int64_t begin, const std::vector<std::int64_t>& group,
+                        std::int64_t devices_per_node) {
+    GroupLayout layout = {.size = std::ssize(group), .per_node = std::ssize(group), .on_nodes = 0};
+    std::int64_t node = -1;
+    std::int64_t here = 0;  // ranks on that node
+    for (const std::int64_t rank : group) {
+        const std::int64_t next = (begin + rank) / devices_per_node;
+        if (next != node) {
+            if (node >= 0) layout.per_node = std::min(layout.per_node, here);
+            ++layout.on_nodes;
+            node = next;
+            here = 0;
+        }
+        ++here;
+    }
+    layout.per_node = std::min(layout.per_node, here);
+    return layout;
 }
 
 bool is_between_two(std::string_view operation) {
@@ -58,12 +119,23 @@ double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
 
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
                          std::int64_t devices_per_node) {
-    const std::vector<std::int64_t> ranks = first_group(axis, mesh, kv_sharers);
-    std::map<std::int64_t, std::int64_t> on_node;
-    GroupLayout layout = {.size = std::ssize(ranks)};
-    for (const std::int64_t rank : ranks)
-        layout.per_node = std::max(layout.per_node, ++on_node[rank / devices_per_node]);
-    return layout;
+    const std::vector<Digit> digits = digits_of(axis, mesh, kv_sharers);
+    const std::vector<std::int64_t> group = first_group(axis, digits);
+    GroupLayout worst = layout_from(0, group, devices_per_node);
+    for (const std::int64_t begin : beginnings(digits, devices_per_node)) {
+        const GroupLayout layout = layout_from(begin, group, devices_per_node);
+        if (std::pair(layout.per_node, -layout.nodes()) < std::pair(worst.per_node, -worst.nodes()))
+            worst = layout;
+    }
+    return worst;
+}
+
+bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
+                       std::int64_t devices_per_node) {
+    const std::int64_t ranks = mesh.size() / mesh.pipeline;
+    const std::int64_t first = std::min(a, b) * ranks;
+    const std::int64_t last = (std::max(a, b) + 1) * ranks - 1;
+    return first / devices_per_node == last / devices_per_node;
 }
 
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation) {

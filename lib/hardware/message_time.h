@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/checked.h"
 #include "comm/mesh.h"
 #include "hardware/profile.h"
 
@@ -12,14 +13,21 @@ namespace gptrain {
 /// Where the ranks of a group are. Ranks fill the nodes in order of their world rank.
 struct GroupLayout {
     std::int64_t size = 1;
-    std::int64_t per_node = 1;  ///< most ranks of the group on one node
+    std::int64_t per_node = 1;  ///< fewest ranks of the group on one of its nodes
+    std::int64_t on_nodes = 0;  ///< nodes of the group; 0: as many as `per_node` on each fill
 
-    std::int64_t nodes() const { return (size + per_node - 1) / per_node; }
+    std::int64_t nodes() const { return on_nodes > 0 ? on_nodes : div_ceil(size, per_node); }
 };
 
-/// The layout of the groups of an axis. `kv_sharers` as in MeshConnections.
+/// The layout of the groups of an axis: of the one with the fewest ranks on a node, if they lie
+/// differently (groups of 6 ranks on nodes of 8). `kv_sharers` as in MeshConnections.
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
                          std::int64_t devices_per_node);
+
+/// True if each rank of stage `a` is on the node of the rank of stage `b` with which it exchanges
+/// messages.
+bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
+                       std::int64_t devices_per_node);
 
 /// Bytes per second and direction that a rank of the group sends at most in an operation.
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation);

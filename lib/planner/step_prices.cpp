@@ -39,9 +39,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     GroupLayout layout;
     auto bytes = static_cast<double>(message.bytes);
     if (priced.between_stages) {
-        const std::int64_t ranks_per_stage = mesh.size() / mesh.pipeline;
-        const bool near =
-            stage * ranks_per_stage / per_node == message.peer * ranks_per_stage / per_node;
+        const bool near = stages_share_node(stage, message.peer, mesh, per_node);
         layout = {.size = 2, .per_node = near ? 2 : 1};
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
         priced.stages = 2;

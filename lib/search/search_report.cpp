@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "hardware/message_time.h"
+#include "planner/step_prices.h"
 #include "search/table_text.h"
 
 namespace gptrain {
@@ -131,6 +133,14 @@ std::string comparison(const StepTime& slower, const StepTime& faster) {
     return out;
 }
 
+/// True if some group of so many ranks of tp is on several nodes.
+bool leaves_node(std::string_view tensor, const SearchContext& context) {
+    const std::int64_t ranks = context.target.world_size;
+    const std::int64_t size = parse_int(tensor).value_or(1);
+    const MeshShape mesh = {.data = ranks / size, .tensor = size};
+    return group_layout(Axis::tp, mesh, 1, ranks_per_node(context.hardware, ranks)).nodes() > 1;
+}
+
 std::string own_line(const SearchReport& report, const SearchContext& context) {
     const std::string title = "this spec's own settings: ";
     if (!report.own.found) return text(title, report.own.refused, "\n");
@@ -214,9 +224,8 @@ std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& c
         } else {
             line.reason = outcome.rule.substr(0, outcome.rule.find(';'));
         }
-        const bool leaves = value.first == "tensor" && outcome.allowed &&
-                            parse_int(value.second).value_or(0) > context.hardware.node.devices;
-        if (leaves) line.reason += ", leaves the node";
+        if (value.first == "tensor" && outcome.allowed && leaves_node(value.second, context))
+            line.reason += ", leaves the node";
         // A rule names the value: its first word, a key, is the same for all.
         const std::string same_reason =
             outcome.allowed ? line.reason : line.reason.substr(0, line.reason.find(' '));

@@ -1,5 +1,9 @@
 // The time of messages and where the ranks of a group are, by hand.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "hardware/message_time.h"
@@ -33,6 +37,74 @@ TEST_CASE("ranks fill the nodes in the order of the mesh") {
     CHECK(is(layout(Axis::kv), 2, 2));
     CHECK(is(layout(Axis::embedding_ends), 2, 1));
     CHECK(group_layout(Axis::dp, mesh, 1, 64).per_node == 4);
+}
+
+TEST_CASE("of groups that lie differently the one with the fewest ranks on a node counts") {
+    const auto is = [](const GroupLayout& group, std::int64_t size, std::int64_t per_node,
+                       std::int64_t nodes) {
+        return group.size == size && group.per_node == per_node && group.nodes() == nodes;
+    };
+    // Ranks 0 to 5, then 6 to 11 of which two are on the first node.
+    const MeshShape sixes = {.data = 4, .pipeline = 2, .tensor = 6};
+    CHECK(is(group_layout(Axis::tp, sixes, 1, 8), 6, 2, 2));
+    CHECK(is(group_layout(Axis::tp, sixes, 3, 64), 6, 6, 1));
+    CHECK(is(group_layout(Axis::tp, {.data = 1, .tensor = 6}, 1, 8), 6, 6, 1));
+    // Ranks 9, 10, 11 and 12, 13, 14 share their nodes; 6, 7, 8 do not.
+    CHECK(is(group_layout(Axis::kv, sixes, 3, 8), 3, 1, 2));
+    CHECK(is(group_layout(Axis::kv, sixes, 2, 8), 2, 2, 1));
+    CHECK(is(group_layout(Axis::dp, sixes, 1, 8), 4, 1, 3));
+    CHECK(is(group_layout(Axis::embedding_ends, sixes, 1, 8), 2, 1, 2));
+    // A node and a half: the half has the fewer cards.
+    CHECK(is(group_layout(Axis::dp, {.data = 12}, 1, 8), 12, 4, 2));
+    // Ranks 12 to 23 begin in the middle of a node, and are on two as well.
+    CHECK(is(group_layout(Axis::dp, {.data = 12, .pipeline = 2}, 1, 8), 12, 4, 2));
+    CHECK(is(group_layout(Axis::dp, {.data = 10, .pipeline = 4}, 1, 8), 10, 2, 2));
+}
+
+// Every group of every axis, from the definition.
+TEST_CASE("the layout of groups is the worst of all of them") {
+    const auto worst = [](Axis axis, const MeshShape& mesh, std::int64_t devices) {
+        const std::vector<Axis> spanned = spanned_axes(axis);
+        std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> groups;  // ranks on nodes
+        for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+            MeshPlace first = place_of(rank, mesh);
+            for (const MeshAxis& each : mesh_axes)
+                if (std::find(spanned.begin(), spanned.end(), each.axis) != spanned.end())
+                    first.*each.index = 0;
+            ++groups[rank_of(first, mesh)][rank / devices];
+        }
+        std::pair<std::int64_t, std::int64_t> found = {mesh.size() + 1, 0};
+        for (const auto& [first, nodes] : groups) {
+            std::int64_t fewest = mesh.size();
+            for (const auto& [node, count] : nodes)
+                fewest = std::min(fewest, count);
+            found = std::min(found, std::pair(fewest, -std::ssize(nodes)));
+        }
+        return found;
+    };
+    for (const MeshShape mesh :
+         {MeshShape{3, 2, 1, 4}, MeshShape{2, 3, 2, 2}, MeshShape{5, 2, 3, 1},
+          MeshShape{4, 4, 2, 4}, MeshShape{7, 1, 2, 3}}) {
+        for (const std::int64_t devices : {1, 2, 4, 5, 6, 8, 12, 64}) {
+            for (const Axis axis :
+                 {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::dp_cp, Axis::model}) {
+                CAPTURE(mesh.data, mesh.pipeline, mesh.context, mesh.tensor, devices,
+                        name_of(axis));
+                const GroupLayout group = group_layout(axis, mesh, 1, devices);
+                CHECK(std::pair(group.per_node, -group.nodes()) == worst(axis, mesh, devices));
+            }
+        }
+    }
+}
+
+TEST_CASE("stages share a node if all of their ranks do") {
+    const MeshShape mesh = {.data = 2, .pipeline = 6, .tensor = 2};
+    CHECK(stages_share_node(0, 1, mesh, 8));
+    CHECK(stages_share_node(1, 0, mesh, 8));
+    CHECK(!stages_share_node(1, 2, mesh, 8));
+    CHECK(!stages_share_node(5, 0, mesh, 8));
+    // Ranks 0 and 6 share one, ranks 2 and 8 do not.
+    CHECK(!stages_share_node(0, 1, {.data = 6, .pipeline = 2}, 8));
 }
 
 TEST_CASE("a ring within a node") {

@@ -160,6 +160,44 @@ TEST_CASE("bounds hold with Muon, with frozen parameters, and with any number of
     }
 }
 
+TEST_CASE("what leaves a node takes longer over a slower network, whichever ranks it is") {
+    Case given;
+    given.context.target.world_size = 12;
+    Choices choices = choices_of(given.spec);
+    choices.micro_batch_size = 1;
+    SECTION("stages of six ranks, the first ranks of which share a node") {
+        choices.parallel.pipeline = 2;
+        choices.global_batch_size = 12;
+    }
+    SECTION("the second of three groups of four ranks crosses a border of nodes of six") {
+        given.hardware.node.devices = 6;
+        choices.parallel.tensor = 4;
+        choices.global_batch_size = 12;
+    }
+    const StepTime fast = evaluate(given.context, choices).estimate.step;
+    given.hardware.node.network->bandwidth /= 100;
+    const StepTime slow = evaluate(given.context, choices).estimate.step;
+    const Spent spent = choices.parallel.tensor > 1 ? Spent::tp : Spent::pp;
+    CHECK(slow[spent] > 1.5 * fast[spent]);
+}
+
+TEST_CASE("tensor parallelism across nodes is named") {
+    Case given;
+    given.context.target.world_size = 12;
+    given.hardware.node.devices = 6;
+    SearchSpace space = whole_space(given.spec);
+    space.micro_batch = {1};
+    space.pipeline = space.context = {1};
+    space.global_batch = {12};
+    SearchResult result = search(given.context, space, 10);
+    for (auto& [value, outcome] : result.outcomes)
+        outcome.among_best = false;
+    std::string across;
+    for (const LeftOut& each : left_out(result, given.context))
+        if (contains(each.reason, "leaves the node")) across += each.values;
+    CHECK(across == "4");
+}
+
 TEST_CASE("choices leave the rest of a spec as it is") {
     Case given;
     given.spec.precision.frozen = FrozenWeights::int8;
