@@ -39,14 +39,16 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     GroupLayout layout;
     auto bytes = static_cast<double>(message.bytes);
     if (priced.between_stages) {
+        priced.stages = 2;
+        if (pipeline.free_boundary) return priced;
         const bool near = stages_share_node(stage, message.peer, mesh, per_node);
         layout = {.size = 2, .per_node = near ? 2 : 1};
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
-        priced.stages = 2;
     } else {
         layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
         if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
+        if (layout.size == 1) return priced;
     }
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
     priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
@@ -83,6 +85,11 @@ double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
     if (hardware.kind != DeviceChoice::cpu) return 1;
     return static_cast<double>(hardware.node.devices) /
            static_cast<double>(ranks_per_node(hardware, ranks));
+}
+
+double least_crowding(const HardwareProfile& hardware, const MeshShape& mesh) {
+    const double of_a_stage = 1 / static_cast<double>(mesh.pipeline);
+    return std::max(1.0, of_a_stage / devices_per_rank(hardware, mesh.size()));
 }
 
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,

@@ -19,8 +19,9 @@ std::string_view name_of(Spent spent);
 struct PipelineTraces {
     MeshShape mesh;
     std::int64_t kv_sharers = 1;
-    std::int64_t chunks = 1;  ///< of a stage
-    bool only_rings = false;  ///< deterministic sums (hardware/message_time.h)
+    std::int64_t chunks = 1;     ///< of a stage
+    bool only_rings = false;     ///< deterministic sums (hardware/message_time.h)
+    bool free_boundary = false;  ///< messages between stages take no time
     std::vector<StepTrace> stages;
     /// The host reads the result of a step before it issues the next one.
     bool host_reads = false;
@@ -53,6 +54,10 @@ std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks)
 /// The devices that work for one of `ranks` ranks: 1, or on a CPU the rank's share of the cores of
 /// its node.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
+
+/// How many times as long a stage's work takes while the other stages wait, since more ranks than
+/// cores share these.
+double least_crowding(const HardwareProfile& hardware, const MeshShape& mesh);
 
 /// The prices of a stage's trace. On a CPU a rank has its share of the node's cores, at least one:
 /// the simulation of the step knows when ranks compete for a core.

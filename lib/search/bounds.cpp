@@ -60,7 +60,8 @@ double work_of(const ChunkCost& cost) {
 double shared_seconds(const RunPlan& plan, std::string_view operation, double bytes,
                       const HardwareProfile& hardware) {
     const auto ranks = static_cast<double>(plan.mesh.data * plan.mesh.context);
-    const GroupLayout group = group_layout(Axis::dp_cp, plan.mesh, 1, hardware.node.devices);
+    const GroupLayout group =
+        group_layout(Axis::dp_cp, plan.mesh, 1, ranks_per_node(hardware, plan.mesh.size()));
     const double rounds = operation == "all_reduce" ? 2 : 1;
     return message_seconds(hardware.node, group, operation, rounds * bytes * (ranks - 1) / ranks);
 }
@@ -78,9 +79,10 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
                      const HardwareProfile& hardware) {
     StepCosts costs;
     const std::size_t chunks = plan.chunk_layers.size();
+    const double crowding = least_crowding(hardware, plan.mesh) / times.crowding;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
         costs.pipeline.chunks.push_back(
-            times.seconds.of(plan.chunk_layers[chunk], chunk == 0, chunk + 1 == chunks));
+            crowding * times.seconds.of(plan.chunk_layers[chunk], chunk == 0, chunk + 1 == chunks));
     }
     const std::int64_t stages = plan.mesh.pipeline;
     costs.last_sums.resize(static_cast<std::size_t>(stages));

@@ -184,11 +184,14 @@ LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
 }
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
+    // Stages as small as any candidate's, of which one works: the others leave it their cores. Its
+    // groups of tp and cp lie as those of all candidates do.
+    const ParallelSpec& parallel = candidate.parallel;
     PipelineTraces place;
-    place.mesh = {
-        .data = target_.world_size / (candidate.parallel.context * candidate.parallel.tensor),
-        .context = candidate.parallel.context,
-        .tensor = candidate.parallel.tensor};
+    place.mesh = {.pipeline = target_.world_size / (parallel.context * parallel.tensor),
+                  .context = parallel.context,
+                  .tensor = parallel.tensor};
+    place.free_boundary = true;  // bounds add messages between stages themselves
     LayerTimes times;
     const auto measure = [&](std::int64_t layers, int stage) {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
@@ -205,6 +208,7 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     };
     const ChunkCost first = measure(few, 0);
     times.seconds = parts_of(first, measure(few, 1), measure(few + 1, 0));
+    times.crowding = least_crowding(hardware_, place.mesh);
     return times;
 }
 

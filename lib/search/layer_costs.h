@@ -53,6 +53,7 @@ struct LayerMemory {
 
 struct LayerTimes {
     ChunkParts<ChunkCost> seconds;  ///< of one microbatch
+    double crowding = 1;            ///< least_crowding while it was measured
     TraceMessage boundary;          ///< to the next stage
 };
 

@@ -46,6 +46,14 @@ expect_exit 0 "${plan[@]}" --world-size 8 --global-batch 32,32 --fix parallel.te
 says out "3 candidates for 8" "x the time of the fastest"
 says_not out "in place of"
 
+# A node without a network, as --calibrate writes it, with one rank and with more ranks than cores.
+sed '/^  network:/,/^    latency:/d; s/^  devices: .*/  devices: 2/' \
+    "$configs/hardware/cpu.yaml" >node.yaml
+tiny=(--config small.yaml --set device=cpu --set model.hidden_size=256 --fix training.micro_batch_size=1)
+expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 1
+expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 4
+says out "candidates for 4 x cpu" "the fastest: "
+
 # The number of ranks for a time.
 expect_exit 0 "${plan[@]}" --world-size 16,4,8 --max-days 100
 says out "  ranks   step s" "the fewest ranks for 100 days: 4"

@@ -160,6 +160,30 @@ TEST_CASE("bounds hold with Muon, with frozen parameters, and with any number of
     }
 }
 
+TEST_CASE("a profile without a network serves the ranks of its node") {
+    Case given;
+    given.hardware.node.network.reset();
+    SECTION("GPUs") {}
+    SECTION("more ranks than cores") {
+        given.hardware = load_profile("cpu");
+        given.hardware.node.network.reset();
+        given.hardware.node.devices = 4;
+        given.spec.device = DeviceChoice::cpu;
+        given.needs = {.scratch = [](const OpLimits&) { return std::int64_t{0}; },
+                       .messages_on_host = true};
+        given.context.target.cuda = false;
+        given.context.capacity = 64e9;
+    }
+    SearchSpace space = whole_space(given.spec);
+    space.recompute = {Recompute::selective};
+    space.micro_batch = {2};
+    space.context = {1};
+    space.tensor = {1, 2};
+    const std::vector<double> found = seconds_of(search(given.context, space, 10));
+    REQUIRE(!found.empty());
+    CHECK(found == fastest(price_all(given.context, space), given.context.capacity, found.size()));
+}
+
 TEST_CASE("what leaves a node takes longer over a slower network, whichever ranks it is") {
     Case given;
     given.context.target.world_size = 12;
