@@ -48,7 +48,13 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
                  " cores; start at most one rank for each core");
         }
     });
-    session.run_on_first([&] { require_writable_folder(file); });
+    session.run_on_first([&] {
+        require_writable_folder(file);
+        if (session.size() > 1) return;
+        warn(
+            "--calibrate measures no messages with one rank: estimates for several ranks need a "
+            "profile that several measured (mpirun -n 2 gptrain plan --calibrate FILE)");
+    });
     ranks.share_cores();
     const std::string cpu = ranks.cpu_name();
     const HardwareProfile profile = calibrate(session, {.file = file,

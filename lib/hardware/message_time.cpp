@@ -104,6 +104,14 @@ bool is_between_two(std::string_view operation) {
     return operation == "send" || operation == "recv" || operation == "send_recv";
 }
 
+/// The bandwidth of a link that messages travel on, with its key in the profile.
+double bandwidth_of(const LinkProfile& link, std::string_view key) {
+    if (link.bandwidth > 0) return link.bandwidth;
+    fail(ExitCode::usage, "hardware: the profile's ", key,
+         ".bandwidth is 0: messages between ranks were not measured; calibrate with several ranks "
+         "(mpirun -n 2 gptrain plan --calibrate FILE), or set it");
+}
+
 /// Bytes per second of the network cards nearest to so many ranks of a node.
 double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
     if (!node.network) {
@@ -112,7 +120,7 @@ double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
     }
     const double cards = static_cast<double>(node.cards) * static_cast<double>(ranks) /
                          static_cast<double>(node.devices);
-    return node.network->bandwidth * std::max(cards, 1.0 / 64);
+    return bandwidth_of(*node.network, "node.network") * std::max(cards, 1.0 / 64);
 }
 
 }  // namespace
@@ -139,18 +147,19 @@ bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
 }
 
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation) {
-    if (group.nodes() == 1) return node.link.bandwidth;
+    if (group.nodes() == 1) return bandwidth_of(node.link, "node.link");
     const double own = network_bandwidth(node, 1);
     if (group.per_node == 1) return own;
+    const double link = bandwidth_of(node.link, "node.link");
     if (operation == "all_to_all") {
         // Equal parts to all other ranks, over link and network at the same time.
         const auto inside = static_cast<double>(group.per_node - 1);
         const auto outside = static_cast<double>(group.size - group.per_node);
-        return (inside + outside) / std::max(inside / node.link.bandwidth, outside / own);
+        return (inside + outside) / std::max(inside / link, outside / own);
     }
     const double network =
         is_between_two(operation) ? own : network_bandwidth(node, group.per_node);
-    return std::min(network, node.link.bandwidth);
+    return std::min(network, link);
 }
 
 double message_seconds(const NodeProfile& node, const GroupLayout& group,

@@ -52,8 +52,10 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     }
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
     priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
-    const double share = bandwidth_of(node, layout, message.operation) / node.link.bandwidth;
-    priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
+    if (hardware.software.slowdown > 0) {
+        const double share = bandwidth_of(node, layout, message.operation) / node.link.bandwidth;
+        priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
+    }
     return priced;
 }
 

@@ -158,6 +158,24 @@ TEST_CASE("switches that add shorten an all-reduce only") {
     CHECK(message_seconds(node, group, "all_gather", 1000) == Approx(3 + 10));
 }
 
+TEST_CASE("a link that was not measured takes no messages") {
+    NodeProfile node = node_of_eight();
+    const GroupLayout within = {.size = 4, .per_node = 4};
+    const GroupLayout across = {.size = 4, .per_node = 1};
+    node.link.bandwidth = 0;
+    for (const std::string_view operation : {"all_reduce", "all_gather", "all_to_all", "send"}) {
+        CHECK_THROWS_WITH(message_seconds(node, within, operation, 1000),
+                          Catch::Contains("node.link.bandwidth is 0") &&
+                              Catch::Contains("calibrate with several ranks"));
+    }
+    CHECK_THROWS_WITH(message_seconds(node, {.size = 16, .per_node = 8}, "all_gather", 1000),
+                      Catch::Contains("node.link.bandwidth"));
+    CHECK(message_seconds(node, across, "reduce_scatter", 1000) == Approx(3 * 5 + 100));
+    node.network->bandwidth = 0;
+    CHECK_THROWS_WITH(message_seconds(node, across, "send", 1),
+                      Catch::Contains("node.network.bandwidth"));
+}
+
 TEST_CASE("more ranks than one node has need a network") {
     NodeProfile node = node_of_eight();
     node.network.reset();

@@ -54,6 +54,24 @@ expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 1
 expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 4
 says out "candidates for 4 x cpu" "the fastest: "
 
+# Messages that were not measured, as --calibrate with one rank leaves them.
+sed 's/^    bandwidth: 4e9 .*/    bandwidth: 0/; s/^    latency: 2.0e-6 .*/    latency: 0/' \
+    node.yaml >one.yaml
+expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware one.yaml --world-size 1
+for question in "" "--inference --prompt 8 --tokens 8 --batch 1"; do
+    expect_exit 2 "$gptrain" plan --config small.yaml --set device=cpu --hardware one.yaml \
+        --world-size 2 $question
+    says err "node.link.bandwidth is 0" "calibrate with several ranks"
+done
+expect_exit 2 "$gptrain" --config small.yaml --set device=cpu --dry-run --hardware one.yaml \
+    --world-size 2
+says err "node.link.bandwidth is 0"
+"$gptrain" plan --calibrate mine.yaml >out 2>err &
+pid=$!
+wait_for err "warning: --calibrate measures no messages with one rank"
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+
 # The number of ranks for a time.
 expect_exit 0 "${plan[@]}" --world-size 16,4,8 --max-days 100
 says out "  ranks   step s" "the fewest ranks for 100 days: 4"
