@@ -15,12 +15,10 @@ namespace {
 /// Bytes/s of a durable write next to the profile, which is removed again.
 double disk_bandwidth(const std::filesystem::path& file) {
     const std::string bytes(std::size_t{128} << 20, 'x');
-    std::filesystem::path probe = file;
-    probe += ".disk";
+    const TemporaryFile probe(temporary_path(file));
     std::vector<double> seconds;
     for (int i = 0; i < 3; ++i)
-        seconds.push_back(seconds_of([&] { write_file_durably(probe, bytes); }));
-    std::filesystem::remove(probe);
+        seconds.push_back(seconds_of([&] { write_file_durably(probe.path(), bytes); }));
     return static_cast<double>(bytes.size()) / summary(seconds).seconds;
 }
 

@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "calibrate/profile_text.h"
 #include "calibrate/samples.h"
 #include "cpu/cpu_backend.h"
@@ -14,6 +15,7 @@
 #include "planner/step_estimate.h"
 #include "ranks.h"
 #include "spec/make_plan.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
@@ -29,9 +31,12 @@ constexpr Probe tiny[] = {
     {.hidden = 32, .heads = 2, .vocab = 64, .seq_length = 16, .sequences = 2, .tensor = 2},
 };
 
+std::filesystem::path profile_file() {
+    return std::filesystem::temp_directory_path() / text("calibrate", getpid());
+}
+
 HardwareProfile calibrated() {
-    const auto folder = std::filesystem::temp_directory_path();
-    return calibrate(session(), {.file = folder / text("calibrate", getpid()),
+    return calibrate(session(), {.file = profile_file(),
                                  .make =
                                      [](int threads) {
                                          omp_set_num_threads(threads);
@@ -81,7 +86,11 @@ TEST_CASE("the quartiles of repeats") {
 }
 
 TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
+    const auto other = profile_file().concat(".disk");  // of the user's
+    fill(other, "mine");
     const HardwareProfile profile = calibrated();
+    CHECK(read_file(other, 100) == "mine");
+    CHECK(std::filesystem::remove(other));
     const std::int64_t ranks = session().size();
     const auto measured = [&](std::string_view name, std::int64_t threads, Precision precision) {
         return std::any_of(profile.device.measured.begin(), profile.device.measured.end(),
