@@ -10,17 +10,12 @@ namespace {
 
 constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;
 
-MeasuredTime time_in(const JsonReader& record) {
+/// How a measurement ended; nothing in the record of its start, and if it was interrupted.
+std::optional<MeasuredTime> time_in(const JsonReader& record) {
     if (record.has("failure"))
-        return {.seconds = 0, .spread = 0, .failure = record.string("failure")};
-    if (!record.has("step_seconds")) {
-        return {.seconds = 0,
-                .spread = 0,
-                .failure =
-                    "the program ended while it measured this: it crashed, was killed or "
-                    "hung"};
-    }
-    return {
+        return MeasuredTime{.seconds = 0, .spread = 0, .failure = record.string("failure")};
+    if (!record.has("step_seconds")) return std::nullopt;
+    return MeasuredTime{
         .seconds = record.number("step_seconds"), .spread = record.number("spread"), .failure = ""};
 }
 
@@ -40,23 +35,39 @@ MeasuredFile::MeasuredFile(std::filesystem::path path) : path_(std::move(path)) 
                 .truncate(static_cast<std::int64_t>(lines.size() - rest.size()));
             return;
         }
-        Json record = parse_json(rest.substr(0, end), source);
+        add_line(rest.substr(0, end), source);
+        rest.remove_prefix(end + 1);
+    }
+}
+
+void MeasuredFile::add_line(std::string_view line, const std::string& source) {
+    try {
+        Json record = parse_json(line, source);
         const JsonReader reader(record, source);
         reader.object("candidate");
         time_in(reader);
         records_.push_back(std::move(record));
-        rest.remove_prefix(end + 1);
+    } catch (const Error& error) {
+        fail(ExitCode::bad_input, error.what(),
+             "; remove that line, and its candidate is measured again");
     }
 }
 
 std::optional<MeasuredTime> MeasuredFile::find(const Json& candidate) const {
     std::optional<MeasuredTime> last;
+    int unfinished = 0;  // starts since the last one that ended
     for (const Json& record : records_) {
         if (record["candidate"] != candidate) continue;
-        last.reset();
-        if (!record.contains("interrupted")) last = time_in(JsonReader(record, path_.string()));
+        last = time_in(JsonReader(record, path_.string()));
+        const bool ended = last || record.contains("interrupted");
+        unfinished = ended ? 0 : unfinished + 1;
     }
-    return last;
+    if (unfinished < 2) return last;
+    return MeasuredTime{.seconds = 0,
+                        .spread = 0,
+                        .failure =
+                            "the program ended twice while it measured this: it crashed, was "
+                            "killed or hung"};
 }
 
 void MeasuredFile::start(const Json& candidate) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -26,7 +27,8 @@ public:
 
     const std::filesystem::path& path() const { return path_; }
     /// How the last measurement of a candidate ended; nothing if it was never started, or was
-    /// interrupted. One that never ended has failed.
+    /// interrupted. One that did not end may have been killed for another reason, so it has failed
+    /// only if the start after it did not end either.
     std::optional<MeasuredTime> find(const Json& candidate) const;
 
     /// Each adds a line, durable on return.
@@ -36,6 +38,7 @@ public:
 
 private:
     void add(const Json& record);
+    void add_line(std::string_view line, const std::string& source);
 
     std::filesystem::path path_;
     std::vector<Json> records_;

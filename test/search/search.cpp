@@ -320,12 +320,17 @@ TEST_CASE("a ramp-up and a learning rate keep their samples with a larger batch"
     CHECK(changed.training.rampup == given.spec.training.rampup);
 }
 
-TEST_CASE("measurements are known to the next start, and one that never ended has failed") {
+TEST_CASE("measurements are known to the next start, and one that twice did not end has failed") {
     const TempFolder folder;
     const auto path = folder.path() / "measured.jsonl";
     const Json a = {{"ranks", 2}};
     const Json b = {{"ranks", 4}};
     MeasuredFile file(path);
+    CHECK(!file.find(a));
+    file.start(a);
+    CHECK(!file.find(a));
+    file.interrupt(a);
+    file.start(a);
     CHECK(!file.find(a));
     file.start(a);
     CHECK(contains(file.find(a)->failure, "crashed, was killed or hung"));
@@ -339,9 +344,12 @@ TEST_CASE("measurements are known to the next start, and one that never ended ha
     CHECK(again.find(a)->failure.empty());
     CHECK(again.find(b)->failure == "no memory");
     MeasuredFile(path).start(b);
+    CHECK(!MeasuredFile(path).find(b));
+    MeasuredFile(path).start(b);
     CHECK(contains(MeasuredFile(path).find(b)->failure, "crashed"));
     std::ofstream(path, std::ios::app) << "nonsense\n";
-    CHECK_THROWS_WITH(MeasuredFile(path), Catch::Contains("measured.jsonl:6"));
+    CHECK_THROWS_WITH(MeasuredFile(path),
+                      Catch::Contains("measured.jsonl:10") && Catch::Contains("remove that line"));
 }
 
 TEST_CASE("a picture has the best, the candidates and every rank of the fastest mesh") {
