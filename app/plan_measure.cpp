@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <optional>
+#include <string>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -27,19 +29,38 @@ constexpr std::int64_t timed_steps = 5;  // of each candidate
 struct Measurement {
     Ranks& ranks;
     const Device& device;
+    std::string machine;         ///< as in machine_of
     std::filesystem::path file;  ///< of the results
     std::chrono::steady_clock::time_point started;
     const StopSignals& signals;
 };
 
+/// The model of this machine's CPU; "CPU" if the system does not tell.
+std::string cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t colon = line.find(": ");
+        if (line.starts_with("model name") && colon != std::string::npos)
+            return line.substr(colon + 2);
+    }
+    return "CPU";
+}
+
+/// What the ranks compute on, the same on all. All ranks call it together.
+std::string machine_of(const Ranks& ranks, const Device& device, const HardwareProfile& hardware) {
+    const std::string cpu = ranks.cpu_name();
+    return ranks.session().broadcast(device.cuda ? hardware.name : text(cpu_model(), ", ", cpu));
+}
+
 /// What a measurement depends on.
-Json identity_of(const RunSpec& candidate, std::int64_t ranks) {
+Json identity_of(const RunSpec& candidate, std::int64_t ranks, const std::string& machine) {
     RunSpec spec = candidate;
     spec.output_dir.clear();
     spec.fault_injection.reset();
     const std::string yaml = to_yaml(spec);
     return {{"ranks", ranks},
-            {"program", version_text()},
+            {"machine", machine},
+            {"program", text(version_text(), ", commit ", built_commit())},
             {"spec_crc32c", crc32c(yaml.data(), yaml.size())}};
 }
 
@@ -73,7 +94,7 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
 /// it. An Error of one rank alone ends the program, but it is in the file then.
 bool measure(const RunSpec& spec, const Measurement& measurement) {
     const MpiSession& session = measurement.ranks.session();
-    const Json identity = identity_of(spec, session.size());
+    const Json identity = identity_of(spec, session.size(), measurement.machine);
     const auto record = [&](const MeasuredTime& time) {
         MeasuredFile(measurement.file).end(identity, time);
     };
@@ -131,8 +152,8 @@ void learn(const PlanOptions& options, const std::vector<Measured>& measured,
     const double correction = context.hardware.correction * measured_ratio(measured);
     const std::string yaml = corrected_profile(
         options.hardware, correction,
-        text("measured / estimated step time of ", counted(times, "mesh"), times > 1 ? "es" : "",
-             " on ", counted(context.target.world_size, "rank"), ", by gptrain plan --measure on ",
+        text("measured / estimated step time of ", times, times == 1 ? " mesh" : " meshes", " on ",
+             counted(context.target.world_size, "rank"), ", by gptrain plan --measure on ",
              today()));
     parse_profile(yaml, options.learn);
     write_file_durably(options.learn, yaml);
@@ -163,7 +184,8 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
         spec.device = training.problem.hardware.kind;
         if (options.world_size.empty() || options.world_size == text(session.size())) return;
         fail(ExitCode::usage, "--world-size ", options.world_size, ": ",
-             counted(session.size(), "rank"), " were started; --measure measures on these");
+             counted(session.size(), "rank"), session.size() == 1 ? " was" : " were",
+             " started; --measure measures on these");
     });
     ranks.check_same_spec(to_yaml(training.problem.spec));
     return training;
@@ -172,14 +194,15 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
 /// The candidates that the file does not have, as run specs, the same on all ranks. Takes over the
 /// times of the others.
 std::vector<RunSpec> missing_candidates(const RunSpec& base, std::vector<Measured>& all,
-                                        const std::filesystem::path& path,
-                                        const MpiSession& session) {
+                                        const Measurement& measurement) {
+    const MpiSession& session = measurement.ranks.session();
+    const std::filesystem::path& path = measurement.file;
     Json missing = Json::array();
     session.run_on_first([&] {
         MeasuredFile file(path);
         for (Measured& each : all) {
             const RunSpec spec = with_choices(base, each.found.choices);
-            const Json identity = identity_of(spec, session.size());
+            const Json identity = identity_of(spec, session.size(), measurement.machine);
             const auto known = file.find(identity);
             if (!known) {
                 missing.push_back(to_yaml(spec));
@@ -210,8 +233,10 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
     session.run_on_first([&] { directory.emplace(base.output_dir); });
     std::vector<Measured> all = search_on_first(options, training, session);
     const StopSignals signals("the measurement stops after the current step");
-    const Measurement measurement = {ranks, device, paths.measured(), started, signals};
-    const std::vector<RunSpec> missing = missing_candidates(base, all, measurement.file, session);
+    const Measurement measurement = {
+        ranks,   device, machine_of(ranks, device, training.problem.hardware), paths.measured(),
+        started, signals};
+    const std::vector<RunSpec> missing = missing_candidates(base, all, measurement);
     for (std::size_t i = 0; i < missing.size(); ++i) {
         print("measuring ", i + 1, " of ", missing.size());
         if (measure(missing[i], measurement)) continue;
@@ -222,7 +247,7 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
         const MeasuredFile file(measurement.file);
         for (Measured& each : all) {
             const RunSpec spec = with_choices(base, each.found.choices);
-            each.time = file.find(identity_of(spec, session.size())).value();
+            each.time = file.find(identity_of(spec, session.size(), measurement.machine)).value();
         }
         report(options, training, session.size(), std::move(all));
     });

@@ -61,6 +61,12 @@ expect_exit 0 "$gptrain" plan --measure 2 --config run.yaml --hardware cpu --set
 says out "measured on 1 rank, 5 steps each" "than the measured best"
 (($(grep -c '^ *[12]  ' out) == 2)) || fail "not two rows: $(cat out)"
 
+# Another number of threads is another machine.
+OMP_NUM_THREADS=2 expect_exit 0 "$gptrain" plan --measure 2 --config run.yaml --hardware cpu \
+    --set output_dir=alone
+says out "measuring 1 of 2"
+says alone/measured.jsonl '"machine":"' 'CPU with 2 threads"' "commit "
+
 # A signal is no failure.
 "$gptrain" plan --measure 2 --config run.yaml --hardware cpu --set output_dir=signal \
     --set 'fault_injection={faults: [{kind: slow, step: 1, seconds: 0.3}]}' >out 2>err &
