@@ -183,14 +183,8 @@ void Attention::attend(const AttentionForward& args, const KvCache& cache,
     }
 }
 
-void Attention::forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
-                                  KvCache* cache) const {
-    half_.forward_in(stream, saved, pass);
-    normalise_and_rotate(saved, pass.batch);
-    if (shares_sequence()) {
-        return context_attention_forward(context_.context_method, context_args(saved, pass),
-                                         context_ranks());
-    }
+void Attention::local_attention_forward(const SavedAttention& saved, const Pass& pass,
+                                        KvCache* cache) const {
     const AttentionForward args = local_args(split(saved.qkv(), pass.batch), saved, pass);
     if (cache == nullptr) {
         context_.backend.run(args);
@@ -198,6 +192,18 @@ void Attention::forward_attention(Stream& stream, const SavedAttention& saved, c
         attend(args, *cache);
     } else {
         attend(args, *cache, pass.texts);
+    }
+}
+
+void Attention::forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
+                                  KvCache* cache) const {
+    half_.forward_in(stream, saved, pass);
+    normalise_and_rotate(saved, pass.batch);
+    if (shares_sequence()) {
+        context_attention_forward(context_.context_method, context_args(saved, pass),
+                                  context_ranks());
+    } else {
+        local_attention_forward(saved, pass, cache);
     }
     // A separate pass, because the attention kernels have no registers to spare for it. In a block
     // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27

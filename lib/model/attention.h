@@ -100,6 +100,9 @@ private:
     }
     AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
+    /// Attends to what this rank has: the batch, or the cache and the batch.
+    void local_attention_forward(const SavedAttention& saved, const Pass& pass,
+                                 KvCache* cache) const;
     /// Appends k and v to the cache and runs the op over all keys in it.
     void attend(AttentionForward args, KvCache& cache) const;
     /// The same for each text by itself, within its part of the cache.

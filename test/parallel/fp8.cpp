@@ -61,5 +61,36 @@ TEST_CASE("Meshes whose ranks have parts of tensors are in FP8 as far from fp32 
     }
 }
 
+TEST_CASE("FP8 scales the attention output on every cp rank") {
+    const bool first = session().rank() == 0;
+    // The output reaches the gradient of its own projection alone, which is the only one trained,
+    // and is so small that E4M3 cannot hold it without its scale.
+    RunSpec spec = models().front().spec;
+    spec.precision.compute = Precision::fp8;
+    spec.model.init_std = 1e-4;
+    spec.training.seq_length = 64;
+    spec.training.frozen = {"w*",       "h.0.*",     "h.3.*",      "h.*.ln_*",
+                            "h.*.q.*",  "h.*.k.*",   "h.*.v.*",    "h.*.mlp.*",
+                            "h.*.bias", "ln_f.bias", "ln_f.weight"};
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        spec.recompute = recompute;
+        StepResults alone;
+        if (first) alone = run_alone(spec, 1, &progress());
+        for (const ContextMethod method : {ContextMethod::ring, ContextMethod::all_to_all}) {
+            CAPTURE(name_of(recompute), name_of(method));
+            RunSpec split = spec;
+            split.parallel.context = session().size();
+            split.parallel.context_method = method;
+            const StepResults results = run_on_mesh(session(), split, 1);
+            if (!first) continue;
+            // Each rank has scales of its own. They change how an operand is rounded: E4M3 to
+            // within 2^-4 of its size, E5M2 to within 2^-3.
+            const double rounding = 0x1p-4 + 0x1p-3;
+            CHECK(std::abs(results.grad_norms[0] - alone.grad_norms[0]) <=
+                  2 * rounding * alone.grad_norms[0]);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace gptrain::test
