@@ -162,9 +162,10 @@ void Watchdog::report() {
     const RankRecord& record = ranks[static_cast<std::size_t>(culprit)].record;
     const bool here = record.host.view() == heartbeats_.own().record().host.view();
     const std::string sign = here ? process_sign(record.pid) : "";
-    print("the run hangs; ranks are at:");
+    // To stderr, because ranks other than 0 have no stdout.
+    warn("the run hangs; ranks are at:");
     for (const std::string& line : hang_table(ranks))
-        print("  ", line);
+        warn("  ", line);
     error_line(options_.program, hang_message(ranks, options_.mesh, sign, options_.hang_seconds));
 }
 

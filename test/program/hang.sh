@@ -82,7 +82,8 @@ signal STOP 1
 leave 0
 says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
     "its process is stopped" "last seen in step "
-says out "the run hangs; ranks are at:" "  rank 0: step " " waits in " "(no sign of life)"
+says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " " waits in " \
+    "(no sign of life)"
 
 # Four ranks on another mesh; the lowest is stopped, and another one reports.
 launch 4 four parallel.pipeline=2 parallel.tensor=2
@@ -90,6 +91,7 @@ stopped=(0)
 signal STOP 0
 leave 1 2 3
 says errors "hang: rank 0 (dp 0 pp 0 cp 0 tp 0)" "its process is stopped"
+says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " "(no sign of life)"
 
 # A rank is killed, and no launcher ends the others.
 launch 4 killed parallel.data=4
