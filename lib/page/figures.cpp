@@ -49,11 +49,8 @@ void add_speed(std::vector<Figure>& figures, const RunLog& log) {
             {"throughput", speed_text(*tokens),
              seconds ? text(significant(*seconds, 3), " s a step, median") : "median"});
     }
-    const auto mfu = median(log, metric(&StepMetrics::mfu));
     const auto tflops = median(log, metric(&StepMetrics::tflops_per_device));
-    if (!tflops) return;
-    figures.push_back({"speed of a device", text(significant(*tflops, 3), " TFLOP/s"),
-                       mfu ? text("MFU ", fixed(100 * *mfu, 1), " %") : ""});
+    if (tflops) figures.push_back({"speed of a device", text(significant(*tflops, 3), " TFLOP/s")});
 }
 
 void add_time(std::vector<Figure>& figures, const TimeSpent& spent) {

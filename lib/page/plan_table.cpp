@@ -22,13 +22,20 @@ void add(std::vector<PlanRow>& rows, std::string name, double planned,
                     planned > 0 ? fixed(*measured / planned, 3) : ""});
 }
 
+/// At the logged speed.
+std::optional<double> measured_mfu(const StepEstimate& estimate, const RunLog& log) {
+    const auto speed = median(log, metric(&StepMetrics::tokens_per_s));
+    if (!speed) return std::nullopt;
+    return estimate.mfu * *speed / estimate.tokens_per_second;
+}
+
 void add_estimate(std::vector<PlanRow>& rows, const StepEstimate& estimate, const RunLog& log) {
     const auto seconds = median(log, metric(&StepMetrics::step_time_s));
     add(rows, text("step, on ", estimate.world_size, " x ", estimate.hardware),
         estimate.step.seconds, seconds, seconds_text);
     add(rows, "throughput", estimate.tokens_per_second,
         median(log, metric(&StepMetrics::tokens_per_s)), speed_text);
-    add(rows, "MFU", estimate.mfu, median(log, metric(&StepMetrics::mfu)),
+    add(rows, "MFU", estimate.mfu, measured_mfu(estimate, log),
         [](double value) { return text(fixed(100 * value, 1), " %"); });
 }
 

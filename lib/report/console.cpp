@@ -34,7 +34,6 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
     add(metrics.lr, [](double x) { return text("lr ", scientific(x, 2)); });
     add(metrics.tokens_per_s, [](double x) { return text(std::llround(x), " tok/s"); });
     add(metrics.tflops_per_device, [](double x) { return text(significant(x, 3), " TFLOP/s"); });
-    if (metrics.mfu) line += text(" (", std::llround(100 * *metrics.mfu), "% of peak)");
     add(seconds_left, [](double x) { return text(human_time(x), " left"); });
     return line;
 }

@@ -13,8 +13,8 @@
 
 namespace gptrain {
 
-/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s (34%
-/// of peak)  3 min 05 s left". Unknown values are left out. If there is no mean, because every
+/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s  3 min
+/// 05 s left". Unknown values are left out. If there is no mean, because every
 /// update since the last line was skipped, the step's own loss takes its place.
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
                       std::optional<double> seconds_left);

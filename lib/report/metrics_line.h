@@ -36,7 +36,7 @@ struct StepMetrics {
     std::optional<double> tokens_per_s = {};
     std::optional<double> step_time_s = {};
     std::optional<double> tflops_per_device = {};
-    std::optional<double> mfu = {};  ///< model FLOP/s divided by the device's peak, 0 to 1
+    std::optional<double> mfu = {};  ///< never written: a run does not know its device's peak
     std::optional<std::int64_t> consumed_samples = {};
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "catch.h"
 #include "page/logs.h"
+#include "page/plan_table.h"
 #include "page/spec_table.h"
 
 namespace gptrain {
@@ -40,6 +41,19 @@ TEST_CASE("a table has a row for each step that was logged or evaluated") {
     CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,,4.5,,,,,,,,");
     CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,,4,,,,,,,,");
     CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
+}
+
+TEST_CASE("the plan's table has the MFU at the measured speed") {
+    ReportedRun run = run_of("a", log_of({"{\"step\": 1, \"tokens_per_s\": 50, \"mfu\": null}"}));
+    StepEstimate& estimate = run.planned.emplace().estimate.emplace();
+    estimate.tokens_per_second = 200;
+    estimate.mfu = 0.5;
+    const std::vector<PlanRow> rows = plan_rows(run);
+    REQUIRE_FALSE(rows.empty());
+    CHECK(rows.back().name == "MFU");
+    CHECK(rows.back().planned == "50.0 %");
+    CHECK(rows.back().measured == "12.5 %");
+    CHECK(rows.back().ratio == "0.250");
 }
 
 TEST_CASE("results on tasks are columns, in the row of their step") {
