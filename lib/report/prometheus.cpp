@@ -1,6 +1,6 @@
 #include "report/prometheus.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -11,28 +11,35 @@
 namespace gptrain {
 namespace {
 
-/// What Prometheus calls a scalar metric (names have base units) and says of it, in the order of
-/// for_each_metric. `factor` converts to the base unit.
+/// What Prometheus calls a scalar metric (names have base units) and says of it. `factor` converts
+/// to the base unit.
 struct Gauge {
+    std::string_view metric;  ///< as in for_each_metric
     std::string_view name;
     std::string_view help;
     double factor = 1;
 };
-constexpr std::array<Gauge, 13> gauges = {
-    {{"loss", "Mean cross-entropy per token of the last logged step, in nats."},
-     {"mean_loss",
-      "Mean cross-entropy per token over the steps since the logged step before, in nats."},
-     {"grad_norm", "Norm of all gradients before clipping."},
-     {"learning_rate", "Learning rate."},
-     {"loss_scale", "Loss scale; 1 unless fp16."},
-     {"tokens_per_second", "Tokens trained on per second."},
-     {"step_time_seconds", "Time of a step."},
-     {"device_flops_per_second", "Model FLOP/s of a device.", 1e12},
-     {"mfu_ratio", "Model FLOP/s over the device's peak, 0 to 1."},
-     {"consumed_samples", "Samples since the start of training."},
-     {"consumed_tokens", "Tokens since the start of training."},
-     {"memory_bytes", "Memory that the largest rank allocated."},
-     {"skipped_steps", "Updates skipped since the start of training."}}};
+constexpr Gauge gauges[] = {
+    {"loss", "loss", "Mean cross-entropy per token of the last logged step, in nats."},
+    {"mean_loss", "mean_loss",
+     "Mean cross-entropy per token over the steps since the previous logged step, in nats."},
+    {"grad_norm", "grad_norm", "Norm of all gradients before clipping."},
+    {"lr", "learning_rate", "Learning rate."},
+    {"loss_scale", "loss_scale", "Loss scale; 1 unless fp16."},
+    {"tokens_per_s", "tokens_per_second", "Tokens trained on per second."},
+    {"step_time_s", "step_time_seconds", "Time of a step."},
+    {"tflops_per_device", "device_flops_per_second", "Model FLOP/s of a device.", 1e12},
+    {"mfu", "mfu_ratio", "Model FLOP/s over the device's peak, 0 to 1."},
+    {"consumed_samples", "consumed_samples", "Samples since the start of training."},
+    {"consumed_tokens", "consumed_tokens", "Tokens since the start of training."},
+    {"memory_bytes", "memory_bytes", "Memory that the largest rank allocated."},
+    {"skipped_steps", "skipped_steps", "Updates skipped since the start of training."}};
+
+const Gauge& gauge_of(std::string_view metric) {
+    const auto found = std::ranges::find(gauges, metric, &Gauge::metric);
+    GPTRAIN_CHECK(found != std::end(gauges), "no gauge for ", metric);
+    return *found;
+}
 
 /// The value of a label: backslash, quote and line end are escaped.
 std::string label_value(std::string_view value) {
@@ -99,9 +106,8 @@ std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
     Writer writer(run);
     writer.begin("step", "Last logged step.");
     writer.value("step", "", metrics.step);
-    std::size_t index = 0;
-    for_each_metric(metrics, [&](std::string_view /*name*/, const auto& value) {
-        const Gauge& gauge = gauges[index++];
+    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+        const Gauge& gauge = gauge_of(name);
         if (!value || !std::isfinite(static_cast<double>(*value))) return;
         writer.begin(gauge.name, gauge.help);
         if (gauge.factor == 1) {
