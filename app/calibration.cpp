@@ -1,11 +1,11 @@
 #include "calibration.h"
 
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <omp.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "calibrate/calibrate.h"
@@ -22,12 +22,9 @@ std::unique_ptr<Backend> make_cpu(int threads) {
     return cpu::make_backend();
 }
 
-/// "on 2026-11-22, by 2 ranks on a CPU with 1 thread"
+/// "Measured by gptrain plan --calibrate on 2026-01-05 with 2 ranks (AMD EPYC, 1 thread each)."
 std::string origin(const Ranks& ranks, const std::string& cpu) {
-    const std::chrono::year_month_day day(
-        std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
-    return text("Measured by gptrain plan --calibrate on ", static_cast<int>(day.year()), "-",
-                static_cast<unsigned>(day.month()), "-", static_cast<unsigned>(day.day()), " with ",
+    return text("Measured by gptrain plan --calibrate on ", today(), " with ",
                 counted(ranks.session().size(), "rank"), " (", cpu, ").");
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
@@ -131,13 +131,6 @@ std::vector<Measured> search_on_first(const PlanOptions& options, const Training
              context.hardware.name, "; start more ranks or limit fewer keys (--fix)");
     });
     return all;
-}
-
-std::string today() {
-    const std::chrono::year_month_day day(
-        std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
-    return text(static_cast<int>(day.year()), "-", static_cast<unsigned>(day.month()), "-",
-                static_cast<unsigned>(day.day()));
 }
 
 /// Writes the profile in which estimates have the measured times on average.

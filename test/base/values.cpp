@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/dtype.h"
 #include "base/fp8.h"
@@ -32,6 +33,13 @@ TEST_CASE("text writes values so that they read back", "[base]") {
     CHECK(human_time(185) == "3 min 05 s");
     CHECK(human_time(7620) == "2 h 07 min");
     CHECK(human_time(12.5 * 86400) == "12 days");
+}
+
+TEST_CASE("a date has two digits for month and day", "[base]") {
+    using namespace std::chrono;
+    CHECK(date_text(2026y / January / 5) == "2026-01-05");
+    CHECK(date_text(2026y / November / 22) == "2026-11-22");
+    CHECK(today().size() == 10);
 }
 
 TEST_CASE("numbers are whole words", "[base]") {
