@@ -10,15 +10,17 @@
 
 namespace gptrain {
 
+/// Identify the files that a run's identity refers to.
+struct Fingerprints {
+    std::string tokenizer;  ///< of the file, empty without one
+    std::string adapted;    ///< of the model that an adapter adapts, empty without one
+};
+
 /// What must be equal to resume: the model (except dropout, and max_position_embeddings with rope),
 /// the tokenizer, the data sources with their fingerprints, order and weights, the split, the seed,
 /// seq_length, the objective and its mask token, the frozen parameters, the adapter (except
 /// dropout), the optimizer's name, and the number of samples, which fixes their order. After a
 /// change of the data, also how far each source had been read before.
-struct Fingerprints {
-    std::string tokenizer;  ///< of the file, empty without one
-    std::string adapted;    ///< of the model that an adapter adapts, empty without one
-};
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
                   const Fingerprints& fingerprints);
 

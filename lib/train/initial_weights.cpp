@@ -95,7 +95,8 @@ void InitialWeights::check() const {
     const ModelShape theirs = source_.model();
     if (theirs.lora) {
         fail(ExitCode::usage, "init_from: ", from_.string(),
-             ": is an adapter; start from gptrain export --merge of it");
+             ": is an adapter; merge it into its model with gptrain export --merge and give the "
+             "result");
     }
     if (theirs.prompt) {
         fail(ExitCode::usage, "init_from: ", from_.string(),

@@ -17,7 +17,7 @@ namespace gptrain {
 
 class ModelSource {
 public:
-    /// `path`: a checkpoint, its model.h5, or an output directory (of which the newest valid
+    /// `path`: a checkpoint, its model.h5, or an output directory (its newest valid
     /// checkpoint), or a folder of transformers. All ranks construct it together. Error (usage) if
     /// there is no model; (bad_input) if the folder of transformers is faulty or no run spec
     /// expresses its model. The session must outlive it. An adapter's model is not opened

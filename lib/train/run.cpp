@@ -148,7 +148,8 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 }
 
 Request Run::request() const {
-    // A step and a save must fit before the deadline, and what is left of the save before that one.
+    // Before the deadline the run must finish the save under way, one more step and that step's
+    // own save.
     constexpr double safety = 2;
     const double slowest = slowest_step_ + slowest_local_save_ + checkpoints_.save_seconds();
     const Request own = requests_->most_urgent(safety * slowest);
@@ -172,13 +173,13 @@ Run::Evaluations Run::evaluations_missing() const {
 
 ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
-    const ExitCode code = train();
+    const ExitCode code = loop();
     report_.ended(state_);
     ranks_.run_on_first([&] { report_.finish(); });
     return code;
 }
 
-ExitCode Run::train() {
+ExitCode Run::loop() {
     const Evaluations missing = evaluations_missing();
     const bool done = state_.step >= plan_.steps;
     if (!done || missing.any()) start_reports();

@@ -69,8 +69,8 @@ private:
     void report_loss(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
-    /// The part of `run` that reports.
-    ExitCode train();
+    /// The loop. `run` then closes the reports.
+    ExitCode loop();
     /// A hang report shows that the rank loads a batch while this runs. If any rank cannot read its
     /// batch, all throw; a failure of a disk (io) first saves the state.
     StepBatch next_batch(BatchLoader& loader);

@@ -51,11 +51,11 @@ public:
     double save_seconds() const {
         return saver_->longest_save() > 0 ? saver_->longest_save() : loaded_save_seconds_;
     }
-    /// Saves the same on the disks of the nodes, if the spec asks for that.
+    /// Saves a local copy. Requires local().
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
     LocalCopies* local() const { return local_.get(); }
-    /// From now on only local copies that are yet to be made count, and the save `from`, if any.
+    /// From now on only local copies made later count, plus the save `from`, if any.
     void begin_course(const std::string& from = "");
 
 private:

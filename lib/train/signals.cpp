@@ -12,8 +12,8 @@
 namespace gptrain {
 namespace {
 
-/// Others may be ignored by whoever started the program in the background, but who sends them means
-/// the run. SIGHUP is ignored on purpose, by nohup.
+/// SIGTERM, SIGUSR1 and SIGINT are handled even if they are ignored, as in a background job:
+/// whoever sends one means the run. An ignored SIGHUP stays ignored (nohup).
 std::vector<int> handled() {
     std::vector<int> signals = {SIGTERM, SIGUSR1, SIGINT};
     if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);

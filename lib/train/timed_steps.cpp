@@ -14,7 +14,7 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t steps_before = 2;  ///< that are not timed
+constexpr std::int64_t warmup_steps = 2;
 
 /// The engine of the plan, and what the spec does to it.
 struct TimedRun {
@@ -45,18 +45,18 @@ void prepare(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices
     run.engine->initialise();
 }
 
-/// Seconds of the steps after the first two.
+/// Seconds of the steps after the warm-up.
 std::vector<double> times_of(TimedRun& run, const RunPlan& plan, const RunDevices& devices,
                              std::int64_t count, const std::function<bool()>& stop) {
     StepRunner steps(*run.engine, run.faults.get(), devices.observers);
     StepBatch batch = made_up_batch(plan, devices.mesh.place().dp);
     std::vector<double> seconds;
     const auto take = [&](const std::optional<FinishedStep>& finished) {
-        if (!finished || finished->state.step <= steps_before) return;
+        if (!finished || finished->state.step <= warmup_steps) return;
         const auto nanoseconds = static_cast<std::int64_t>(std::llround(1e9 * finished->seconds));
         seconds.push_back(1e-9 * static_cast<double>(devices.ranks.max(nanoseconds)));
     };
-    for (batch.step = 1; batch.step <= steps_before + count; ++batch.step) {
+    for (batch.step = 1; batch.step <= warmup_steps + count; ++batch.step) {
         devices.observers.watchdog.progress().phase("step", batch.step);
         if (devices.ranks.max(stop() ? 1 : 0) > 0) break;
         steps.begin();

@@ -1,4 +1,5 @@
-// The training loop: data, steps, evaluations, checkpoints, logs and orderly stops.
+// Starts a run: checks its inputs, takes the lock, measures memory, finds the checkpoint, opens the
+// data, then hands over to Run.
 #pragma once
 
 #include "spec/run_plan.h"
