@@ -27,7 +27,7 @@ public:
     Pending send_recv(const Tensor&, int, const Tensor&, int) override { return {}; }
     void barrier() override {}
 
-    /// As an MpiCommunicator whose tensors MPI can access.
+    /// As of an MpiCommunicator that needs no staging.
     std::int64_t held_bytes() const override { return memory_.held(); }
 
 private:

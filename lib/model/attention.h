@@ -34,7 +34,7 @@ class Attention {
 public:
     Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
 
-    /// What it has in common with the mlp.
+    /// The norm and the two linear layers of this half.
     const BlockHalf& half() const { return half_; }
 
     /// Allocates what `recompute` keeps of a batch [B, S].
@@ -65,7 +65,7 @@ private:
     /// Views of a packed [T, (N + 2 G) D] tensor.
     Heads split(const Tensor& packed, const Batch& batch) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
-    /// q and k of a packed tensor of `rows`, [rows, N + G, D].
+    /// q [T, N, D] and k [T, G, D] of a packed tensor.
     struct QueriesAndKeys {
         Tensor q;
         Tensor k;

@@ -264,14 +264,14 @@ private:
     bool whole_ = false;  ///< of the open bucket
 };
 
-/// The matrices of a bucket, and the vectors that go with each of them.
+/// A matrix and the vectors that go to the same owner.
 struct Share {
     std::int64_t elements = 0;
     std::vector<Parameter*> parameters;
 };
 
-/// Each matrix of whole-parameter buckets with the vectors before it, and the last one with those
-/// after it, too: few messages distribute new weights.
+/// The shares of whole-parameter buckets. Each matrix takes the vectors before it; the last one of
+/// a bucket also takes those after it. So new weights need few messages.
 std::vector<Share> shares_of(ParameterLayout& layout) {
     std::vector<Share> shares;
     auto parameter = layout.parameters.begin();
@@ -295,8 +295,8 @@ std::vector<Share> shares_of(ParameterLayout& layout) {
     return shares;
 }
 
-/// Gives the largest share first to whoever has the least. Sizes, and so owners, are the same on
-/// all ranks of tp.
+/// Greedy: assigns the largest share first, always to the rank with the fewest elements. Sizes, and
+/// so owners, are the same on all ranks of tp.
 void assign_owners(ParameterLayout& layout, std::int64_t ranks) {
     std::vector<Share> shares = shares_of(layout);
     std::stable_sort(shares.begin(), shares.end(),

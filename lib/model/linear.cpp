@@ -182,11 +182,11 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
-    const bool with_weights = part == BackwardPart::whole && weight_.trained();
-    if (inputs && !with_weights) bias_grad(args.dy.values);
+    const bool bias_in_weight_gemm = part == BackwardPart::whole && weight_.trained();
+    if (inputs && !bias_in_weight_gemm) bias_grad(args.dy.values);
     if (weights) {
         gathered.wait();
-        weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+        weight_grad(whole, bias_in_weight_gemm ? bias_.grad : Tensor(), dy8);
         if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
     for (Pending& sum : sums)
@@ -213,11 +213,11 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     if (inputs && has_adapter()) lora_.input_grad(lora, whole.dx);
     const bool weights = part != BackwardPart::inputs && needs_input();
     // With sequence parallelism the bias was added to this rank's slice only.
-    const bool with_weights =
+    const bool bias_in_weight_gemm =
         part == BackwardPart::whole && weight_.trained() && !context_.sequence_parallel;
-    if (inputs && !with_weights) bias_grad(args.dy.values);
+    if (inputs && !bias_in_weight_gemm) bias_grad(args.dy.values);
     if (!weights) return;
-    weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+    weight_grad(whole, bias_in_weight_gemm ? bias_.grad : Tensor(), dy8);
     if (has_adapter()) lora_.weight_grad(args.x.values, whole.dy.values, lora, pass);
 }
 

@@ -55,7 +55,7 @@ public:
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
-    /// `weight`: of forward_weight.
+    /// `weight`: what forward_weight returned; empty: use the int8 form.
     void multiply(const Tensor& weight, const WithAmax& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// The arguments of the input gradient for piece i of the rows (slices.h).

@@ -43,7 +43,7 @@ public:
     /// y += h B^T
     void up(const Tensor& h, const Tensor& y) const;
 
-    /// What the gradients of some rows begin with.
+    /// Intermediate gradients shared by input_grad and weight_grad.
     struct Gradient {
         Tensor dh;       ///< [T, n r]
         Tensor dropped;  ///< dropout'(dh A) [T, I]; empty without dropout, and for W

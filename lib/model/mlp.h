@@ -12,7 +12,7 @@ class Mlp {
 public:
     Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
 
-    /// What it has in common with attention.
+    /// The norm and the two linear layers of this half.
     const BlockHalf& half() const { return half_; }
 
     /// Allocates what `recompute` keeps of `tokens` tokens.

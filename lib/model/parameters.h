@@ -36,7 +36,7 @@ class Parameters {
 public:
     enum class Use { training, inference };
 
-    /// With `one_by_one`, of the weights in flight to this rank only one range is at a time.
+    /// With `one_by_one`, at most one range of weights is in flight at a time.
     Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
                bool one_by_one = false);
     Parameters(const Parameters&) = delete;
@@ -49,16 +49,14 @@ public:
     const Tensor& weights() const { return weights_; }
     /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
     std::vector<Tensor> buffers() const;
-    /// Zeroes them. Nothing else writes what lies between the groups, in which replicas must not
-    /// differ.
+    /// Zeroes them, padding included: nothing else writes it, and replica checks compare it.
     void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
     /// they may be those of `weights`.
     void set(Backend& backend, const Parameter& parameter, const Tensor& values) const;
-    /// Registers a flat range whose weights are sent from the ranks that updated them. `start`
-    /// starts that, at once or, one by one, when the range registered before it has been waited
-    /// for. Ranges do not overlap, and are registered in the order in which they are needed: last
-    /// range first.
+    /// Registers a flat range of weights to come from the ranks that updated it. `start` begins the
+    /// transfer: at once, or with one_by_one after the previous range has been waited for. Register
+    /// disjoint ranges in the order of use, last range first.
     void expect(const FlatRange& range, std::function<Pending()> start);
     /// Waits for weights in flight; call it before reading a flat range.
     void wait_for(const FlatRange& range);

@@ -1,5 +1,5 @@
-// Muon: the momentum of a matrix, orthogonalised, is its update (Jordan 2024; Liu et al. 2025,
-// arXiv 2502.16982). For a whole matrix W [m, n] with gradient g:
+// Muon updates a matrix with its orthogonalised momentum (Jordan 2024; Liu et al. 2025, arXiv
+// 2502.16982). For a whole matrix W [m, n] with gradient g:
 //
 //   momentum = mu momentum + g
 //   u = g + mu momentum (nesterov), or momentum
@@ -12,8 +12,6 @@
 // A rank keeps momentum and weight of its box of the matrix. All ranks of tp gather u and
 // orthogonalise it alike.
 #pragma once
-
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/memory.h"

@@ -10,10 +10,10 @@ constexpr float linear_term = 3.4445f;
 constexpr float cubic_term = -4.7750f;
 constexpr float quintic_term = 2.0315f;
 
-/// The products of a wide matrix, or of a tall one.
-class Products {
+/// The iteration on a wide matrix, or on a tall one.
+class NewtonSchulz {
 public:
-    Products(Backend& backend, Arena& workspace, const Tensor& x)
+    NewtonSchulz(Backend& backend, Arena& workspace, const Tensor& x)
         : backend_(backend), x_(x), tall_(x.size(0) > x.size(1)) {
         const std::int64_t k = std::min(x.size(0), x.size(1));
         if (tall_) sums_ = workspace.allocate(DType::f32, {k, k});
@@ -62,9 +62,9 @@ private:
 
 void orthogonalise(Backend& backend, Arena& workspace, const Tensor& x) {
     const ArenaFrame frame(workspace);
-    Products products(backend, workspace, x);
+    NewtonSchulz newton_schulz(backend, workspace, x);
     for (int i = 0; i < iterations; ++i)
-        products.iterate();
+        newton_schulz.iterate();
 }
 
 }  // namespace gptrain

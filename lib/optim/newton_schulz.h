@@ -6,13 +6,13 @@
 
 namespace gptrain {
 
-/// Moves the singular values of x, at most 1, to about 1 and keeps its singular vectors. For X of
-/// at most as many rows as columns, five times:
+/// Moves the singular values of x (at most 1) to about 1 and keeps its singular vectors. For a wide
+/// X (m <= n), five times:
 ///
 ///   A = X X^T; X = a X + (b A + c A A) X       (a, b, c) = (3.4445, -4.7750, 2.0315)
 ///
-/// and of X^T for more rows than columns. x [m, n] is contiguous, in the compute dtype, which
-/// all products are rounded to. Takes workspace memory.
+/// A tall X is treated as its transpose. x [m, n] is contiguous, in the compute dtype, which all
+/// products are rounded to. Takes workspace memory.
 void orthogonalise(Backend& backend, Arena& workspace, const Tensor& x);
 
 }  // namespace gptrain

@@ -5,7 +5,7 @@
 namespace gptrain {
 namespace {
 
-/// Of frozen weights, so many are drawn in fp32 at a time before they are rounded.
+/// Frozen weights are drawn in fp32, this many elements at a time, then rounded.
 constexpr std::int64_t drawn_elements = std::int64_t{1} << 20;
 
 }  // namespace
@@ -34,7 +34,7 @@ void Optimizer::allocate(Memory& memory) {
             return memory[use].allocate(DType::f32, {length});
         };
         const Tensor weight = parameters_.weights().slice(0, range.begin, length);
-        Updated updated;
+        UpdatedRange updated;
         updated.main_param = own_main_params ? state(MemoryUse::main_params) : weight;
         updated.main_grad = parameters_.main_grads().slice(0, range.begin, length);
         if (own_main_params) updated.weight = weight;
@@ -54,7 +54,7 @@ void Optimizer::allocate(Memory& memory) {
     }
 }
 
-void Optimizer::add_piece(const Updated& updated) {
+void Optimizer::add_piece(const UpdatedRange& updated) {
     const Parameter* parameter = updated.range.parameter;
     if (parameter->update == Update::muon) {
         muon_pieces_.push_back({.parameter = parameter,
@@ -74,9 +74,9 @@ void Optimizer::add_piece(const Updated& updated) {
 
 void Optimizer::initialise(std::uint64_t seed) {
     parameters_.clear(backend_);
-    for (const Updated& updated : updated_) {
+    for (const UpdatedRange& updated : updated_) {
         draw(updated.main_param, updated.range, seed);
-        for (const Updated::State& state : updated.states)
+        for (const UpdatedRange::State& state : updated.states)
             backend_.run(Fill{.x = state.values, .value = 0});
     }
     for (const OwnedRange& range : frozen_)
@@ -148,7 +148,7 @@ void Optimizer::distribute_weights() {
     const auto part_of = [&](const FlatRange& range) {
         return parameters_.weights().slice(0, range.begin, range.end - range.begin);
     };
-    // Those of an abandoned update, after a rollback.
+    // After a rollback, weights of the abandoned update may still be in flight.
     parameters_.wait_for_all();
     std::vector<WeightMessage> messages;
     if (sharded()) messages = weight_messages(parameters_.layout());
@@ -172,7 +172,7 @@ void Optimizer::distribute_weights() {
 }
 
 void Optimizer::publish_weights() {
-    for (const Updated& updated : updated_) {
+    for (const UpdatedRange& updated : updated_) {
         if (updated.weight.empty()) continue;
         backend_.run(Cast{.to = updated.weight, .from = updated.main_param});
     }
@@ -187,7 +187,7 @@ void Optimizer::visit(const StateVisitor& visitor) const {
         // Without sharding every sharer holds the same values; the first owns them.
         if (!sharded() && mesh_.dp_cp().rank() != 0) shard.owned = false;
         visitor({"weight", shard, updated->main_param});
-        for (const Updated::State& state : updated->states)
+        for (const UpdatedRange::State& state : updated->states)
             visitor({state.group, shard, state.values});
     }
     for (const OwnedRange& range : frozen_) {

@@ -50,7 +50,7 @@ public:
 
 private:
     /// A range that this rank updates.
-    struct Updated {
+    struct UpdatedRange {
         OwnedRange range;
         Tensor main_param;
         Tensor main_grad;
@@ -62,7 +62,7 @@ private:
         std::vector<State> states;
     };
     void allocate(Memory& memory);
-    void add_piece(const Updated& updated);
+    void add_piece(const UpdatedRange& updated);
     /// Draws the values of a range in fp32.
     void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
     void initialise_frozen(const OwnedRange& range, std::uint64_t seed);
@@ -78,7 +78,7 @@ private:
     AdamWConstants constants_;
     bool shard_;
     Muon muon_;
-    std::vector<Updated> updated_;
+    std::vector<UpdatedRange> updated_;
     std::vector<AdamWPiece> adamw_pieces_;
     std::vector<MuonPiece> muon_pieces_;
     std::vector<OwnedRange> frozen_;    ///< frozen parameters, as it saves them

@@ -70,7 +70,7 @@ public:
 
     /// Indices [begin, begin + count) of one dim.
     Tensor slice(int dim, std::int64_t begin, std::int64_t count) const;
-    /// Index `index` of the outermost dim, which the result lacks.
+    /// The sub-tensor at `index` of the outermost dim, with one dim fewer.
     Tensor at(std::int64_t index) const;
     /// The same elements with two dims swapped.
     Tensor transpose(int a, int b) const;
