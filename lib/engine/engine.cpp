@@ -311,7 +311,7 @@ MemoryPlan memory_of_one(const RunPlan& plan, const MeshPlace& place, const Back
 }  // namespace
 
 MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
-    // Messages on the host take the more, the more of them are in flight.
+    // Host memory for messages grows with the number in flight, so run the whole step.
     if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
     MemoryPlan memory = memory_of_one(plan, place, needs);
     const Schedule schedule = largest_schedule(plan, place);
@@ -334,8 +334,9 @@ MemoryPlan lasting_memory(const RunPlan& plan, const MeshPlace& place, const Bac
 
 namespace {
 
-StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
-                     bool first) {
+/// The trace of the step after `warmup_steps` steps of one microbatch.
+StepTrace trace(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                int warmup_steps) {
     MeterBackend meter(needs);
     TraceRecorder recorder;
     meter.listen(recorder);
@@ -346,10 +347,9 @@ StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendM
     start_on_meter(engine, plan);
     StepBatch batch;
     batch.step = 1;
-    if (!first) {
-        batch.microbatches.resize(1);
+    batch.microbatches.resize(1);
+    for (int i = 0; i < warmup_steps; ++i)
         engine.step(batch);
-    }
     batch.microbatches.resize(static_cast<std::size_t>(most_microbatches(plan, place)));
     recorder.begin();
     engine.step(batch);
@@ -359,12 +359,12 @@ StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendM
 }  // namespace
 
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
-    return trace_last(plan, place, needs, false);
+    return trace(plan, place, needs, 1);
 }
 
 StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place,
                            const BackendMemory& needs) {
-    return trace_last(plan, place, needs, true);
+    return trace(plan, place, needs, 0);
 }
 
 std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp) {

@@ -11,8 +11,8 @@ BackwardPart part_of(ActionKind kind) {
     }
 }
 
-/// True if this is the list's last action that adds to its chunk's gradients, the head's weight
-/// apart if that is deferred, or to the head's weight.
+/// True if no later action adds to the gradients that this one completes: those of its chunk
+/// (without the head's weight, if that is deferred), or for WH the head's weight.
 bool ends_gradients(const Schedule& schedule, std::size_t index) {
     const Action& action = schedule.actions[index];
     const ActionKind last =
@@ -99,6 +99,7 @@ void Executor::compute(const Action& action, const Boundary& ends,
             chunk.backward(now, saved, ends, part_of(action.kind), final);
         }
     };
+    // A record must not contain communication: of tp or cp, of buckets, or of weights on their way.
     const bool alone = context.mesh.tp().size() == 1 && context.mesh.cp().size() == 1;
     if (!alone || final || !stage_.parameters.nothing_in_flight()) {
         work();
@@ -107,7 +108,7 @@ void Executor::compute(const Action& action, const Boundary& ends,
     }
 }
 
-GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t index) {
+GptChunk::GradsFinal Executor::grads_final(const Schedule& schedule, std::size_t index) {
     if (!grad_buckets_->shared() || !ends_gradients(schedule, index)) return {};
     const Action& action = schedule.actions[index];
     const auto chunk = static_cast<std::size_t>(action.chunk);
@@ -124,7 +125,7 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];
         if (action.kind == ActionKind::forward) load(action, microbatches);
-        compute(action, ends, reduction(schedule, index));
+        compute(action, ends, grads_final(schedule, index));
     });
     grad_buckets_->finish();
     runner_.listeners().on_step_end();

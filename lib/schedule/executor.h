@@ -49,8 +49,9 @@ private:
     Pass pass(std::int64_t slot, bool training) const;
     /// Computes an action; replays it if it does not communicate with other ranks.
     void compute(const Action& action, const Boundary& ends, const GptChunk::GradsFinal& final);
-    /// Starts the reduction of a chunk's gradients, in the last action that adds to them.
-    GptChunk::GradsFinal reduction(const Schedule& schedule, std::size_t index);
+    /// Reports final gradients to the buckets; empty unless action `index` is the last that adds to
+    /// them.
+    GptChunk::GradsFinal grads_final(const Schedule& schedule, std::size_t index);
     std::int64_t replay_key(const Action& action) const;
 
     Stage stage_;
