@@ -1,7 +1,7 @@
-// The files through which nodes tell each other what they do, on the shared file system. Each node
-// has one, node-N for its lowest rank N: its news, and then an entry for each of its ranks.
+// The files through which nodes exchange their state, on the shared file system. Each node has one,
+// node-N for its lowest rank N: its news, and then an entry for each of its ranks.
 //
-// File systems of networks refresh a file when it is opened, so a file is opened for each read. All
+// Network file systems refresh a file when it is opened, so a file is opened for each read. All
 // files exist from the start on: a new name may take long to appear.
 #pragma once
 

@@ -9,9 +9,9 @@
 // no two of them.
 //
 // Only a monitor declares a hang, from what it has read itself: every node either says that it has
-// not moved for too long, or its news do not change. So there is no node between that could be
-// lost, clocks may differ, and late news only delay. A node that reads of a hang adopts it. The
-// monitor with the lowest index that is alive reports.
+// not moved for too long, or its news do not change. So no node in between can be lost, clocks may
+// differ, and late news only cause delay. A node that reads of a hang adopts it. The monitor with
+// the lowest index that is alive reports.
 //
 // If no monitor's news change, the next nodes in the list become monitors, as often as needed. Each
 // time delays a hang's end by the time that makes a node count as silent, and 2 seconds.
@@ -27,9 +27,9 @@
 namespace gptrain {
 
 struct WatchTimes {
-    std::int64_t hang = 0;    ///< a rank that has not moved for so long does not move
-    std::int64_t limit = 0;   ///< the same, but long enough to detect silence before
-    std::int64_t silent = 0;  ///< without a beat for so long, a rank or node is lost
+    std::int64_t hang = 0;    ///< without a move for this long, a rank hangs
+    std::int64_t limit = 0;   ///< when to declare a hang: hang, or later if silence takes longer
+    std::int64_t silent = 0;  ///< without a beat for this long, a rank or node is lost
 };
 
 /// What a node says of itself, as it stands in its file.

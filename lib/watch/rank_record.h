@@ -39,7 +39,7 @@ constexpr std::array<std::int64_t, axes> none_started() {
 struct RankRecord {
     ShortText<64> host;
     std::int64_t pid = 0;
-    ShortText<16> phase{"start"};  ///< start, load, step, evaluation, save, end
+    ShortText<16> phase{"start"};  ///< of the program: "load", "step", ... (Progress::phase)
     std::int64_t step = 0;         ///< of the phase; 0 before the first
     ShortText<64> action;          ///< of the schedule's list: "BW of microbatch 3"; else empty
     ShortText<24> axis;            ///< of the last operation; "world" for the session's own

@@ -86,6 +86,7 @@ void Watchdog::run(const std::stop_token& stop) {
 
 void Watchdog::check() {
     const std::int64_t now = node_clock_ms();
+    // This process was itself stopped: start counting again.
     if (now - checked_ms_ > times_.silent) moved_ms_ = now;
     checked_ms_ = now;
     count_silent_moves();
