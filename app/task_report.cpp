@@ -74,7 +74,7 @@ TaskProgress task_progress_bar() {
         }
         const double seconds = seconds_since(begun);
         const double left = seconds * static_cast<double>(total - done) / static_cast<double>(done);
-        show_status(bar(action, done, total, left, terminal_columns()));
+        show_status(progress_bar(action, done, total, left, terminal_columns()));
     };
 }
 

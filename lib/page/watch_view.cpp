@@ -108,7 +108,7 @@ std::string progress_line(const WatchedRun& run, std::int64_t columns) {
     if (run.spec == nullptr) return text("step ", grouped(step));
     const std::int64_t steps = run.spec->training.steps;
     if (step >= steps) return text("finished: step ", step, '/', steps);
-    return bar("step", step, steps, time_left(last, run.spec->training), columns);
+    return progress_bar("step", step, steps, time_left(last, run.spec->training), columns);
 }
 
 std::string value_line(const RunLog& log) {

@@ -57,8 +57,8 @@ std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64
     return lines;
 }
 
-std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
-                std::optional<double> seconds_left, std::int64_t columns) {
+std::string progress_bar(std::string_view what, std::int64_t done, std::int64_t total,
+                         std::optional<double> seconds_left, std::int64_t columns) {
     constexpr std::int64_t most = 24;
     constexpr std::int64_t least = 4;
     const auto share_of = [&](std::int64_t whole) { return total > 0 ? whole * done / total : 0; };
@@ -103,7 +103,8 @@ void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
     const Clock::time_point now = Clock::now();
     if (now - last_shown_ < std::chrono::milliseconds(100) && done < total) return;
     last_shown_ = now;
-    show_status(done < total ? bar(what, done, total, seconds_left, terminal_columns()) : "");
+    show_status(done < total ? progress_bar(what, done, total, seconds_left, terminal_columns())
+                             : "");
 }
 
 void Console::update(std::int64_t step, std::int64_t samples) {

@@ -13,9 +13,9 @@
 
 namespace gptrain {
 
-/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s  3 min
-/// 05 s left". Unknown values are left out. If there is no mean, because every
-/// update since the last line was skipped, the step's own loss takes its place.
+/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s  3
+/// min 05 s left". Unknown values are left out. If there is no mean, because every update since the
+/// last line was skipped, the step's own loss takes its place.
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
                       std::optional<double> seconds_left);
 
@@ -28,8 +28,8 @@ std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64
 
 /// "[######------------------]  27%  step 27/100  3 s left", narrower than `columns` columns. In a
 /// narrow terminal the bar shrinks, then the time left is dropped, then the bar.
-std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
-                std::optional<double> seconds_left, std::int64_t columns);
+std::string progress_bar(std::string_view what, std::int64_t done, std::int64_t total,
+                         std::optional<double> seconds_left, std::int64_t columns);
 
 /// The time that the rest of a run takes at so many seconds a sample. `samples`: consumed after
 /// `step`.

@@ -199,7 +199,7 @@ MetricsLine read_json(std::string_view line) {
     const Json json = parse_json(line, "line");
     const JsonReader reader(json, "line");
     if (reader.has("event") && reader.string("event") == end_name) {
-        return StartEnd{reader.integer("step"), time_spent(reader.object("goodput"), "goodput")};
+        return EndOfStart{reader.integer("step"), time_spent(reader.object("goodput"), "goodput")};
     }
     if (reader.has("event")) return event_of(reader, json);
     if (reader.has("tasks"))
@@ -256,7 +256,7 @@ std::string to_text(const RunEvent& event) {
     return line + "}";
 }
 
-std::string to_text(const StartEnd& end) {
+std::string to_text(const EndOfStart& end) {
     std::string line;
     append_name(line, "event");
     line += text('"', end_name, '"');

@@ -93,21 +93,21 @@ struct RunEvent {
 std::string_view name_of(RunEvent::Kind kind);
 
 /// The time account when a start of the run has ended, with its last save.
-struct StartEnd {
+struct EndOfStart {
     std::int64_t step = 0;  ///< the last one
     TimeSpent goodput = {};
 };
 
-using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent, StartEnd>;
+using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent, EndOfStart>;
 
-/// The line without its end.
+/// The line without its newline.
 std::string to_text(const StepMetrics& metrics);
 std::string to_text(const Validation& validation);
 std::string to_text(const TaskEvaluation& evaluation);
 std::string to_text(const RunEvent& event);
-std::string to_text(const StartEnd& end);
+std::string to_text(const EndOfStart& end);
 
-/// Reads a line without its end. Nothing if it is not one of these lines. Ignores unknown keys,
+/// Reads a line without its newline. Nothing if it is not one of these lines. Ignores unknown keys,
 /// which later versions may write, and leaves missing ones empty, which older versions lack.
 std::optional<MetricsLine> parse_metrics_line(std::string_view line);
 

@@ -76,7 +76,7 @@ void MetricsLog::note(const RunEvent& event) {
         steps->erase(steps->upper_bound(event.step), steps->end());
 }
 
-void MetricsLog::note(const StartEnd& end) {
+void MetricsLog::note(const EndOfStart& end) {
     time_spent_ = end.goodput;
 }
 
@@ -99,7 +99,7 @@ void MetricsLog::write_event(const RunEvent& event) {
     note(event);
 }
 
-void MetricsLog::write_end(const StartEnd& end) {
+void MetricsLog::write_end(const EndOfStart& end) {
     file_.append(to_text(end) + '\n');
 }
 

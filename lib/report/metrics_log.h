@@ -40,7 +40,7 @@ public:
     void write_validation(const Validation& validation);
     void write_tasks(const TaskEvaluation& evaluation);
     void write_event(const RunEvent& event);
-    void write_end(const StartEnd& end);
+    void write_end(const EndOfStart& end);
 
     /// Makes the lines durable; a failure is a warning.
     void sync() { file_.sync(); }
@@ -54,7 +54,7 @@ private:
     void note(const Validation& validation);
     void note(const TaskEvaluation& evaluation);
     void note(const RunEvent& event);
-    void note(const StartEnd& end);
+    void note(const EndOfStart& end);
 
     ReportFile file_;
     std::set<std::int64_t> validations_;

@@ -48,7 +48,7 @@ void Reports::open_tensorboard(std::int64_t step) {
 
 void Reports::step(const StepMetrics& metrics) {
     log_.write_step(metrics);
-    console_->step(metrics);
+    console().step(metrics);
     if (prometheus_) prometheus_->write(metrics);
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
@@ -68,14 +68,14 @@ void Reports::step(const StepMetrics& metrics) {
 void Reports::validation(std::int64_t step, double val_loss) {
     log_.write_validation({step, val_loss});
     if (prometheus_) prometheus_->write(Validation{step, val_loss});
-    console_->validation(step, val_loss);
+    console().validation(step, val_loss);
     if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
 }
 
 void Reports::tasks(const TaskEvaluation& evaluation) {
     log_.write_tasks(evaluation);
     if (prometheus_) prometheus_->write(evaluation);
-    console_->tasks(evaluation);
+    console().tasks(evaluation);
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
     for (const TaskMetric& each : evaluation.metrics)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "report/console.h"
 #include "report/metrics_log.h"
@@ -37,11 +38,11 @@ public:
     void save_failed(std::int64_t step, const std::string& reason);
 
     /// Call it after every step, with the samples consumed so far.
-    void done(std::int64_t step, std::int64_t samples) { console_->update(step, samples); }
+    void done(std::int64_t step, std::int64_t samples) { console().update(step, samples); }
     /// Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Call it during an evaluation, on the validation data or on tasks.
-    void evaluating(std::int64_t done, std::int64_t total) { console_->evaluating(done, total); }
+    void evaluating(std::int64_t done, std::int64_t total) { console().evaluating(done, total); }
     void validation(std::int64_t step, double val_loss);
     void tasks(const TaskEvaluation& evaluation);
     /// The start has ended after `step`, with its last save.
@@ -52,6 +53,10 @@ public:
     void finish();
 
 private:
+    Console& console() {
+        GPTRAIN_CHECK(console_, "reports have not begun");
+        return *console_;
+    }
     /// Opens TensorBoard's file of a run that continues after `step`.
     void open_tensorboard(std::int64_t step);
 

@@ -62,18 +62,20 @@ TEST_CASE("the time left follows from the samples left, however many a step has"
 }
 
 TEST_CASE("the bar is full at the end") {
-    CHECK(bar("step", 0, 100, std::nullopt, 80) == "[------------------------]   0%  step 0/100");
-    CHECK(bar("step", 50, 100, 3.0, 80) ==
+    CHECK(progress_bar("step", 0, 100, std::nullopt, 80) ==
+          "[------------------------]   0%  step 0/100");
+    CHECK(progress_bar("step", 50, 100, 3.0, 80) ==
           "[############------------]  50%  step 50/100  3 s left");
-    CHECK(bar("step", 100, 100, 0.0, 80) ==
+    CHECK(progress_bar("step", 100, 100, 0.0, 80) ==
           "[########################] 100%  step 100/100  0 s left");
 }
 
 TEST_CASE("in a narrow terminal the bar is shorter, then the time left goes, then the bar") {
-    CHECK(bar("step", 50, 100, 3.0, 40) == "[####-----]  50%  step 50/100  3 s left");
-    CHECK(bar("step", 5000, 10000, 185.0, 40) == "[#######--------]  50%  step 5000/10000");
-    CHECK(bar("evaluating", 50, 100, std::nullopt, 30) == " 50%  evaluating 50/100");
-    CHECK(bar("step", 50, 100, 3.0, 12) == " 50%  step ");
+    CHECK(progress_bar("step", 50, 100, 3.0, 40) == "[####-----]  50%  step 50/100  3 s left");
+    CHECK(progress_bar("step", 5000, 10000, 185.0, 40) ==
+          "[#######--------]  50%  step 5000/10000");
+    CHECK(progress_bar("evaluating", 50, 100, std::nullopt, 30) == " 50%  evaluating 50/100");
+    CHECK(progress_bar("step", 50, 100, 3.0, 12) == " 50%  step ");
 }
 
 TEST_CASE("no bar reaches the last column") {
@@ -83,8 +85,9 @@ TEST_CASE("no bar reaches the last column") {
         GENERATE(as<std::optional<double>>(), std::nullopt, 3.0, 1e9);
     CAPTURE(columns, total);
     for (const std::int64_t done : {std::int64_t{0}, total / 2, total}) {
-        CHECK(bar("step", done, total, left, columns).size() < static_cast<std::size_t>(columns));
-        CHECK(bar("evaluating", done, total, left, columns).size() <
+        CHECK(progress_bar("step", done, total, left, columns).size() <
+              static_cast<std::size_t>(columns));
+        CHECK(progress_bar("evaluating", done, total, left, columns).size() <
               static_cast<std::size_t>(columns));
     }
 }
