@@ -197,7 +197,7 @@ void ask_for_the_rest(NewOptions& options) {
         [](NewOptions& to, const std::string& answer) { to.data = answer; }, check_data);
     if (!options.hours && !options.tokens) {
         ask(
-            "Hours to train (empty: until the data were read 4 times)",
+            text("Hours to train (empty: ", good_passes, " passes over the data)"),
             [](NewOptions& to, const std::string& answer) {
                 if (!answer.empty()) to.hours = parse_double(accepted(answer, hours_range()));
             },
@@ -227,7 +227,7 @@ void ask_for_the_rest(NewOptions& options) {
     }
     if (options.output.empty()) {
         ask(
-            "File to write (empty: by the data's name)",
+            "File to write (empty: named after the data)",
             [](NewOptions& to, const std::string& answer) { to.output = answer; },
             [](const NewOptions& answered) { check_output(output_of(answered)); });
     }
@@ -285,9 +285,14 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
         warn("the run reads its ", grouped(data_tokens), " training tokens more than ", good_passes,
              " times; more data would teach it more");
     }
+    if (run.tokens < run.parameters) {
+        warn("the run trains on ", grouped(run.tokens), " tokens, fewer than the ",
+             grouped(run.parameters), " parameters of the smallest model, and will learn little; ",
+             "give it more data", options.hours ? " or more hours" : "");
+    }
     print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
           " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
-    print("no larger because of ", limit_text(run));
+    print("the model's size is limited by ", limit_text(run));
     const std::int64_t ranks = options.rank_count();
     print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain --config ",
           shell_word(options.output));

@@ -25,7 +25,7 @@ std::string head_text(const SizedRun& run, const NewSpecNotes& notes) {
     return text("# Written by: ", notes.command, "\n# ", grouped(run.parameters),
                 " parameters, trained on ", grouped(run.tokens), " tokens in about ", time, " on ",
                 counted(notes.ranks, "rank"), "\n# (", notes.hardware,
-                "). The model is no larger because of ", limit_text(run),
+                "). The model's size is limited by ", limit_text(run),
                 ".\n# docs/run-spec.md has all keys; `gptrain plan --calibrate` measures a machine "
                 "for better estimates.\n");
 }
@@ -91,10 +91,11 @@ std::string mesh_text(const RunSpec& spec) {
 
 std::string limit_text(const SizedRun& run) {
     switch (run.limit) {
-        case SizeLimit::tokens: return text("the tokens: 20 for each parameter are best");
-        case SizeLimit::time: return "the time";
+        case SizeLimit::tokens:
+            return text("the token budget (", tokens_per_parameter, " tokens per parameter)");
+        case SizeLimit::time: return "the time budget";
         case SizeLimit::memory: return "the memory";
-        case SizeLimit::largest: return "this program, which suggests none larger";
+        case SizeLimit::largest: return "the largest size that gptrain new suggests";
     }
     return "";
 }

@@ -18,7 +18,7 @@ struct NewSpecNotes {
     std::int64_t ranks = 1;
 };
 
-/// "data, time" and so on: what keeps the model from being larger.
+/// "the memory": what limits the model's size.
 std::string limit_text(const SizedRun& run);
 
 /// A run spec (YAML) with the reason of each choice. Reading it returns run.spec, but for paths,
