@@ -1,4 +1,4 @@
-// A trained model for `generate` and `eval`: opened from a checkpoint, on one or several ranks.
+// A trained model for the commands that use one: opened from a checkpoint, on one or several ranks.
 #pragma once
 
 #include <functional>

@@ -16,9 +16,10 @@
 namespace {
 
 constexpr auto description =
-    "Trains GPTs. Without a subcommand it trains as the run spec describes. SIGTERM and SIGUSR1 "
-    "make\n"
-    "it save after the current step and exit with code 75; the same command resumes.";
+    "Trains GPTs. Without a subcommand it trains as the run spec describes. SIGTERM, SIGUSR1, "
+    "SIGHUP\n"
+    "and the first Ctrl-C make it save after the current step and exit with code 75; the same\n"
+    "command resumes.";
 
 constexpr auto footer =
     "Exit status:\n"

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -184,16 +185,15 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
     return training;
 }
 
-/// The candidates that the file does not have, as run specs, the same on all ranks. Takes over the
-/// times of the others.
-std::vector<RunSpec> missing_candidates(const RunSpec& base, std::vector<Measured>& all,
+/// The candidates that the file does not have, as run specs, the same on all ranks.
+std::vector<RunSpec> missing_candidates(const RunSpec& base, const std::vector<Measured>& all,
                                         const Measurement& measurement) {
     const MpiSession& session = measurement.ranks.session();
     const std::filesystem::path& path = measurement.file;
     Json missing = Json::array();
     session.run_on_first([&] {
         MeasuredFile file(path);
-        for (Measured& each : all) {
+        for (const Measured& each : all) {
             const RunSpec spec = with_choices(base, each.found.choices);
             const Json identity = identity_of(spec, session.size(), measurement.machine);
             const auto known = file.find(identity);

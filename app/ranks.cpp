@@ -22,7 +22,7 @@ namespace {
 
 /// The cores that this process may run on, as "0110..." with one digit per core.
 std::string allowed_cores() {
-    // The system refuses a set smaller than its own, whose size it does not tell.
+    // The kernel refuses a set smaller than its own and does not report its size.
     std::vector<cpu_set_t> sets(1);
     while (sched_getaffinity(0, sizeof(cpu_set_t) * sets.size(), sets.data()) != 0) {
         if (errno != EINVAL || sets.size() >= 64) fail_errno(errno, "sched_getaffinity");

@@ -130,7 +130,7 @@ ReportedRun read_run(const std::filesystem::path& folder) {
     return run;
 }
 
-/// The simulated step of each run that has a pipeline or an estimate, then the user's pictures.
+/// The simulated step of each run that has an estimate, then the user's pictures.
 std::vector<Picture> pictures_of(const ReportOptions& options,
                                  const std::vector<ReportedRun>& runs) {
     std::vector<Picture> pictures;

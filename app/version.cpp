@@ -12,7 +12,7 @@
 namespace gptrain {
 namespace {
 
-/// Those that tell their versions, as they are loaded now, and those whose versions the build knew.
+/// Libraries that report their version at run time, then those whose version the build knew.
 std::string libraries() {
     std::string all = text(mpi_version(), ", ", cpu::onednn_version(), ", ", hdf5_version(), ", ",
                            decompressor_versions(), ", ", microhttpd_version(), GPTRAIN_LIBRARIES);
