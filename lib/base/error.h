@@ -1,5 +1,5 @@
-// The program's only exception type, and its exit codes. Every fault that a user can cause or fix
-// becomes one `Error`; `main` prints it as one line on stderr and exits with its code.
+// The base of the program's exceptions, and its exit codes. Every fault that a user can cause or
+// fix becomes one `Error`; `main` prints it as one line on stderr and exits with its code.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class ExitCode : int {
     numerical = 4,  ///< training diverged
     io = 5,         ///< disk full, lost file, failed write
     hang = 6,       ///< a hang, a lost rank or failed hardware: start the run again
-    requeue = 75,   ///< saved on a signal or time limit: start the run again
+    requeue = 75,   ///< stopped on request, and saved if a step was done: start the run again
 };
 
 /// A fault and the exit code it leads to. `what()` is one line that names the file, line, key, rank
