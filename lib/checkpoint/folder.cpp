@@ -156,6 +156,11 @@ bool is_there(const std::filesystem::path& path) {
     return found;
 }
 
+bool is_missing(const std::filesystem::path& path) {
+    std::error_code error;
+    return !std::filesystem::exists(path, error) && !error;
+}
+
 void remove_or_warn(const std::filesystem::path& path) {
     try {
         remove_tree(path);

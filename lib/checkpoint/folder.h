@@ -52,6 +52,8 @@ void commit_folder(const std::filesystem::path& temporary, const std::filesystem
 
 /// True if something has this path. Error (io): the disk does not say.
 bool is_there(const std::filesystem::path& path);
+/// True if nothing has this path. False if the disk does not say.
+bool is_missing(const std::filesystem::path& path);
 
 /// Removes a file, or a folder with all it holds, several files at a time; warns of what cannot be
 /// removed. A missing one is removed.

@@ -5,26 +5,20 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "engine/tuning.h"
 #include "spec/make_plan.h"
 #include "train/identity.h"
+#include "train/make_engine.h"
 #include "train/replicas.h"
 
 namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-bool is_missing(const std::filesystem::path& path) {
-    std::error_code error;
-    return !std::filesystem::exists(path, error) && !error;
-}
 
 /// What to add about local copies, if the run resumes from them.
 std::string local_words(const RestartPoint& checkpoint) {
@@ -56,24 +50,10 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
              .loss_spikes = LossSpikes(spec_.faults.loss_spike)} {}
 
 std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
-    progress_.phase("tune", 0);
-    prepare_linear_ops(devices_.backend, cost.linear_ops, op_limits(plan_), ranks_,
-                       [&] { progress_.record_move(); });
-    progress_.phase("load", 0);
-    std::unique_ptr<Engine> engine;
-    ranks_.run_on_all([&] {
-        engine = std::make_unique<Engine>(devices_.backend, devices_.mesh, plan_, cost.memory);
-        engine->listen(devices_.observers.actions);
-        const RunPaths paths = {spec_.output_dir};
-        if (spec_.fault_injection) {
-            injected_ = std::make_unique<InjectedFaults>(
-                *spec_.fault_injection,
-                InjectedFaults::Target{*engine, plan_, ranks_.rank(), paths.checkpoints()});
-            engine->listen(*injected_);
-        }
-        if (directory_) report_.open(paths);
-    });
-    return engine;
+    ObservedEngine made = gptrain::make_engine(spec_, plan_, devices_, cost);
+    injected_ = std::move(made.faults);
+    ranks_.run_on_first([&] { report_.open({spec_.output_dir}); });
+    return std::move(made.engine);
 }
 
 void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial) {

@@ -63,7 +63,7 @@ private:
     /// The most urgent request of any rank, the same on all.
     Request request() const;
 
-    /// Tunes, then makes the engine and what listens to it.
+    /// Makes the engine and the injected faults, and opens the reports.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
     /// Reports the work that the last failure cost, if any.
     void report_loss(const std::optional<TimeSpent>& saved) const;

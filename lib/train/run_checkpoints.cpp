@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "base/temporary_file.h"
@@ -130,10 +129,7 @@ void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& 
 std::optional<RestartPoint> RunCheckpoints::find_newest() const {
     std::vector<std::filesystem::path> candidates = course_;
     // Saves have removed the oldest.
-    std::erase_if(candidates, [](const std::filesystem::path& path) {
-        std::error_code error;
-        return !std::filesystem::exists(path, error) && !error;
-    });
+    std::erase_if(candidates, is_missing);
     return RestartPoint::find(std::move(candidates), ranks_);
 }
 

@@ -1,14 +1,11 @@
 #include "train/timed_steps.h"
 
 #include <cmath>
-#include <memory>
 #include <optional>
 
 #include "calibrate/made_up_batch.h"
 #include "engine/memory_check.h"
-#include "engine/tuning.h"
-#include "report/run_directory.h"
-#include "train/injected_faults.h"
+#include "train/make_engine.h"
 #include "train/step_runner.h"
 
 namespace gptrain {
@@ -16,37 +13,17 @@ namespace {
 
 constexpr std::int64_t warmup_steps = 2;
 
-/// The engine of the plan, and what the spec does to it.
-struct TimedRun {
-    std::optional<Engine> engine;
-    std::unique_ptr<InjectedFaults> faults;
-};
-
-void prepare(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices, TimedRun& run) {
-    const MpiSession& ranks = devices.ranks;
-    Progress& progress = devices.observers.watchdog.progress();
+/// The engine of the plan, if the memory suffices.
+ObservedEngine checked_engine(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
     const StepCost cost = measure_run(plan, devices.mesh.place(), memory_of(devices.backend));
-    MemoryCheck(devices.backend, ranks).require(cost.memory, [] {
+    MemoryCheck(devices.backend, devices.ranks).require(cost.memory, [] {
         return std::string("leave memory free with --memory-headroom");
     });
-    progress.phase("tune", 0);
-    prepare_linear_ops(devices.backend, cost.linear_ops, op_limits(plan), ranks,
-                       [&] { progress.record_move(); });
-    progress.phase("load", 0);
-    ranks.run_on_all([&] {
-        run.engine.emplace(devices.backend, devices.mesh, plan, cost.memory);
-        run.engine->listen(devices.observers.actions);
-        if (!spec.fault_injection) return;
-        run.faults = std::make_unique<InjectedFaults>(
-            *spec.fault_injection, InjectedFaults::Target{*run.engine, plan, ranks.rank(),
-                                                          RunPaths{spec.output_dir}.checkpoints()});
-        run.engine->listen(*run.faults);
-    });
-    run.engine->initialise();
+    return make_engine(spec, plan, devices, cost);
 }
 
 /// Seconds of the steps after the warm-up.
-std::vector<double> times_of(TimedRun& run, const RunPlan& plan, const RunDevices& devices,
+std::vector<double> times_of(ObservedEngine& run, const RunPlan& plan, const RunDevices& devices,
                              std::int64_t count, const std::function<bool()>& stop) {
     StepRunner steps(*run.engine, run.faults.get(), devices.observers);
     StepBatch batch = made_up_batch(plan, devices.mesh.place().dp);
@@ -72,9 +49,11 @@ std::vector<double> times_of(TimedRun& run, const RunPlan& plan, const RunDevice
 
 std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
                                std::int64_t count, const std::function<bool()>& stop) {
-    TimedRun run;
+    // While an error spreads to all ranks, messages in flight may still use the engine's memory.
+    ObservedEngine run;
     return or_abort(devices.mesh, [&] {
-        prepare(spec, plan, devices, run);
+        run = checked_engine(spec, plan, devices);
+        run.engine->initialise();
         return times_of(run, plan, devices, count, stop);
     });
 }
