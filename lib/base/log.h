@@ -9,8 +9,8 @@
 
 namespace gptrain {
 
-/// Suppresses this process's stdout from now on, but not warnings and errors. For ranks that would
-/// only repeat the first rank's lines.
+/// From now on `print` is silent in this process, as on all ranks except 0. `warn` is not: guard it
+/// where all ranks would warn alike.
 void silence_stdout();
 /// True if silence_stdout() was called.
 bool stdout_silenced();

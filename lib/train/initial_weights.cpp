@@ -103,7 +103,6 @@ void InitialWeights::check() const {
              ": has the virtual tokens of a model, not the model; start from what it adapts");
     }
     check_same_weights(theirs, model_, from_.string());
-    if (ranks_.rank() != 0) return;
     const auto note = [](std::string_view key, const auto& there, const auto& here) {
         if (there == here) return;
         print("init_from: model.", key, " is ", there, " there and ", here, " in this run");
@@ -157,9 +156,8 @@ void InitialWeights::load_in_turn(Backend& backend, std::span<const StateInTurn>
 }
 
 void InitialWeights::report() const {
-    if (ranks_.rank() == 0)
-        print("starting with the weights of ",
-              source_.hf() != nullptr ? from_.string() : source_.folder().string());
+    print("starting with the weights of ",
+          source_.hf() != nullptr ? from_.string() : source_.folder().string());
 }
 
 }  // namespace gptrain
