@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "model/context_attention.h"
+#include "model/packed_qkv.h"
 
 namespace gptrain {
 namespace {
@@ -133,26 +134,15 @@ private:
     std::int64_t groups_;
 };
 
-/// Views of packed q, k and v, or of their gradients.
-struct Parts {
-    Tensor q;
-    Tensor k;
-    Tensor v;
-};
-Parts split(const Tensor& packed, std::int64_t heads, std::int64_t groups) {
-    return {.q = packed.slice(2, 0, heads),
-            .k = packed.slice(2, heads, groups),
-            .v = packed.slice(2, heads + groups, groups)};
-}
-Parts split_local(const Tensor& packed, const Tensor& o) {
-    return split(packed, o.size(2), div_exact(packed.size(2) - o.size(2), 2));
+PackedQkv split_local(const Tensor& packed, const Tensor& o) {
+    return split_qkv(packed, o.size(2), div_exact(packed.size(2) - o.size(2), 2));
 }
 
 /// Attention over the whole sequences in args.qkv, for a piece of this rank's share of the heads.
 AttentionForward local_attention(const ContextForward& args, const HeadExchange& exchange,
                                  std::int64_t piece, const Tensor& first_visible, const Tensor& o) {
-    const Parts in =
-        split(exchange.whole_qkv(args.qkv, piece), exchange.heads(), exchange.groups());
+    const PackedQkv in =
+        split_qkv(exchange.whole_qkv(args.qkv, piece), exchange.heads(), exchange.groups());
     Dropout dropout = args.dropout;
     dropout.head_begin += exchange.first_head(piece);
     return {.q = in.q,
@@ -171,7 +161,7 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
 void all_to_all_attention_forward(const ContextForward& args, const ContextRanks& resources) {
     const ArenaFrame frame(resources.workspace);
     const HeadExchange exchange(args, resources);
-    const Parts local = split_local(args.qkv, args.o);
+    const PackedQkv local = split_local(args.qkv, args.o);
     std::vector<Tensor> sent;
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
         sent.push_back(exchange.message(exchange.packed()));
@@ -221,7 +211,7 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
         const Tensor whole = exchange.whole(exchange.packed());
         gradients.push_back(exchange.message(exchange.packed()));
-        const Parts out = split(whole, heads, groups);
+        const PackedQkv out = split_qkv(whole, heads, groups);
         const Tensor& o = both[static_cast<std::size_t>(i)];
         wait_for(arriving[static_cast<std::size_t>(i)]);
         resources.backend.run(AttentionBackward{
@@ -233,7 +223,7 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
             .dv = out.v});
         returning.push_back(exchange.start(gradients.back(), whole));
     }
-    const Parts local = split_local(args.dqkv, args.forward.o);
+    const PackedQkv local = split_local(args.dqkv, args.forward.o);
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
         const Tensor& message = gradients[static_cast<std::size_t>(i)];
         wait_for(returning[static_cast<std::size_t>(i)]);

@@ -49,12 +49,15 @@ SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tenso
                                     : kept.normalised};
 }
 
-Attention::Heads Attention::split(const Tensor& packed, const Batch& batch) const {
+Tensor Attention::heads_of(const Tensor& packed, const Batch& batch) const {
+    return packed.view({batch.sequences(), batch.seq_length(),
+                        context_.shape.heads + 2 * context_.shape.groups, context_.shape.head_dim});
+}
+
+PackedQkv Attention::split_rows(const Tensor& packed) const {
     const std::int64_t n = context_.shape.heads;
     const std::int64_t g = context_.shape.groups;
-    const Tensor heads =
-        packed.view({batch.sequences(), batch.seq_length(), n + 2 * g, context_.shape.head_dim});
-    return {.q = heads.slice(2, 0, n), .k = heads.slice(2, n, g), .v = heads.slice(2, n + g, g)};
+    return split_qkv(packed.view({packed.size(0), n + 2 * g, context_.shape.head_dim}), n, g);
 }
 
 Tensor Attention::output_heads(const Tensor& o, const Batch& batch) const {
@@ -64,34 +67,24 @@ Tensor Attention::output_heads(const Tensor& o, const Batch& batch) const {
 
 void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) const {
     if (context_.shape.position_embedding != PositionEmbedding::rope) return;
-    const std::int64_t n = context_.shape.heads;
-    const std::int64_t g = context_.shape.groups;
-    const Tensor heads =
-        packed.view({batch.sequences(), batch.seq_length(), n + 2 * g, context_.shape.head_dim});
-    context_.backend.run(Rope{.x = heads.slice(2, 0, n + g),
+    const std::int64_t rotated = context_.shape.heads + context_.shape.groups;
+    context_.backend.run(Rope{.x = heads_of(packed, batch).slice(2, 0, rotated),
                               .positions = batch.positions,
                               .theta = context_.shape.rope_theta,
                               .scaling = context_.shape.rope_scaling,
                               .inverse = inverse});
 }
 
-Attention::QueriesAndKeys Attention::split_rows(const Tensor& packed) const {
-    const std::int64_t n = context_.shape.heads;
-    const std::int64_t g = context_.shape.groups;
-    const Tensor heads = packed.view({packed.size(0), n + 2 * g, context_.shape.head_dim});
-    return {.q = heads.slice(1, 0, n), .k = heads.slice(1, n, g)};
-}
-
 void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const {
     if (normalises()) {
         const auto eps = static_cast<float>(context_.shape.norm_eps);
-        const QueriesAndKeys from = split_rows(saved.u);
-        const QueriesAndKeys to = split_rows(saved.normalised);
+        const PackedQkv from = split_rows(saved.u);
+        const PackedQkv to = split_rows(saved.normalised);
         context_.backend.run(
             HeadNormForward{.x = from.q, .weight = q_norm_.weight, .eps = eps, .y = to.q});
         context_.backend.run(
             HeadNormForward{.x = from.k, .weight = k_norm_.weight, .eps = eps, .y = to.k});
-        context_.backend.copy(split(saved.normalised, batch).v, split(saved.u, batch).v);
+        context_.backend.copy(to.v, from.v);
     }
     rotate(saved.qkv(), batch, false);
 }
@@ -108,8 +101,8 @@ void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
     rotate(dqkv, batch, true);
     if (!normalises()) return;
     const auto eps = static_cast<float>(context_.shape.norm_eps);
-    const QueriesAndKeys x = split_rows(saved.u);
-    const QueriesAndKeys dx = split_rows(dqkv);
+    const PackedQkv x = split_rows(saved.u);
+    const PackedQkv dx = split_rows(dqkv);
     context_.backend.run(HeadNormBackward{.dy = dx.q,
                                           .x = x.q,
                                           .weight = q_norm_.weight,
@@ -124,7 +117,7 @@ void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
                                           .dweight = k_norm_.grad});
 }
 
-AttentionForward Attention::local_args(const Heads& heads, const SavedAttention& saved,
+AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttention& saved,
                                        const Pass& pass) const {
     return {.q = heads.q,
             .k = heads.k,
@@ -139,9 +132,7 @@ AttentionForward Attention::local_args(const Heads& heads, const SavedAttention&
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
     const Batch& batch = pass.batch;
-    const std::int64_t heads = context_.shape.heads + 2 * context_.shape.groups;
-    return {.qkv = saved.qkv().view(
-                {batch.sequences(), batch.seq_length(), heads, context_.shape.head_dim}),
+    return {.qkv = heads_of(saved.qkv(), batch),
             .o = output_heads(saved.a.values, batch),
             .lse = saved.lse,
             .first_query = first_query(batch),
@@ -221,7 +212,7 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
                                     .dqkv = dqkv.view(forward.qkv.shape())},
                                    context_ranks());
     } else {
-        const Heads grads = split(dqkv, pass.batch);
+        const PackedQkv grads = split(dqkv, pass.batch);
         context_.backend.run(
             AttentionBackward{.forward = local_args(split(saved.qkv(), pass.batch), saved, pass),
                               .d_o = output_heads(d_o, pass.batch),

@@ -9,6 +9,7 @@
 
 #include "model/block_half.h"
 #include "model/context_attention.h"
+#include "model/packed_qkv.h"
 
 namespace gptrain {
 
@@ -57,20 +58,15 @@ public:
                   const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;
 
 private:
-    struct Heads {
-        Tensor q;  ///< [B, S, N, D]
-        Tensor k;  ///< [B, S, G, D]
-        Tensor v;
-    };
-    /// Views of a packed [T, (N + 2 G) D] tensor.
-    Heads split(const Tensor& packed, const Batch& batch) const;
+    /// A packed [T, (N + 2 G) D] tensor as [B, S, N + 2 G, D].
+    Tensor heads_of(const Tensor& packed, const Batch& batch) const;
+    /// q, k and v in it.
+    PackedQkv split(const Tensor& packed, const Batch& batch) const {
+        return split_qkv(heads_of(packed, batch), context_.shape.heads, context_.shape.groups);
+    }
+    /// The same as q [T, N, D], k and v [T, G, D].
+    PackedQkv split_rows(const Tensor& packed) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
-    /// q [T, N, D] and k [T, G, D] of a packed tensor.
-    struct QueriesAndKeys {
-        Tensor q;
-        Tensor k;
-    };
-    QueriesAndKeys split_rows(const Tensor& packed) const;
     bool normalises() const { return !q_norm_.weight.empty(); }
     /// Memory for SavedAttention::normalised, empty without qk_norm.
     Tensor reserve_normalised(Arena& arena, std::int64_t tokens) const;
@@ -98,7 +94,7 @@ private:
     std::int64_t first_query(const Batch& batch) const {
         return context_.shape.bidirectional ? batch.seq_length() * context_.mesh.cp().size() : 0;
     }
-    AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
+    AttentionForward local_args(const PackedQkv& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
     /// Attends to what this rank has: the batch, or the cache and the batch.
     void local_attention_forward(const SavedAttention& saved, const Pass& pass,

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "model/context_attention.h"
+#include "model/packed_qkv.h"
 
 namespace gptrain {
 namespace {
@@ -91,19 +92,10 @@ void for_each_pair(std::span<Queries> all, const std::vector<SequenceSlice>& key
     }
 }
 
-/// Views of packed k and v, or of their gradients.
-struct KeyParts {
-    explicit KeyParts(const Tensor& packed)
-        : k(packed.slice(2, 0, packed.size(2) / 2)),
-          v(packed.slice(2, packed.size(2) / 2, packed.size(2) / 2)) {}
-    Tensor k;
-    Tensor v;
-};
-
 /// The queries' attention to one slice of `keys` [B, S, 2 G, D], stored from `row` on.
 AttentionForward attention_to(const Queries& queries, const Tensor& keys, std::int64_t row,
                               const SequenceSlice& slice) {
-    const KeyParts parts(keys.slice(1, row, slice.length));
+    const PackedKv parts = split_kv(keys.slice(1, row, slice.length));
     AttentionForward attention = queries.attention;
     attention.k = parts.k;
     attention.v = parts.v;
@@ -247,7 +239,8 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
     const auto add = [&](std::span<Queries> some, const Tensor& packed, int step) {
         for_each_pair(some, ring.slices_at(step),
                       [&](const Queries& queries, std::int64_t row, const SequenceSlice& slice) {
-                          const KeyParts added(sums.at(step).slice(1, row, slice.length));
+                          const PackedKv added =
+                              split_kv(sums.at(step).slice(1, row, slice.length));
                           resources.backend.run(AttentionBackward{
                               .forward = attention_to(queries, packed, row, slice),
                               .d_o = queries.of(args.d_o, 1),
