@@ -7,8 +7,8 @@
 namespace gptrain {
 
 GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
-                         Communicator& sharers, const GradReduction& reduction)
-    : backend_(backend), parameters_(parameters), sharers_(sharers), reduction_(reduction) {
+                         Communicator& dp_cp, const GradReduction& reduction)
+    : backend_(backend), parameters_(parameters), dp_cp_(dp_cp), reduction_(reduction) {
     start_step();
     if (!rounded()) return;
     std::int64_t largest = 0;
@@ -25,7 +25,7 @@ Tensor GradBuckets::grads_of(const FlatRange& bucket) const {
 }
 
 FlatRange GradBuckets::own_part(const FlatRange& bucket) const {
-    return part_of_bucket(bucket, sharers_.rank(), sharers_.size());
+    return part_of_bucket(bucket, dp_cp_.rank(), dp_cp_.size());
 }
 
 void GradBuckets::start(const Bucket& bucket) {
@@ -39,9 +39,9 @@ void GradBuckets::start(const Bucket& bucket) {
         pending_.pop_front();
     }
     if (scatters(bucket) && shared()) {
-        pending_.push_back(sharers_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
+        pending_.push_back(dp_cp_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
-        pending_.push_back(sharers_.all_reduce(all, Reduce::sum));
+        pending_.push_back(dp_cp_.all_reduce(all, Reduce::sum));
     }
 }
 
@@ -53,14 +53,14 @@ void GradBuckets::start_rounded(const Bucket& bucket) {
     const Tensor sent = message.sent.slice(0, 0, elements);
     backend_.run(Cast{.to = sent, .from = grads_of(bucket)});
     message.bucket = bucket;
-    message.pending = sharers_.all_to_all(message.received.slice(0, 0, elements), sent);
+    message.pending = dp_cp_.all_to_all(message.received.slice(0, 0, elements), sent);
 }
 
 void GradBuckets::complete(Message& message) {
     const std::int64_t elements = message.bucket.end - message.bucket.begin;
     if (elements == 0) return;
     message.pending.wait();
-    const std::int64_t ranks = sharers_.size();
+    const std::int64_t ranks = dp_cp_.size();
     const FlatRange own = own_part(message.bucket);
     backend_.run(
         SumRows{.to = grads_of(own),
@@ -69,7 +69,7 @@ void GradBuckets::complete(Message& message) {
         const Tensor all = message.sent.slice(0, 0, elements);
         const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
         backend_.run(Cast{.to = part, .from = grads_of(own)});
-        sharers_.all_gather(all, part, 0).wait();
+        dp_cp_.all_gather(all, part, 0).wait();
         backend_.run(Cast{.to = grads_of(message.bucket), .from = all});
     }
     message.bucket = {};

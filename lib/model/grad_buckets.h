@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <set>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/memory.h"
@@ -33,11 +32,11 @@ struct GradReduction {
 class GradBuckets {
 public:
     /// Allocates two message buffers if buckets are sent as bf16.
-    GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
-                Communicator& sharers, const GradReduction& reduction);
+    GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters, Communicator& dp_cp,
+                const GradReduction& reduction);
 
     /// True if other ranks share the gradients; otherwise `ready` need not be called.
-    bool shared() const { return sharers_.size() > 1; }
+    bool shared() const { return dp_cp_.size() > 1; }
     /// Marks the gradients of a flat range as final: starts each bucket inside it that has not
     /// started yet. If too many are in flight, it waits for the first of them. Of those sent as
     /// bf16 two are in flight at most.
@@ -65,7 +64,7 @@ private:
 
     Backend& backend_;
     const Parameters& parameters_;
-    Communicator& sharers_;
+    Communicator& dp_cp_;
     GradReduction reduction_;
     std::set<std::size_t> waiting_;  ///< buckets not yet started in this step
     std::deque<Pending> pending_;

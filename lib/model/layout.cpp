@@ -128,9 +128,7 @@ public:
     }
 
 private:
-    std::int64_t sharers() const {
-        return std::max<std::int64_t>(request_.tensor / request_.model.groups, 1);
-    }
+    std::int64_t sharers() const { return kv_sharers(request_.model, request_.tensor); }
 
     /// Groups are frozen whole (check_frozen).
     bool trained(const Group& group) const {

@@ -22,7 +22,7 @@ FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks) {
     return {bucket.begin + rank * length, bucket.begin + (rank + 1) * length};
 }
 
-std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,
+std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
                                      bool shard) {
     std::vector<OwnedRange> ranges;
     ranges.reserve(layout.parameters.size());
@@ -33,11 +33,11 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Commun
     for (const Bucket& bucket : layout.buckets) {
         const bool by_owner = shard && bucket.whole;
         FlatRange own = bucket;
-        if (shard && !by_owner) own = part_of_bucket(bucket, sharers.rank(), sharers.size());
+        if (shard && !by_owner) own = part_of_bucket(bucket, dp_cp.rank(), dp_cp.size());
         parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
         for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
              ++next) {
-            if (by_owner && next->owner != sharers.rank()) continue;
+            if (by_owner && next->owner != dp_cp.rank()) continue;
             Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
             const std::int64_t begin = next->begin + part.flat_begin;
@@ -66,17 +66,17 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout) {
     return messages;
 }
 
-std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& sharers,
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
                                       bool shard) {
     std::vector<OwnedRange> ranges;
     for (const Parameter& parameter : layout.parameters) {
         if (parameter.trained() || !parameter.in_compute_dtype) continue;
         const std::int64_t all = parameter.shard.elements();
-        const std::int64_t saving = shard ? sharers.size() : 1;
+        const std::int64_t saving = shard ? dp_cp.size() : 1;
         const auto end_of = [&](std::int64_t rank) {
             return all * std::min(rank + 1, saving) / saving;
         };
-        const std::int64_t ends[] = {end_of(sharers.rank() - 1), end_of(sharers.rank()), all};
+        const std::int64_t ends[] = {end_of(dp_cp.rank() - 1), end_of(dp_cp.rank()), all};
         std::int64_t begin = 0;
         for (int i = 0; i < 3; ++i) {
             Shard part = parameter.shard;

@@ -20,8 +20,8 @@ struct OwnedRange {
 /// The part of a bucket that belongs to `rank` of `ranks`.
 FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks);
 
-/// Owned ranges in the order of the flat buffers. `sharers` is dp x cp.
-std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,
+/// Owned ranges in the order of the flat buffers.
+std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
                                      bool shard);
 
 /// A range of new weights that is sent at once.
@@ -31,13 +31,14 @@ struct WeightMessage {
     std::optional<int> owner;
 };
 
-/// How a sharded optimizer's new weights reach all sharers, in the order of the flat buffers.
+/// How a sharded optimizer's new weights reach all ranks of dp x cp, in the order of the flat
+/// buffers.
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout);
 
-/// The frozen parameters, which every sharer holds whole, each as the ranges before, of and after
-/// the part that this rank saves; without those in int8. Only that part is marked `owned`. With
-/// `shard` all sharers save equal parts, else the first one everything.
-std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& sharers,
+/// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the
+/// part that this rank saves; without those in int8. Only that part is marked `owned`. With `shard`
+/// all ranks of dp x cp save equal parts, else the first one everything.
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
                                       bool shard);
 
 }  // namespace gptrain

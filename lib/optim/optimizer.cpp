@@ -144,7 +144,7 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
-    Communicator& sharers = mesh_.dp_cp();
+    Communicator& dp_cp = mesh_.dp_cp();
     const auto part_of = [&](const FlatRange& range) {
         return parameters_.weights().slice(0, range.begin, range.end - range.begin);
     };
@@ -156,14 +156,14 @@ void Optimizer::distribute_weights() {
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
         const Tensor all = part_of(message->range);
         if (message->owner) {
-            parameters_.expect(message->range, [&sharers, all, owner = *message->owner] {
-                return sharers.broadcast(all, owner);
+            parameters_.expect(message->range, [&dp_cp, all, owner = *message->owner] {
+                return dp_cp.broadcast(all, owner);
             });
             continue;
         }
-        const FlatRange own = part_of_bucket(message->range, sharers.rank(), sharers.size());
-        parameters_.expect(message->range, [&sharers, all, part = part_of(own)] {
-            return sharers.all_gather(all, part, 0);
+        const FlatRange own = part_of_bucket(message->range, dp_cp.rank(), dp_cp.size());
+        parameters_.expect(message->range, [&dp_cp, all, part = part_of(own)] {
+            return dp_cp.all_gather(all, part, 0);
         });
     }
     if (!parameters_.uses_fp8()) return;
