@@ -285,7 +285,6 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
         std::int64_t& held = cost.memory[MemoryUse::messages];
         while (held != mesh.held_bytes()) {
             held = mesh.held_bytes();
-            batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
             engine.step(batch);
         }
     }

@@ -47,7 +47,7 @@ std::optional<std::int64_t> number_in(const fs::path& path) {
 
 /// File names and keys of one version of control groups.
 struct GroupVersion {
-    std::string_view line;   ///< marks the group's line in /proc/self/cgroup
+    bool unified;            ///< version 2: one hierarchy, the line "0::" of /proc/self/cgroup
     std::string_view mount;  ///< root of the groups with memory limits
     std::string_view limit;
     std::string_view usage;
@@ -56,8 +56,8 @@ struct GroupVersion {
 
 constexpr std::array group_versions = {
     GroupVersion{
-        "0::", "sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}},
-    GroupVersion{":memory:",
+        true, "sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}},
+    GroupVersion{false,
                  "sys/fs/cgroup/memory",
                  "memory.limit_in_bytes",
                  "memory.usage_in_bytes",
@@ -84,9 +84,8 @@ std::optional<std::string> group_path(std::string_view line, const GroupVersion&
     const std::size_t second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) return std::nullopt;
     const std::string controllers = text(",", line.substr(first + 1, second - first - 1), ",");
-    const bool is_version_2 = version.line == "0::";
-    const bool found =
-        is_version_2 ? line.starts_with("0::") : controllers.find(",memory,") != std::string::npos;
+    const bool found = version.unified ? line.starts_with("0::")
+                                       : controllers.find(",memory,") != std::string::npos;
     if (!found) return std::nullopt;
     return std::string(line.substr(second + 1));
 }

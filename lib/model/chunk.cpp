@@ -117,24 +117,28 @@ Stream GptChunk::run_without_saving(const Pass& pass, const Tensor& input,
     return stream;
 }
 
-void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
+template <class UseHead>
+void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary,
+                           const UseHead& use_head) const {
     const ArenaFrame frame(context_.workspace());
     const StreamBuffers buffers =
         stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
     Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
     if (!head_) return finish_stream(pass, stream, boundary.output);
     wait_for_block(blocks_.size());
-    head_->forward(stream, buffers, pass);
+    use_head(stream, buffers);
+}
+
+void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
+    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
+        head_->forward(stream, buffers, pass);
+    });
 }
 
 void GptChunk::score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const {
-    const ArenaFrame frame(context_.workspace());
-    const StreamBuffers buffers =
-        stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
-    Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
-    if (!head_) return finish_stream(pass, stream, boundary.output);
-    wait_for_block(blocks_.size());
-    head_->score(stream, buffers, pass, scores);
+    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
+        head_->score(stream, buffers, pass, scores);
+    });
 }
 
 void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,

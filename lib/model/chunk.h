@@ -89,6 +89,9 @@ private:
     /// Runs the embedding and the blocks and keeps nothing.
     Stream run_without_saving(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
                               std::vector<KvCache>* caches) const;
+    /// Runs a pass that saves nothing. With a head, calls use_head(stream, buffers) at its end.
+    template <class UseHead>
+    void run_to_head(const Pass& pass, const Boundary& boundary, const UseHead& use_head) const;
     /// Runs a pass over the caches, up to the logits of `rows`.
     void run_cached(const Pass& pass, std::span<const std::int64_t> rows,
                     std::vector<KvCache>& caches, const Boundary& boundary,

@@ -60,9 +60,12 @@ private:
     void assign_compute(Action& action) {
         if (producer_of(shape_, stage_, action)) action.input = arrived(action, action.chunk);
         if (const auto target = consumer_of(shape_, stage_, action)) {
-            action.output = target->stage == stage_
-                                ? arrived(action, target->chunk) = pool_.take()
-                                : next_of(rings_[{target->stage, moves_forward(action.kind)}]);
+            if (target->stage == stage_) {
+                action.output = pool_.take();
+                arrived(action, target->chunk) = action.output;
+            } else {
+                action.output = next_of(rings_[{target->stage, moves_forward(action.kind)}]);
+            }
             last_written_ = action.output;
         }
         if (action.input != Action::none) pool_.release(action.input);
