@@ -89,16 +89,13 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
     return cuda::nccl_mesh(session, shape, connections, backend, &listener);
 }
 
-bool plan_for_cuda(DeviceChoice choice) {
-    return choice == DeviceChoice::cuda || would_use_cuda(choice);
-}
-
-bool plan_for_cuda(DeviceChoice choice, const HardwareProfile& hardware) {
-    if (choice != DeviceChoice::automatic && choice != hardware.kind) {
-        fail(ExitCode::usage, "--hardware ", hardware.name, " is of kind ", name_of(hardware.kind),
-             ", but the run spec has device: ", name_of(choice));
+bool plan_for_cuda(DeviceChoice choice, const HardwareProfile* hardware) {
+    if (hardware == nullptr) return choice == DeviceChoice::cuda || would_use_cuda(choice);
+    if (choice != DeviceChoice::automatic && choice != hardware->kind) {
+        fail(ExitCode::usage, "--hardware ", hardware->name, " is of kind ",
+             name_of(hardware->kind), ", but the run spec has device: ", name_of(choice));
     }
-    return hardware.kind == DeviceChoice::cuda;
+    return hardware->kind == DeviceChoice::cuda;
 }
 
 BackendMemory backend_memory(bool cuda) {

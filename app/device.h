@@ -39,10 +39,9 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
                const MeshConnections& connections, CommListener& listener);
 
 /// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
-/// devices and of the backends in this program; for `auto`, as a run here would choose.
-bool plan_for_cuda(DeviceChoice choice);
-/// The same for given hardware. Error (usage) if the spec asks for another kind of device.
-bool plan_for_cuda(DeviceChoice choice, const HardwareProfile& hardware);
+/// devices and of the backends in this program; for `auto`, as a run here would choose. With
+/// `hardware`, as that is; Error (usage) if the spec asks for another kind of device.
+bool plan_for_cuda(DeviceChoice choice, const HardwareProfile* hardware = nullptr);
 /// The memory needs of a GPU's backend, or of the CPU backend on this machine.
 BackendMemory backend_memory(bool cuda);
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "commands.h"
+#include "help/option_checks.h"
 #include "infer/export_model.h"
 #include "inference.h"
 #include "ranks.h"
@@ -36,13 +37,7 @@ std::int64_t shard_bytes(const ExportCommand& options) {
         fail(ExitCode::usage, "--max-shard-size ", word, ": --format ", options.format,
              " writes one file; remove it");
     }
-    const auto bytes = parse_bytes(word);
-    if (!bytes) {
-        fail(ExitCode::usage, "--max-shard-size ", word,
-             ": give a number above 0 with its unit, one of MB, GB, TB, MiB, GiB and TiB, such as "
-             "5GB");
-    }
-    return *bytes;
+    return parse_size("--max-shard-size", word, "5GB");
 }
 
 /// `adapter`: it was exported alone.

@@ -1,7 +1,6 @@
 #include "infer/generate.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 #include "base/text.h"
 #include "help/option_checks.h"
 #include "infer/chat.h"
+#include "infer/positions.h"
 #include "inference.h"
 #include "lines.h"
 #include "text/utf8.h"
@@ -61,15 +61,6 @@ CLI::Validator stop_text() {
 
 bool is_interactive() {
     return stdin_is_terminal() && stdout_is_terminal();
-}
-
-std::int64_t positions_of(const GenerateCommand& options, const RunPlan& plan) {
-    const std::int64_t last = last_position(plan.model);
-    if (options.context && *options.context > last) {
-        fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
-             " positions", source_of_positions(plan.model));
-    }
-    return options.context.value_or(std::min({last, plan.model.max_positions, generate_context}));
 }
 
 /// The prompt of the command line, on rank 0; nothing if lines of stdin are the prompts.
@@ -119,7 +110,9 @@ void run_chat(const GenerateCommand& options, const InferenceRun& run) {
                                 .sampling = options.generate.write.sampling,
                                 .stop = options.generate.write.stop,
                                 .max_tokens = options.max_tokens};
-    run.ranks.run_on_all([&] { chat_options.positions = positions_of(options, run.plan); });
+    run.ranks.run_on_all([&] {
+        chat_options.positions = context_limit(run.plan.model, options.context, generate_context);
+    });
     Chat chat(run, chat_options);
     const std::optional<std::string> prompt = given_prompt(options, run);
     if (options.prompt || !options.prompt_file.empty()) {
@@ -140,7 +133,8 @@ void run_prompts(const GenerateCommand& options, const InferenceRun& run) {
         return;
     }
     std::int64_t positions = 0;
-    run.ranks.run_on_all([&] { positions = positions_of(options, run.plan); });
+    run.ranks.run_on_all(
+        [&] { positions = context_limit(run.plan.model, options.context, generate_context); });
     PromptLoop loop(run, positions);
     std::int64_t turn = 0;
     for_each_line(run, [&](const std::string& line, const Reader& reader) {

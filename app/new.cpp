@@ -1,14 +1,12 @@
 // gptrain new: a run spec for a token set and a machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -79,7 +77,7 @@ HardwareProfile this_cpu() {
 HardwareProfile hardware_of(const NewOptions& options) {
     if (!options.hardware.empty()) {
         HardwareProfile profile = load_profile(options.hardware);
-        plan_for_cuda(device_of(options), profile);  // checks that they agree
+        plan_for_cuda(device_of(options), &profile);  // checks that they agree
         return profile;
     }
     if (plan_for_cuda(device_of(options))) {

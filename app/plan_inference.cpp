@@ -11,10 +11,10 @@ namespace {
 constexpr IntRange batch_sizes = {1, std::int64_t{1} << 24};
 
 AnswerQuestion question_of(const PlanOptions& options, const RunSpec& spec) {
-    for (const std::string& text : options.fixed) {
-        const FixedKey fixed = parse_fixed_key(text);
+    for (const std::string& setting : options.fixed) {
+        const FixedKey fixed = parse_fixed_key(setting);
         if (fixed.key == "parallel.tensor" || fixed.key == "parallel.pipeline") continue;
-        fail(ExitCode::usage, "--fix ", text,
+        fail(ExitCode::usage, "--fix ", setting,
              ": --inference varies parallel.tensor and parallel.pipeline only");
     }
     RunSpec batched = spec;  // the search for training wants a batch

@@ -70,12 +70,12 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
 
 SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
     SearchSpace space = whole_space(spec);
-    for (const std::string& text : options.fixed) {
-        const FixedKey fixed = parse_fixed_key(text);
+    for (const std::string& setting : options.fixed) {
+        const FixedKey fixed = parse_fixed_key(setting);
         std::vector<RunSpec> specs;
         for (const std::string& value : fixed.values) {
             std::vector<std::string> settings = options.settings;
-            settings.push_back(gptrain::text(fixed.key, "=", value));
+            settings.push_back(text(fixed.key, "=", value));
             specs.push_back(load_run_spec(options.config, settings));
         }
         fix(space, fixed.key, specs);
@@ -88,7 +88,7 @@ PlanProblem read_problem(const PlanOptions& options) {
                            .hardware = load_profile(options.hardware),
                            .headroom = parse_headroom(options.memory_headroom),
                            .needs = {}};
-    problem.cuda = plan_for_cuda(problem.spec.device, problem.hardware);
+    problem.cuda = plan_for_cuda(problem.spec.device, &problem.hardware);
     problem.needs = backend_memory(problem.cuda);
     return problem;
 }

@@ -56,11 +56,10 @@ void add_plan(ReportedRun& run, const std::optional<HardwareProfile>& hardware) 
     try {
         const std::optional<std::int64_t> ranks = logged_ranks(run.log, *run.spec);
         if (!ranks) return;
-        const bool cuda =
-            hardware ? plan_for_cuda(run.spec->device, *hardware) : plan_for_cuda(run.spec->device);
+        const HardwareProfile* profile = hardware ? &*hardware : nullptr;
+        const bool cuda = plan_for_cuda(run.spec->device, profile);
         const PlanTarget target = {.world_size = *ranks, .cuda = cuda, .dry_run = true};
-        run.planned =
-            plan_run(*run.spec, target, backend_memory(cuda), hardware ? &*hardware : nullptr);
+        run.planned = plan_run(*run.spec, target, backend_memory(cuda), profile);
     } catch (const Error& error) {
         run.no_plan = error.what();
     }

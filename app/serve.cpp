@@ -1,7 +1,6 @@
 #include "serve/serve.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -40,15 +39,6 @@ std::string read_token(const std::string& file) {
     return token;
 }
 
-std::int64_t context_of(const ServeCommand& options, const RunPlan& plan) {
-    const std::int64_t last = last_position(plan.model);
-    if (options.context && *options.context > last) {
-        fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
-             " positions", source_of_positions(plan.model));
-    }
-    return options.context.value_or(std::min({last, plan.model.max_positions, serve_context}));
-}
-
 /// The run's name, or that of the folder of a model of transformers.
 std::string name_of(const ModelSource& source) {
     if (source.hf() == nullptr) return source.spec().name;
@@ -61,7 +51,7 @@ ExitCode run_serve(const ServeCommand& options) {
         serve_options.max_time = std::chrono::seconds(options.seconds);
         run.ranks.run_on_all([&] {
             require_causal(run.plan.mlm, run.source.folder(), "generate text");
-            serve_options.context = context_of(options, run.plan);
+            serve_options.context = context_limit(run.plan.model, options.context, serve_context);
             if (serve_options.name.empty()) serve_options.name = name_of(run.source);
         });
         run.ranks.run_on_first([&] {

@@ -40,13 +40,7 @@ struct TrainCommand {
 
 std::optional<std::int64_t> device_memory_of(const std::string& word) {
     if (word.empty()) return std::nullopt;
-    const auto bytes = parse_bytes(word);
-    if (!bytes) {
-        fail(ExitCode::usage, "--device-memory ", word,
-             ": give a number above 0 with its unit, one of MB, GB, TB, MiB, GiB and TiB, such as "
-             "80GB");
-    }
-    return bytes;
+    return parse_size("--device-memory", word, "80GB");
 }
 
 ResumeChoice resume_choice(const std::string& word) {
@@ -115,10 +109,10 @@ void dry_run(const TrainCommand& options) {
     dry.device_memory = device_memory_of(options.device_memory);
     dry.json = options.json;
     if (!options.hardware.empty()) dry.hardware = load_profile(options.hardware);
-    const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
-                               .cuda = dry.hardware ? plan_for_cuda(spec.device, *dry.hardware)
-                                                    : plan_for_cuda(spec.device),
-                               .dry_run = true};
+    const PlanTarget target = {
+        .world_size = dry_run_ranks(options, spec.parallel),
+        .cuda = plan_for_cuda(spec.device, dry.hardware ? &*dry.hardware : nullptr),
+        .dry_run = true};
     if (target.cuda && dry.hardware && !dry.device_memory) {
         dry.device_memory = static_cast<std::int64_t>(dry.hardware->device.memory);
         dry.device_memory_name = dry.hardware->name;

@@ -1,7 +1,5 @@
 #include "help/option_checks.h"
 
-#include <string>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -24,6 +22,17 @@ CLI::Validator number_between(double low, double high) {
         return text("'", word, "' is not a number from ", low, " to ", high);
     };
     return {check, ""};
+}
+
+std::int64_t parse_size(std::string_view option, const std::string& word,
+                        std::string_view example) {
+    const auto bytes = parse_bytes(word);
+    if (!bytes) {
+        fail(ExitCode::usage, option, ' ', word,
+             ": give a number above 0 with its unit, one of MB, GB, TB, MiB, GiB and TiB, such as ",
+             example);
+    }
+    return *bytes;
 }
 
 void check_folder(const std::filesystem::path& path, std::string_view option) {

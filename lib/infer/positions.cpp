@@ -1,5 +1,7 @@
 #include "infer/positions.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/text.h"
 
@@ -25,6 +27,16 @@ std::string source_of_positions(const ModelShape& model) {
     return text(" (", has_learned_positions(model) ? "" : text(rope_position_factor, " times "),
                 "model.max_position_embeddings",
                 model.prompt ? " less adapter.virtual_tokens)" : ")");
+}
+
+std::int64_t context_limit(const ModelShape& model, const std::optional<std::int64_t>& asked,
+                           std::int64_t most) {
+    const std::int64_t last = last_position(model);
+    if (asked && *asked > last) {
+        fail(ExitCode::usage, "--context ", *asked, ": the model has only ", last, " positions",
+             source_of_positions(model));
+    }
+    return asked.value_or(std::min({last, model.max_positions, most}));
 }
 
 }  // namespace gptrain
