@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "data/index_cache.h"
 #include "data/sample_source.h"

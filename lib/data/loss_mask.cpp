@@ -1,6 +1,5 @@
 #include "data/loss_mask.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>

@@ -1,7 +1,6 @@
 #include "model/slices.h"
 
 #include <memory>
-#include <utility>
 
 namespace gptrain {
 namespace {

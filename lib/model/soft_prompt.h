@@ -11,7 +11,6 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "model/context.h"
 #include "model/parameters.h"

@@ -1,6 +1,5 @@
 #include "report/run_directory.h"
 
-#include <array>
 #include <cerrno>
 #include <system_error>
 #include <unistd.h>

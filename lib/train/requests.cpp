@@ -1,6 +1,5 @@
 #include "train/requests.h"
 
-#include <array>
 #include <cerrno>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 #include "train/run_tasks.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
