@@ -106,7 +106,7 @@ says err "--merge" "is no adapter; remove it"
 expect_exit 2 "$gptrain" export tuned --adapted moved --format gguf --output no.gguf
 says err "--format gguf" "is an adapter; add --merge"
 train 2 no init_from=tuned
-says err "is an adapter; start from gptrain export --merge of it"
+says err "is an adapter; merge it into its model with gptrain export --merge and give the result"
 train 2 no "$lora"
 says err "adapter needs init_from"
 train 2 no init_from=base "$lora" 'training.frozen=[wte.weight]'
