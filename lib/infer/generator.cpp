@@ -112,7 +112,7 @@ void Generator::pass(std::span<const std::int32_t> tokens, std::int64_t first) {
     runner.listeners().add(listener_);
     runner.run(schedule_, [&](std::size_t index, const Boundary& ends) {
         const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
-        model_.chunks()[chunk].next_token(batch, caches_[chunk], ends, logits);
+        model_.chunks()[chunk].next_logits(batch, caches_[chunk], ends, logits);
     });
 }
 

@@ -223,8 +223,9 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
     inputs_backward(saved, dqkv, pass.batch);
 }
 
-void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dropout& branch,
-                         const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const {
+void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
+                         const Dropout& branch_dropout, const Pass& pass, BackwardPart part,
+                         const DeferredHalf& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
     const SavedHalf saved = half_.with_n(kept, pass, part);
@@ -234,7 +235,7 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
         inputs ? context_.temporary({pass.batch.tokens(), half_.a_width()}) : Tensor();
     half_.projection_backward(saved, {.dy = grads.dy, .da = d_o}, pass, part);
     if (inputs) attention_backward(complete, d_o, grads.du.values, pass);
-    half_.finish_backward(saved, grads.du, grad, branch, pass, part);
+    half_.finish_backward(saved, grads.du, grad, branch_dropout, pass, part);
 }
 
 }  // namespace gptrain

@@ -52,9 +52,10 @@ public:
     void forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
                            KvCache* cache = nullptr) const;
 
-    /// Turns grad.dy into the gradient of the stream before this half. `branch` is the dropout of
-    /// the branch that the norm added to the stream. `deferred`, unless empty, keeps what W needs.
-    void backward(const SavedAttention& kept, StreamGrad& grad, const Dropout& branch,
+    /// Turns grad.dy into the gradient of the stream before this half. `branch_dropout` is the
+    /// dropout of the branch that the norm added to the stream. `deferred`, unless empty, keeps
+    /// what W needs.
+    void backward(const SavedAttention& kept, StreamGrad& grad, const Dropout& branch_dropout,
                   const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;
 
 private:

@@ -78,14 +78,14 @@ SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     return saved;
 }
 
-void Block::backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch,
+void Block::backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch_dropout,
                      const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool full = kept.attention.u.empty();
     const SavedBlock saved = full ? recomputed(kept, pass) : kept;
     const Dropout between = attention_.half().output_dropout(pass);
     mlp_.backward(saved.mlp, grad, between, pass, part, deferred.mlp);
-    attention_.backward(saved.attention, grad, branch, pass, part, deferred.attention);
+    attention_.backward(saved.attention, grad, branch_dropout, pass, part, deferred.attention);
 }
 
 }  // namespace gptrain

@@ -47,10 +47,10 @@ public:
     void forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
                  const Pass& pass, KvCache* cache = nullptr) const;
 
-    /// Moves the gradient back through the block. `branch` is the dropout of the branch that enters
-    /// the block with the stream.
-    void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
-                  BackwardPart part, const DeferredBlock& deferred) const;
+    /// Moves the gradient back through the block. `branch_dropout` is the dropout of the branch
+    /// that enters the block with the stream.
+    void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch_dropout,
+                  const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const;
 
     /// True if its GEMMs with weights are FP8.
     bool fp8() const { return attention_.half().fp8(); }

@@ -82,11 +82,12 @@ void BlockHalf::projection_backward(const SavedHalf& saved, const ProjectionGrad
 }
 
 void BlockHalf::finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,
-                                const Dropout& branch, const Pass& pass, BackwardPart part) const {
+                                const Dropout& branch_dropout, const Pass& pass,
+                                BackwardPart part) const {
     const bool inputs = part != BackwardPart::weights;
     const Tensor dn = inputs ? context_.temporary(stream_shape(pass.batch.tokens())) : Tensor();
     in_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, pass, part);
-    if (inputs) norm_.backward(dn, saved.norm, grad, branch, pass, true);
+    if (inputs) norm_.backward(dn, saved.norm, grad, branch_dropout, pass, true);
 }
 
 }  // namespace gptrain

@@ -101,10 +101,10 @@ public:
     };
     void projection_backward(const SavedHalf& saved, const ProjectionGrads& grads, const Pass& pass,
                              BackwardPart part) const;
-    /// Turns du into the gradient of the stream before this half. `branch` is the dropout of the
-    /// branch that the norm added to the stream.
+    /// Turns du into the gradient of the stream before this half. `branch_dropout` is the dropout
+    /// of the branch that the norm added to the stream.
     void finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,
-                         const Dropout& branch, const Pass& pass, BackwardPart part) const;
+                         const Dropout& branch_dropout, const Pass& pass, BackwardPart part) const;
 
 private:
     /// [T, H] of this rank's part of the stream.

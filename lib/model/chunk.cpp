@@ -151,8 +151,8 @@ void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,
     if (!rows.empty()) head_->logits(stream, buffers, pass, rows, logits);
 }
 
-void GptChunk::next_token(const Batch& batch, std::vector<KvCache>& caches,
-                          const Boundary& boundary, const Tensor& logits) const {
+void GptChunk::next_logits(const Batch& batch, std::vector<KvCache>& caches,
+                           const Boundary& boundary, const Tensor& logits) const {
     std::vector<std::int64_t> rows;
     for (std::int64_t end = batch.seq_length(); end <= batch.tokens(); end += batch.seq_length())
         rows.push_back(end - 1);

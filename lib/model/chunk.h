@@ -74,8 +74,8 @@ public:
 
     /// Runs the tokens that follow those in the caches, one cache for each layer of the chunk. The
     /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.
-    void next_token(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
-                    const Tensor& logits) const;
+    void next_logits(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
+                     const Tensor& logits) const;
     /// The same for a batch [1, T] of several texts. `rows`: of which tokens the last chunk writes
     /// the logits [R, V], ascending; may be none.
     void continue_texts(const Batch& batch, std::span<const TextRows> texts,

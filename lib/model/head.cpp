@@ -46,14 +46,15 @@ void Head::cross_entropy(const CrossEntropy& args) const {
     const std::int64_t rows = args.logits.size(0);
     const TargetScores scores = {.maximum = context_.temporary_f32({rows}),
                                  .sums = context_.temporary_f32({rows, 2})};
-    compare(args.logits, args.targets, scores);
+    score_targets(args.logits, args.targets, scores);
     context_.backend.run(VocabParallelGradient{.loss = args,
                                                .vocab_begin = context_.vocab_begin(),
                                                .maximum = scores.maximum,
                                                .sums = scores.sums});
 }
 
-void Head::compare(const Tensor& logits, const Tensor& targets, const TargetScores& scores) const {
+void Head::score_targets(const Tensor& logits, const Tensor& targets,
+                         const TargetScores& scores) const {
     Communicator& tp = context_.mesh.tp();
     context_.backend.run(VocabParallelMaximum{.logits = logits, .maximum = scores.maximum});
     tp.all_reduce(scores.maximum, Reduce::max).wait();
@@ -145,7 +146,7 @@ void Head::score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
         const Tensor logits = allocate_logits(context_.workspace(), count);
         context_.backend.run(
             LinearForward{.x = part(n), .weight = weight_.weight, .bias = {}, .y = logits});
-        compare(logits, part(targets), {part(scores.maximum), part(scores.sums)});
+        score_targets(logits, part(targets), {part(scores.maximum), part(scores.sums)});
     }
 }
 
@@ -177,9 +178,9 @@ void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass
     }
 }
 
-void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,
+void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch_dropout,
                     const Pass& pass) const {
-    norm_.backward(saved.dn, saved.norm, grad, branch, pass, false);
+    norm_.backward(saved.dn, saved.norm, grad, branch_dropout, pass, false);
 }
 
 }  // namespace gptrain

@@ -58,9 +58,9 @@ public:
     void logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
                 std::span<const std::int64_t> rows, const Tensor& logits) const;
 
-    /// Starts the gradient of the stream: grad.dr and grad.dy. `branch` is the dropout of the last
-    /// block's branch.
-    void backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,
+    /// Starts the gradient of the stream: grad.dr and grad.dy. `branch_dropout` is the dropout of
+    /// the last block's branch.
+    void backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch_dropout,
                   const Pass& pass) const;
 
 private:
@@ -78,9 +78,9 @@ private:
     void loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const;
     void add_weight_gradient(const Tensor& n, const Tensor& dlogits) const;
     void cross_entropy(const CrossEntropy& args) const;
-    /// maximum = the largest logit of each row, sums = as in TargetScores, over the vocabulary of
-    /// all ranks of tp.
-    void compare(const Tensor& logits, const Tensor& targets, const TargetScores& scores) const;
+    /// Fills `scores` for the rows of logits, over the vocabulary of all ranks of tp.
+    void score_targets(const Tensor& logits, const Tensor& targets,
+                       const TargetScores& scores) const;
     /// n of all rows of the batch, of a stream that is not kept. Overwrites the stream.
     Tensor normalised(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
 

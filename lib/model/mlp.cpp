@@ -32,8 +32,8 @@ SavedHalf Mlp::rebuilt(const SavedHalf& kept, const Pass& pass, BackwardPart par
     return saved;
 }
 
-void Mlp::backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
-                   BackwardPart part, const DeferredHalf& deferred) const {
+void Mlp::backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branch_dropout,
+                   const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
     const SavedHalf saved = rebuilt(kept, pass, part);
@@ -48,7 +48,7 @@ void Mlp::backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branc
         context_.backend.run(ActivationBackward{
             .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
     }
-    half_.finish_backward(saved, du, grad, branch, pass, part);
+    half_.finish_backward(saved, du, grad, branch_dropout, pass, part);
 }
 
 }  // namespace gptrain

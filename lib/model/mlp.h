@@ -21,10 +21,11 @@ public:
     /// Computes n, u and a from the stream; `saved` must be complete.
     void forward_activation(Stream& stream, const SavedHalf& saved, const Pass& pass) const;
 
-    /// Turns grad.dy into the gradient of the stream before this half. `branch` is the dropout of
-    /// the branch that the norm added to the stream. `deferred`, unless empty, keeps what W needs.
-    void backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
-                  BackwardPart part, const DeferredHalf& deferred) const;
+    /// Turns grad.dy into the gradient of the stream before this half. `branch_dropout` is the
+    /// dropout of the branch that the norm added to the stream. `deferred`, unless empty, keeps
+    /// what W needs.
+    void backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branch_dropout,
+                  const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;
 
 private:
     Activation activation() const { return context_.shape.activation; }

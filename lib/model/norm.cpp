@@ -60,8 +60,8 @@ void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
 }
 
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
-                         const Dropout& branch, const Pass& pass, bool accumulate) const {
-    const bool drops = branch.probability > 0;
+                         const Dropout& branch_dropout, const Pass& pass, bool accumulate) const {
+    const bool drops = branch_dropout.probability > 0;
     grad.dy = {drops ? grad.dropped : grad.dr, grad.amax_pool.next()};
     context_.backend.run(ResidualNormBackward{.dn = dn,
                                               .r = saved.r,
@@ -70,7 +70,7 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                                               .rstd = saved.rstd,
                                               .dr = grad.dr,
                                               .accumulate = accumulate,
-                                              .dropout = branch,
+                                              .dropout = branch_dropout,
                                               .dy = drops ? grad.dropped : Tensor(),
                                               .dweight = weight_.grad,
                                               .dbias = bias_.grad,

@@ -34,10 +34,10 @@ public:
     /// Recomputes n bit for bit, so its amax stays valid.
     void rebuild(const SavedNorm& saved, const Tensor& n) const;
     /// grad.dr (+)= the gradient through the norm; grad.dy = the gradient of the branch summed
-    /// before it, `branch` being its dropout. Without `accumulate` the gradient of the stream
-    /// starts here.
-    void backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad, const Dropout& branch,
-                  const Pass& pass, bool accumulate) const;
+    /// before it, `branch_dropout` being its dropout. Without `accumulate` the gradient of the
+    /// stream starts here.
+    void backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
+                  const Dropout& branch_dropout, const Pass& pass, bool accumulate) const;
 
 private:
     Norm norm() const;
