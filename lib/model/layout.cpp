@@ -97,7 +97,7 @@ public:
     LayoutBuilder(const LayoutRequest& request, ParameterLayout& layout)
         : request_(request), layout_(layout) {}
 
-    void chunk(const ChunkPart& part, const std::vector<Group>& groups) {
+    void add_chunk(const ChunkPart& part, const std::vector<Group>& groups) {
         ChunkRange range;
         range.begin = range.after_head = end_;
         std::size_t open =
@@ -121,7 +121,7 @@ public:
     }
 
     /// Places the frozen groups of all chunks. Call it last.
-    void frozen() {
+    void add_frozen() {
         for (const Group& group : frozen_)
             place(group);
         layout_.elements = end_;
@@ -220,38 +220,44 @@ private:
             placed.int8 = layout_.int8_end = next_int8_place();
             placed.in_compute_dtype = !group.linear;
         }
-        for (const ModelTensor& tensor : group.tensors) {
-            Shape in_memory;
-            Shard shard = shard_of(tensor, in_memory);
-            if (group.is_copy) shard.owned = false;
-            if (placed.shape.rank() == 0) {
-                placed.shape = shard.box.extent;
-            } else {
-                placed.shape[0] += shard.box.extent[0];
-            }
-            placed.rows.push_back(
-                {tensor.name.substr(0, tensor.name.rfind('.')), shard.box.extent[0]});
-            layout_.parameters.push_back(
-                {.shard = std::move(shard),
-                 .init = tensor.init,
-                 .begin = end_,
-                 .int8 = placed.int8 ? std::optional(layout_.int8_end) : std::nullopt,
-                 .in_compute_dtype = placed.in_compute_dtype,
-                 .sum = sum_of(tensor, group.both_ends),
-                 .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
-            if (placed.in_compute_dtype) end_ += in_memory.elements();
-            if (placed.int8) {
-                layout_.int8_end.values += in_memory.elements();
-                layout_.int8_end.scales += in_memory[0] * Int8Matrix::blocks_of(in_memory[1]);
-            }
-        }
+        for (const ModelTensor& tensor : group.tensors)
+            place_tensor(tensor, group, placed);
         const FlatRange range = {placed.begin, end_};
-        if (group.fp8 && !placed.trained) {
-            placed.fp8_begin = round_up(end_, group_alignment);
-            end_ = placed.fp8_begin + placed.shape.elements();
-        }
+        if (group.fp8 && !placed.trained) place_fp8(placed);
         layout_.groups.push_back(std::move(placed));
         return range;
+    }
+
+    /// Places a tensor behind those of its group that are placed.
+    void place_tensor(const ModelTensor& tensor, const Group& group, ParameterGroup& placed) {
+        Shape in_memory;
+        Shard shard = shard_of(tensor, in_memory);
+        if (group.is_copy) shard.owned = false;
+        if (placed.shape.rank() == 0) {
+            placed.shape = shard.box.extent;
+        } else {
+            placed.shape[0] += shard.box.extent[0];
+        }
+        placed.rows.push_back({tensor.name.substr(0, tensor.name.rfind('.')), shard.box.extent[0]});
+        layout_.parameters.push_back(
+            {.shard = std::move(shard),
+             .init = tensor.init,
+             .begin = end_,
+             .int8 = placed.int8 ? std::optional(layout_.int8_end) : std::nullopt,
+             .in_compute_dtype = placed.in_compute_dtype,
+             .sum = sum_of(tensor, group.both_ends),
+             .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
+        if (placed.in_compute_dtype) end_ += in_memory.elements();
+        if (placed.int8) {
+            layout_.int8_end.values += in_memory.elements();
+            layout_.int8_end.scales += in_memory[0] * Int8Matrix::blocks_of(in_memory[1]);
+        }
+    }
+
+    /// The FP8 form of a frozen group, which keeps its values too.
+    void place_fp8(ParameterGroup& placed) {
+        placed.fp8_begin = round_up(end_, group_alignment);
+        end_ = placed.fp8_begin + placed.shape.elements();
     }
 
     const LayoutRequest& request_;
@@ -318,8 +324,8 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     ParameterLayout layout;
     LayoutBuilder builder(request, layout);
     for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
-        builder.chunk(*part, groups_of(request, *part));
-    builder.frozen();
+        builder.add_chunk(*part, groups_of(request, *part));
+    builder.add_frozen();
     if (request.whole_parameters) assign_owners(layout, request.shards);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
