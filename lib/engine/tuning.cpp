@@ -51,11 +51,11 @@ public:
         scale_ = arena_.allocate(DType::f32, {1});
     }
 
-    /// Runs each op once; calls `moved` after each.
-    void run(const LinearOps& ops, const std::function<void()>& moved) {
+    /// Runs each op once; calls `on_progress` after each.
+    void run(const LinearOps& ops, const std::function<void()>& on_progress) {
         for (const LinearOp& op : ops) {
             run(op);
-            moved();
+            on_progress();
         }
     }
 
@@ -149,14 +149,14 @@ void add(LinearOps& ops, const std::string& bytes) {
 }
 
 void choose_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                         const MpiSession& ranks, const std::function<void()>& moved) {
+                         const MpiSession& ranks, const std::function<void()>& on_progress) {
     const std::vector<std::string> wanted = ranks.gather(to_bytes(own));
     std::string choices;
     ranks.run_on_first([&] {
         LinearOps all;
         for (const std::string& ops : wanted)
             add(all, ops);
-        choices = try_linear_ops(backend, all, limits, moved);
+        choices = try_linear_ops(backend, all, limits, on_progress);
     });
     choices = ranks.broadcast(choices);
     if (ranks.max(backend.set_choices(choices) ? 0 : 1) == 0) return;
@@ -167,24 +167,25 @@ void choose_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits&
 }
 
 void run_once(Backend& backend, const LinearOps& ops, const OpLimits& limits,
-              const std::function<void()>& moved) {
+              const std::function<void()>& on_progress) {
     Trials trials(backend, ops, limits);
-    trials.run(ops, moved);
+    trials.run(ops, on_progress);
     backend.synchronize();
 }
 
 }  // namespace
 
 std::string try_linear_ops(Backend& backend, const LinearOps& ops, const OpLimits& limits,
-                           const std::function<void()>& moved) {
+                           const std::function<void()>& on_progress) {
     Trials trials(backend, ops, limits);
-    return backend.tune([&] { trials.run(ops, moved); });
+    return backend.tune([&] { trials.run(ops, on_progress); });
 }
 
 void prepare_linear_ops(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                        const MpiSession& ranks, const std::function<void()>& moved) {
-    if (backend.can_tune()) choose_on_all_ranks(backend, own, limits, ranks, moved);
-    if (backend.loads_code_late()) ranks.run_on_all([&] { run_once(backend, own, limits, moved); });
+                        const MpiSession& ranks, const std::function<void()>& on_progress) {
+    if (backend.can_tune()) choose_on_all_ranks(backend, own, limits, ranks, on_progress);
+    if (backend.loads_code_late())
+        ranks.run_on_all([&] { run_once(backend, own, limits, on_progress); });
 }
 
 }  // namespace gptrain

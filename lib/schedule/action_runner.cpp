@@ -22,33 +22,33 @@ Tensor ActionRunner::own_part(const Tensor& whole) const {
     return whole.slice(0, tp.rank() * rows, rows);
 }
 
-Communicator& ActionRunner::channel(const Action& action) const {
+Communicator& ActionRunner::channel_of(const Action& message) const {
     const Mesh& mesh = context_.mesh;
     const int own = mesh.place().pp;
-    const int peer = narrow<int>(action.peer);
-    return mesh.channel(sends(action.kind) ? Channel{own, peer} : Channel{peer, own});
+    const int peer = narrow<int>(message.peer);
+    return mesh.channel(sends(message.kind) ? Channel{own, peer} : Channel{peer, own});
 }
 
-void ActionRunner::exchange(const Action& message) {
+void ActionRunner::start_message(const Action& message) {
     constexpr int sender = 0;
     constexpr int receiver = 1;
     const bool out = sends(message.kind);
     const std::int64_t index = out ? message.output : message.input;
-    const Tensor part = own_part(ready(index));
+    const Tensor part = own_part(wait_for_buffer(index));
     listeners_.on_begin(message);
-    Communicator& way = channel(message);
+    Communicator& channel = channel_of(message);
     Buffer& used = buffer(index);
-    used.message = out ? way.send(part, receiver) : way.recv(part, sender);
+    used.message = out ? channel.send(part, receiver) : channel.recv(part, sender);
     used.in_flight = message;
     used.parts = !out && sends_parts();
 }
 
 void ActionRunner::wait_for_message(Buffer& buffer) {
     buffer.message.wait();
-    if (const auto over = std::exchange(buffer.in_flight, std::nullopt)) listeners_.on_end(*over);
+    if (const auto ended = std::exchange(buffer.in_flight, std::nullopt)) listeners_.on_end(*ended);
 }
 
-Tensor ActionRunner::ready(std::int64_t index) {
+Tensor ActionRunner::wait_for_buffer(std::int64_t index) {
     if (index == Action::none) return {};
     Buffer& wanted = buffer(index);
     wait_for_message(wanted);
@@ -63,10 +63,11 @@ void ActionRunner::run(const Schedule& schedule, const Compute& compute) {
         const Action& action = schedule.actions[i];
         listeners_.on_reached(action);
         if (!computes(action.kind)) {
-            exchange(action);
+            start_message(action);
             continue;
         }
-        const Boundary ends = {.input = ready(action.input), .output = ready(action.output)};
+        const Boundary ends = {.input = wait_for_buffer(action.input),
+                               .output = wait_for_buffer(action.output)};
         listeners_.on_begin(action);
         compute(i, ends);
         listeners_.on_end(action);

@@ -38,15 +38,15 @@ private:
     /// Waits for the buffer's message, if any.
     void wait_for_message(Buffer& buffer);
     Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
-    /// The buffer once its message is done; empty for Action::none.
-    Tensor ready(std::int64_t index);
+    /// Waits for the buffer's message and gathers its parts; empty for Action::none.
+    Tensor wait_for_buffer(std::int64_t index);
     /// If tp ranks hold the same activations, each sends its part and the receivers gather them
     /// (scatter/gather of Narayanan et al. 2021, arXiv 2104.04473).
     bool sends_parts() const;
     Tensor own_part(const Tensor& whole) const;
-    Communicator& channel(const Action& action) const;
-    /// Starts to send or receive.
-    void exchange(const Action& message);
+    Communicator& channel_of(const Action& message) const;
+    /// Starts to send or receive a buffer.
+    void start_message(const Action& message);
 
     const ModelContext& context_;
     ActionListeners listeners_;

@@ -19,7 +19,7 @@ std::chrono::seconds lock_patience() {
 
 void lock_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& folder,
                     std::chrono::seconds patience, const MpiSession& ranks,
-                    const std::function<void()>& moved) {
+                    const std::function<void()>& on_progress) {
     const ExitCode if_held = patience.count() > 0 ? ExitCode::hang : ExitCode::usage;
     const Clock::time_point end = Clock::now() + patience;
     bool reported = false;
@@ -38,7 +38,7 @@ void lock_directory(std::optional<RunDirectory>& directory, const std::filesyste
     // In short operations, because a rank that waits long in one of them looks hung.
     bool waiting = true;
     while (waiting) {
-        moved();
+        on_progress();
         ranks.run_on_first(try_once);
         waiting = ranks.max(ranks.rank() == 0 && !directory ? 1 : 0) > 0;
     }

@@ -18,9 +18,9 @@ std::chrono::seconds lock_patience();
 
 /// Creates and locks the output directory on rank 0. All ranks call it together. A lock that is
 /// still held after `patience` is an Error on all ranks: usage without patience, otherwise hang, so
-/// that the job is put back. Calls `moved` before every attempt, at least once a second.
+/// that the job is put back. Calls `on_progress` before every attempt, at least once a second.
 void lock_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& folder,
                     std::chrono::seconds patience, const MpiSession& ranks,
-                    const std::function<void()>& moved);
+                    const std::function<void()>& on_progress);
 
 }  // namespace gptrain

@@ -71,7 +71,7 @@ void HeartbeatFiles::exchange() {
     const std::int64_t too_long = moved + times_.hang;
     const bool urgent = hangs || (now >= too_long && duties.files_written_ms < too_long);
     if (claims(duties.files_written_ms, now, urgent ? look_period : period)) write();
-    if (!watch_.is_near(now, moved)) return;
+    if (!watch_.should_read(now, moved)) return;
     if (claims(duties.files_read_ms, now, period)) {
         // Until this is over no other rank reads, unless this one is stopped meanwhile.
         duties.files_read_ms = now + times_.silent / 2;

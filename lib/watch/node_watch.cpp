@@ -11,7 +11,7 @@ constexpr std::int64_t time_to_see = 3000;
 
 }  // namespace
 
-bool NodeWatch::is_near(std::int64_t now, std::int64_t moved) const {
+bool NodeWatch::should_read(std::int64_t now, std::int64_t moved) const {
     const std::int64_t still = now - std::max(moved, findings_.moved_ms.load());
     return hang() != none || still > times_.limit - times_.silent - time_to_see;
 }

@@ -75,7 +75,7 @@ public:
         : findings_(findings), nodes_(nodes), own_(own), times_(times) {}
 
     /// True if it is time to read news. `moved` is when a rank of this node last moved.
-    bool is_near(std::int64_t now, std::int64_t moved) const;
+    bool should_read(std::int64_t now, std::int64_t moved) const;
     /// Begins a pass and returns the nodes whose news to read.
     std::vector<int> begin_pass(std::int64_t now);
     void take(const NodeNews& news, std::int64_t now);

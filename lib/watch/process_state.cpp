@@ -7,7 +7,7 @@
 
 namespace gptrain {
 
-std::string process_sign(std::int64_t pid) {
+std::string describe_process_state(std::int64_t pid) {
     std::ifstream file(text("/proc/", pid, "/stat"));
     std::string stat;
     if (!std::getline(file, stat)) return "its process is gone";

@@ -8,7 +8,7 @@ namespace gptrain {
 
 /// Text that says whether a process of this machine is stopped, gone, or blocked on a disk or
 /// device; empty if it seems fine.
-std::string process_sign(std::int64_t pid);
+std::string describe_process_state(std::int64_t pid);
 
 /// Bytes that this process has read and written with system calls and through mapped files; 0 if
 /// the system does not report them. A call counts once it is complete; what goes to a disk counts

@@ -162,7 +162,7 @@ void Watchdog::report() {
     const int culprit = find_culprit(ranks, options_.mesh).rank;
     const RankRecord& record = ranks[static_cast<std::size_t>(culprit)].record;
     const bool here = record.host.view() == heartbeats_.own().record().host.view();
-    const std::string sign = here ? process_sign(record.pid) : "";
+    const std::string sign = here ? describe_process_state(record.pid) : "";
     // To stderr, because ranks other than 0 have no stdout.
     warn("the run hangs; ranks are at:");
     for (const std::string& line : hang_table(ranks))

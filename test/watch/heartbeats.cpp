@@ -162,8 +162,8 @@ TEST_CASE("bytes of system calls are counted") {
 }
 
 TEST_CASE("a process that is gone is told from one that runs") {
-    CHECK(process_sign(::getpid()).empty());
-    CHECK(process_sign(std::int64_t{1} << 30) == "its process is gone");
+    CHECK(describe_process_state(::getpid()).empty());
+    CHECK(describe_process_state(std::int64_t{1} << 30) == "its process is gone");
 }
 
 }  // namespace gptrain::test

@@ -119,7 +119,7 @@ private:
             write(i);
             node.next_write = now_ + second;
         }
-        if (node.hang_at != never || !node.watch->is_near(now, moved)) return;
+        if (node.hang_at != never || !node.watch->should_read(now, moved)) return;
         if (now_ >= node.next_pass) {
             pass(node, now);
             node.next_pass = now_ + second;
