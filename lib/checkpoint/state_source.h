@@ -21,12 +21,12 @@ struct HeldState {
     Tensor values;  ///< one dim
 };
 
-/// A state whose memory others may share: filled one at a time, then handed to its owner.
-struct StateInTurn {
+/// A state whose buffer others may share: filled one at a time, then consumed by `on_filled`.
+struct StreamedState {
     std::string group;
     Shard shard;
-    Tensor values;                     ///< one dim
-    std::function<void()> taken_over;  ///< called when `values` are filled; may be empty
+    Tensor values;                    ///< one dim
+    std::function<void()> on_filled;  ///< called when `values` are filled; may be empty
 };
 
 /// True for the dtypes of values that a checkpoint can hold.

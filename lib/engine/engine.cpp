@@ -168,8 +168,8 @@ void Engine::visit_model(const StateVisitor& visitor) const {
     });
 }
 
-void Engine::visit_model_in_turn(const std::function<void(std::span<const StateInTurn>)>& load) {
-    std::vector<StateInTurn> states;
+void Engine::stream_model(const std::function<void(std::span<const StreamedState>)>& load) {
+    std::vector<StreamedState> states;
     visit_model([&](const NamedState& state) {
         states.push_back({std::string(state.group), state.shard, state.values, {}});
     });
@@ -239,9 +239,9 @@ void reserve_snapshot(Engine& engine, const RunPlan& plan) {
 void start_on_meter(Engine& engine, const RunPlan& plan) {
     engine.initialise();
     if (!plan.int8_frozen) return;
-    engine.visit_model_in_turn([](std::span<const StateInTurn> states) {
-        for (const StateInTurn& state : states)
-            if (state.taken_over) state.taken_over();
+    engine.stream_model([](std::span<const StreamedState> states) {
+        for (const StreamedState& state : states)
+            if (state.on_filled) state.on_filled();
     });
 }
 

@@ -71,7 +71,7 @@ public:
 
     /// Passes to `load` what visit_model would visit if all frozen weights were in the compute
     /// dtype. While `load` runs, the weights in int8 share one buffer for their values.
-    void visit_model_in_turn(const std::function<void(std::span<const StateInTurn>)>& load);
+    void stream_model(const std::function<void(std::span<const StreamedState>)>& load);
 
     /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;

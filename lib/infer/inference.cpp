@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meter/meter_communicator.h"
-#include "train/load_in_turn.h"
+#include "train/load_streamed.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -108,7 +108,7 @@ void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
 }
 
 void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters) {
-    std::vector<StateInTurn> states;
+    std::vector<StreamedState> states;
     for (const Parameter* parameter : parameters) {
         const Tensor values = read_buffer(*parameter);
         states.push_back({"weight", parameter->shard, values, [this, parameter, values] {
@@ -117,7 +117,7 @@ void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Ch
     }
     std::optional<Json> model;
     if (source.hf() == nullptr) model = model_of(source.checkpoint().meta());
-    load_in_turn(source, context_.backend, ranks, states, [&] {
+    load_streamed(source, context_.backend, ranks, states, [&] {
         RestartPoint& checkpoint = source.checkpoint();
         if (model_of(checkpoint.meta()) == model) return;
         fail(ExitCode::usage, checkpoint.folder().string(),

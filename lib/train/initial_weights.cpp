@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/philox.h"
-#include "train/load_in_turn.h"
+#include "train/load_streamed.h"
 #include "train/source_weights.h"
 
 namespace gptrain {
@@ -150,8 +150,8 @@ void InitialWeights::load(Backend& backend, const StateSource& weights) {
     report();
 }
 
-void InitialWeights::load_in_turn(Backend& backend, std::span<const StateInTurn> weights) {
-    gptrain::load_in_turn(source_, backend, ranks_, weights, [&] { check(); });
+void InitialWeights::load_streamed(Backend& backend, std::span<const StreamedState> weights) {
+    gptrain::load_streamed(source_, backend, ranks_, weights, [&] { check(); });
     report();
 }
 

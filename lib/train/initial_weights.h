@@ -36,7 +36,7 @@ public:
     /// Fills `weights`, and prints where they come from.
     void load(Backend& backend, const StateSource& weights);
     /// The same, one state after the other.
-    void load_in_turn(Backend& backend, std::span<const StateInTurn> weights);
+    void load_streamed(Backend& backend, std::span<const StreamedState> weights);
 
     /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.
     /// `adapter`: the state of `prompt`.

@@ -61,8 +61,8 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     double load_seconds = 0;
     const auto load_initial = [&] {
         if (plan_.int8_frozen) {
-            engine_->visit_model_in_turn([&](std::span<const StateInTurn> weights) {
-                initial->load_in_turn(devices_.backend, weights);
+            engine_->stream_model([&](std::span<const StreamedState> weights) {
+                initial->load_streamed(devices_.backend, weights);
             });
         } else {
             initial->load(devices_.backend,

@@ -43,19 +43,19 @@ std::vector<float> through_int8(std::vector<float> values, std::int64_t columns)
 }
 
 /// Calls f for each matrix of the model that is in int8.
-void for_each_int8(TinyRun& run, const std::function<void(const StateInTurn&)>& f) {
-    run.engine().visit_model_in_turn([&](std::span<const StateInTurn> states) {
-        for (const StateInTurn& state : states)
-            if (state.taken_over) f(state);
+void for_each_int8(TinyRun& run, const std::function<void(const StreamedState&)>& f) {
+    run.engine().stream_model([&](std::span<const StreamedState> states) {
+        for (const StreamedState& state : states)
+            if (state.on_filled) f(state);
     });
 }
 
 /// Gives the run these weights, in int8 those that it keeps so. Returns them as they are then.
 NamedValues give(TinyRun& run, NamedValues weights) {
-    for_each_int8(run, [&](const StateInTurn& state) {
+    for_each_int8(run, [&](const StreamedState& state) {
         std::vector<float>& values = weights.at(state.shard.name);
         run.backend().upload(state.values, std::as_bytes(std::span(values)));
-        state.taken_over();
+        state.on_filled();
         values = through_int8(values, state.shard.global[1]);
     });
     NamedValues others;
@@ -86,7 +86,7 @@ TEST_CASE("the matrices of linear layers are in int8, and nothing else", "[model
     const RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3));
     TinyRun run(in_int8(spec));
     std::int64_t matrices = 0;
-    for_each_int8(run, [&](const StateInTurn& state) {
+    for_each_int8(run, [&](const StreamedState& state) {
         ++matrices;
         CHECK(state.shard.name.starts_with("h."));
         CHECK(state.shard.global.rank() == 2);
@@ -103,7 +103,7 @@ TEST_CASE("int8 takes a byte and a sixteenth for an element", "[model][int8]") {
     TinyRun run(in_int8(spec));
     std::int64_t elements = 0;
     std::int64_t matrices = 0;
-    for_each_int8(run, [&](const StateInTurn& state) {
+    for_each_int8(run, [&](const StreamedState& state) {
         elements += state.shard.elements();
         ++matrices;
     });
@@ -123,7 +123,7 @@ TEST_CASE("a model in int8 computes the same in every recompute mode and schedul
     spec.precision.compute = Precision::bf16;
     check_modes(spec, [](TinyRun& run) {
         NamedValues weights = run.state("weight");
-        for_each_int8(run, [&](const StateInTurn& state) {
+        for_each_int8(run, [&](const StreamedState& state) {
             std::vector<float>& values = weights[state.shard.name];
             for (std::int64_t i = 0; i < state.shard.elements(); ++i)
                 values.push_back(static_cast<float>(std::sin(static_cast<double>(i + 1))) * 0.1F);

@@ -1,4 +1,4 @@
-#include "train/load_in_turn.h"
+#include "train/load_streamed.h"
 
 #include <utility>
 
@@ -8,29 +8,29 @@
 namespace gptrain {
 namespace {
 
-NamedState named(const StateInTurn& state) {
+NamedState named(const StreamedState& state) {
     return {state.group, state.shard, state.values};
 }
 
-void take_over(const StateInTurn& state) {
-    if (state.taken_over) state.taken_over();
+void notify(const StreamedState& state) {
+    if (state.on_filled) state.on_filled();
 }
 
 void load_checkpoint(RestartPoint& checkpoint, Backend& backend,
-                     std::span<const StateInTurn> states,
+                     std::span<const StreamedState> states,
                      const std::function<void()>& check_candidate) {
     const StateSource all = [&](const StateVisitor& visit) {
-        for (const StateInTurn& state : states)
+        for (const StreamedState& state : states)
             visit(named(state));
     };
     const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         const ManifestParts parts(part);
-        for (const StateInTurn& state : states) {
+        for (const StreamedState& state : states) {
             const StateSource one = [&](const StateVisitor& visit) { visit(named(state)); };
             ShardRecords records = parts.part_for(needs_of(one));
             load_state(folder, {{}, std::move(records.files), std::move(records.tensors)}, backend,
                        one);
-            take_over(state);
+            notify(state);
         }
     };
     checkpoint.load(all, fill, check_candidate);
@@ -38,16 +38,16 @@ void load_checkpoint(RestartPoint& checkpoint, Backend& backend,
 
 }  // namespace
 
-void load_in_turn(ModelSource& source, Backend& backend, const MpiSession& ranks,
-                  std::span<const StateInTurn> states,
-                  const std::function<void()>& check_candidate) {
+void load_streamed(ModelSource& source, Backend& backend, const MpiSession& ranks,
+                   std::span<const StreamedState> states,
+                   const std::function<void()>& check_candidate) {
     const HfFolder* folder = source.hf();
     if (folder == nullptr)
         return load_checkpoint(source.checkpoint(), backend, states, check_candidate);
     ranks.run_on_all([&] {
-        for (const StateInTurn& state : states) {
+        for (const StreamedState& state : states) {
             read_weights(*folder, backend, named(state));
-            take_over(state);
+            notify(state);
         }
     });
 }

@@ -12,8 +12,8 @@ namespace gptrain {
 /// Fills the states in order and notifies each when its values are there. If a checkpoint turns out
 /// to be damaged, starts again with the next one, which `check_candidate` may refuse by throwing an
 /// Error. All ranks call it together.
-void load_in_turn(ModelSource& source, Backend& backend, const MpiSession& ranks,
-                  std::span<const StateInTurn> states,
-                  const std::function<void()>& check_candidate);
+void load_streamed(ModelSource& source, Backend& backend, const MpiSession& ranks,
+                   std::span<const StreamedState> states,
+                   const std::function<void()>& check_candidate);
 
 }  // namespace gptrain
