@@ -5,15 +5,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "base/file_calls.h"
 #include "base/philox.h"
 #include "engine/engine.h"
 #include "schedule/action_listener.h"
 #include "spec/run_plan.h"
+#include "train/call_faults.h"
 
 namespace gptrain {
 
@@ -21,32 +20,6 @@ namespace gptrain {
 struct RankFault {
     InjectedFault fault;
     std::uint32_t number = 0;  ///< index in the section's list
-};
-
-/// Faults in system calls that change something in the checkpoint folder. Each fault counts calls
-/// on all threads, from the start of its step.
-class CallFaults final : public CallInterceptor {
-public:
-    CallFaults(const std::vector<InjectedFault>& faults, int rank,
-               std::filesystem::path checkpoints);
-    CallFaults(const CallFaults&) = delete;
-    CallFaults& operator=(const CallFaults&) = delete;
-    /// Reports the faults whose step came but whose call did not, with the number of calls seen.
-    ~CallFaults() override;
-
-    void begin_step(std::int64_t step);
-    CallFate intercept(std::string_view call, const std::filesystem::path& path) override;
-
-private:
-    struct CountedFault {
-        InjectedFault fault;
-        bool counts = false;
-        std::int64_t seen = 0;
-    };
-    std::vector<CountedFault> faults_;
-    int rank_;
-    std::filesystem::path folder_;
-    std::mutex mutex_;
 };
 
 /// All injected faults. Listens to the engine, so that faults can strike in the middle of
