@@ -187,9 +187,9 @@ ExitCode Run::loop() {
         checkpoints_.saver().poll();
         if (LocalCopies* local = checkpoints_.local()) local->poll();
         asked = request();
-        if (asked != Request::none || results_due()) take_over(steps_.finish());
+        if (asked != Request::none || results_due()) record(steps_.finish());
         if (faults_.rollback_due()) {
-            take_over(steps_.finish());
+            record(steps_.finish());
             faults_.roll_back(state_);
             loader = training_loader();
             continue;
@@ -242,7 +242,7 @@ StepBatch Run::next_batch(BatchLoader& loader) {
 }
 
 void Run::save_and_fail(const CommonError& failure) {
-    take_over(steps_.finish());
+    record(steps_.finish());
     if (state_.step == 0) throw failure;
     const std::string what = text(failure.what(), "; the state after step ", state_.step);
     const std::filesystem::path path =
@@ -261,7 +261,7 @@ void Run::save_and_fail(const CommonError& failure) {
 void Run::issue_step(const StepBatch& batch) {
     const auto finished = steps_.issue(batch, state_.loss_spikes.limit(batch.step));
     report_.add_communication();
-    take_over(finished);
+    record(finished);
 }
 
 bool Run::results_due() const {
@@ -271,7 +271,7 @@ bool Run::results_due() const {
            due(spec_.checkpoint.interval, step);
 }
 
-void Run::take_over(const std::optional<FinishedStep>& finished) {
+void Run::record(const std::optional<FinishedStep>& finished) {
     if (!finished) return;
     state_.add(*finished);
     slowest_step_ = std::max(slowest_step_, finished->seconds);

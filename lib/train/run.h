@@ -77,9 +77,10 @@ private:
     /// Saves the state after the last step, unless that is done, and throws `failure`, with what
     /// became of the state.
     [[noreturn]] void save_and_fail(const CommonError& failure);
-    /// Issues the next step, then takes over the results of the one before it.
+    /// Issues the next step, then records the results of the one before it.
     void issue_step(const StepBatch& batch);
-    void take_over(const std::optional<FinishedStep>& finished);
+    /// Adds the results of the next step, if there are any.
+    void record(const std::optional<FinishedStep>& finished);
     /// Returns false if a request to stop interrupted it.
     bool evaluate(const Evaluations& wanted);
     bool evaluate_validation();

@@ -34,7 +34,7 @@ struct RunState {
     LossSum loss_sum() const { return {last.loss_sum, last.token_weight_sum}; }
     double mean_loss() const { return loss_sum().mean(); }
 
-    /// Takes over the results of the next step.
+    /// Adds the results of the next step.
     void add(const FinishedStep& finished);
 };
 
