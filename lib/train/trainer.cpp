@@ -28,7 +28,7 @@ Deadline deadline_of(const RunSpec& spec) {
     return Deadline::at(Deadline::Clock::now() + std::chrono::seconds(limit->seconds));
 }
 
-/// Warns about later checkpoints from another branch of the run, which the next `--resume auto`
+/// Warns about later checkpoints from another course of the run, which the next `--resume auto`
 /// would pick.
 void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
                                const std::filesystem::path& checkpoints) {
