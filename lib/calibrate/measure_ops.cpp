@@ -10,6 +10,7 @@
 #include "calibrate/op_timer.h"
 #include "comm/mpi_mesh.h"
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "hardware/op_time.h"
 #include "spec/make_plan.h"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/measure.h"
 
 namespace gptrain {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/measure.h"
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
 #include "schedule/stage_plan.h"

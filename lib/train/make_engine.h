@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "train/injected_faults.h"
 #include "train/run_devices.h"
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "report/run_directory.h"
 #include "train/initial_weights.h"
 #include "train/injected_faults.h"

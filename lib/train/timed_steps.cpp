@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "calibrate/made_up_batch.h"
+#include "engine/measure.h"
 #include "engine/memory_check.h"
 #include "train/make_engine.h"
 #include "train/step_runner.h"

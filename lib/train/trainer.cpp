@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "engine/fit_advice.h"
+#include "engine/measure.h"
 #include "engine/memory_check.h"
 #include "report/run_directory.h"
 #include "spec/make_plan.h"

@@ -17,6 +17,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "gemm_rate.h"
 #include "spec/make_plan.h"
 

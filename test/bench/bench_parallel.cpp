@@ -18,6 +18,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "planner/flop_costs.h"
 #include "planner/step_recorder.h"
 #include "report/comm_metrics.h"

@@ -25,6 +25,7 @@
 #include "data/token_index.h"
 #include "engine/engine.h"
 #include "meter/meter_backend.h"
+#include "meter/meter_communicator.h"
 #include "planner/shipped_plan.h"
 
 namespace gptrain {

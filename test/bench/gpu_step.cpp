@@ -8,6 +8,7 @@
 #include "data/indexed_writer.h"
 #include "data/training_data.h"
 #include "engine/engine.h"
+#include "engine/measure.h"
 #include "engine/tuning.h"
 #include "gpu_bench.h"
 #include "spec/make_plan.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/measure.h"
 
 namespace gptrain::test {
 

@@ -1,0 +1,24 @@
+// One rank's share of training: its microbatches, its schedule and the layout of its parameters.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/mesh.h"
+#include "model/layout.h"
+#include "schedule/schedule.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// Microbatches of the rank in a step at the final batch size.
+std::int64_t most_microbatches(const RunPlan& plan, const MeshPlace& place);
+
+/// The actions of a step at the final batch size, which needs the most memory.
+Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place);
+
+/// The number of ranks that the optimizer is sharded over; 1 if it is not.
+std::int64_t shard_count(const RunPlan& plan, const Mesh& mesh);
+
+ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh);
+
+}  // namespace gptrain
