@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t max_tokens = std::int64_t{1} << 24;
 constexpr std::int64_t most_logprobs = 20;
 constexpr std::size_t most_stops = 16;
+constexpr std::size_t most_stop_bytes = 4096;  // every answer has a copy
 
 /// An object of which a null member counts as missing.
 Json parse_object(std::string_view body) {
@@ -80,6 +81,11 @@ std::vector<std::string> read_stops(const Members& members) {
     }
     if (stops.size() > most_stops)
         fail(ExitCode::bad_input, "'stop' must have at most ", most_stops, " texts");
+    std::size_t bytes = 0;
+    for (const std::string& word : stops)
+        bytes += word.size();
+    if (bytes > most_stop_bytes)
+        fail(ExitCode::bad_input, "'stop' must have at most ", most_stop_bytes, " bytes");
     return stops;
 }
 

@@ -56,6 +56,21 @@ bool is_own_page(std::string_view origin, const std::string& host) {
            same_without_case(origin, "https://" + host);
 }
 
+/// A whole reply of log-probabilities is held in memory, as JSON and before.
+constexpr std::int64_t most_reply_logprobs = std::int64_t{1} << 20;
+
+/// Error if a reply could have too many log-probabilities.
+void check_logprobs(const CompletionRequest& request, std::span<const Answer> answers) {
+    if (!request.logprobs || request.stream) return;
+    std::int64_t tokens = 0;
+    for (const Answer& answer : answers)
+        tokens += answer.max_tokens + (answer.prompt_logprobs ? std::ssize(answer.prompt) : 0);
+    const std::int64_t logprobs = checked_mul(tokens, 1 + *request.logprobs);
+    if (logprobs <= most_reply_logprobs) return;
+    fail(ExitCode::usage, "the reply could have ", logprobs, " log-probabilities, but at most ",
+         most_reply_logprobs, " are given at once; ask for fewer, or for a stream");
+}
+
 HttpReply json_reply(const Json& json) {
     return {.body = to_line(json)};
 }
@@ -140,6 +155,7 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     if (!request.has_seed) request.sampling.seed = std::random_device()();
     auto prompts = encode(request);
     std::vector<Answer> answers = answers_of(request, prompts);
+    check_logprobs(request, answers);
     const auto reader = std::make_shared<CompletionReply>(
         client, std::move(request), std::move(prompts),
         ReplyContext{codec_, metrics_, http.path, new_id(is_chat ? "chatcmpl" : "cmpl"),

@@ -94,6 +94,8 @@ TEST_CASE("a request is refused above each limit, and not at it") {
     both("logprobs", "20", "21");
     both("stop", list_of("\"x\"", 16), list_of("\"x\"", 17));
     both("stop", "\"x\"", "\"\"");
+    const std::string half(2048, 'x');
+    both("stop", list_of("\"" + half + "\"", 2), "[\"" + half + "\",\"" + half + "\",\"x\"]");
     CHECK(refusal("\"n\":128,\"prompt\":" + list_of("\"a\"", 2)) == "");
     CHECK(refusal("\"n\":128,\"prompt\":" + list_of("\"a\"", 3)) ==
           "prompts x 'n' must be at most 256");

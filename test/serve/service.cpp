@@ -288,6 +288,33 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     CHECK(service.new_answers(0ms).empty());
 }
 
+TEST_CASE("a whole reply has a limited number of log-probabilities") {
+    using namespace std::chrono_literals;
+    ServeMetrics metrics;
+    // 250 answers of 199 tokens, with 20 others each, are 2^20 - 3826 of them.
+    Service service(served_codec(), nullptr,
+                    {.model = {}, .token = {}, .positions = 300, .places = 1, .waiting = 256},
+                    metrics);
+    const auto status = [&](const std::string& members) {
+        HttpRequest request;
+        request.method = "POST";
+        request.path = "/v1/completions";
+        request.body = "{\"prompt\":[5,6],\"n\":250," + members + "}";
+        const auto client = std::make_shared<Client>();
+        service.answer(request, client);
+        if (client->status == 400) CHECK(contains(client->body, "1048576 are given at once"));
+        const bool taken = !service.new_answers(0ms).empty();
+        CHECK(taken == (client->status != 400));
+        return client->status;
+    };
+    CHECK(status(R"("max_tokens":199,"logprobs":20)") != 400);
+    CHECK(status(R"("max_tokens":200,"logprobs":20)") == 400);
+    CHECK(status(R"("max_tokens":197,"logprobs":20,"echo":true)") != 400);
+    CHECK(status(R"("max_tokens":198,"logprobs":20,"echo":true)") == 400);
+    CHECK(status(R"("max_tokens":200,"logprobs":20,"stream":true)") != 400);
+    CHECK(status(R"("max_tokens":200)") != 400);
+}
+
 TEST_CASE("as many answers may be under way as have places or may wait") {
     using namespace std::chrono_literals;
     ServeMetrics metrics;
