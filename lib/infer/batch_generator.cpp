@@ -17,12 +17,10 @@ RunPlan batch_plan(RunPlan plan, const BatchLimits& limits) {
     return plan;
 }
 
-/// The largest step within the limits. Logits of all tokens but one take the most memory, because
-/// those of all need no copy of their rows.
-std::vector<TextStep> largest_step(const BatchLimits& limits) {
+/// The largest step within the limits, with so many rows of logits.
+std::vector<TextStep> largest_step(const BatchLimits& limits, std::int64_t logits) {
     std::vector<TextStep> steps;
     std::int64_t tokens = limits.tokens;
-    std::int64_t logits = std::min(limits.logits, std::max<std::int64_t>(tokens - 1, 1));
     for (std::int64_t place = 0; tokens > 0; ++place) {
         const std::int64_t count = std::min(tokens, limits.positions);
         steps.push_back({.place = place,
@@ -169,7 +167,11 @@ MemoryPlan measure_batch_generator(const RunPlan& plan, const MeshPlace& place,
     const Mesh mesh = meter_mesh(plan, place);
     ActionListeners nobody;
     BatchGenerator generator(meter, mesh, plan, limits, nobody);
-    generator.run(largest_step(limits), [](std::size_t, std::span<const float>) {});
+    // Logits of all tokens but one need a copy of their rows. Those of one more may read an int8
+    // head in another way.
+    for (const std::int64_t most : {limits.tokens, std::max<std::int64_t>(limits.tokens - 1, 1)})
+        generator.run(largest_step(limits, std::min(limits.logits, most)),
+                      [](std::size_t, std::span<const float>) {});
     return generator.model().memory().peaks();
 }
 

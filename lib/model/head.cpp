@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
-#include "model/int8_weight.h"
 #include "model/slices.h"
 
 namespace gptrain {
+namespace {
+
+// Rows of an int8 weight that are widened at a time: enough for a GEMM, and few beside the whole
+// vocabulary.
+constexpr std::int64_t widened_rows = 8192;
+
+}  // namespace
 
 Head::Head(const ModelContext& context, const Parameters& parameters)
     : context_(context),
@@ -35,6 +41,25 @@ std::int64_t Head::row_stride(std::int64_t vocab) const {
     const std::int64_t bytes =
         round_up(vocab * size_of(context_.compute), context_.backend.row_alignment());
     return bytes / size_of(context_.compute);
+}
+
+void Head::multiply(const Tensor& x, const Tensor& y) const {
+    Backend& backend = context_.backend;
+    const Int8Matrix& int8 = weight_.int8;
+    if (int8.empty())
+        return backend.run(LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = y});
+    if (x.size(0) <= few_rows)
+        return backend.run(Int8LinearForward{.x = x, .weight = int8, .bias = {}, .y = y});
+    for (std::int64_t begin = 0; begin < weight_.outputs(); begin += widened_rows) {
+        const ArenaFrame frame(context_.workspace());
+        const std::int64_t count = std::min(widened_rows, weight_.outputs() - begin);
+        const Tensor widened = context_.temporary({count, weight_.inputs()});
+        backend.run(FromInt8{.x = {.values = int8.values.slice(0, begin, count),
+                                   .scales = int8.scales.slice(0, begin, count)},
+                             .out = widened});
+        backend.run(
+            LinearForward{.x = x, .weight = widened, .bias = {}, .y = y.slice(1, begin, count)});
+    }
 }
 
 void Head::cross_entropy(const CrossEntropy& args) const {
@@ -84,8 +109,7 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
         const Tensor x = n.slice(0, begin, count);
         const Tensor logits = defers ? gradients.dlogits.slice(0, begin, count)
                                      : allocate_logits(context_.workspace(), count);
-        context_.backend.run(
-            LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
+        multiply(x, logits);
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
@@ -144,8 +168,7 @@ void Head::score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
         const auto part = [&](const Tensor& whole) { return whole.slice(0, begin, count); };
         const Tensor logits = allocate_logits(context_.workspace(), count);
-        context_.backend.run(
-            LinearForward{.x = part(n), .weight = weight_.weight, .bias = {}, .y = logits});
+        multiply(part(n), logits);
         score_targets(logits, part(targets), {part(scores.maximum), part(scores.sums)});
     }
 }
@@ -168,14 +191,7 @@ void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass
     const ArenaFrame frame(context_.workspace());
     const Tensor n = normalised(stream, buffers, pass);
     const Tensor chosen = chosen_rows(n, rows);
-    const Tensor to = logits.slice(1, 0, weight_.outputs());
-    const Tensor weight = forward_weight(context_, weight_, chosen.size(0));
-    if (weight.empty()) {
-        context_.backend.run(
-            Int8LinearForward{.x = chosen, .weight = weight_.int8, .bias = {}, .y = to});
-    } else {
-        context_.backend.run(LinearForward{.x = chosen, .weight = weight, .bias = {}, .y = to});
-    }
+    multiply(chosen, logits.slice(1, 0, weight_.outputs()));
 }
 
 void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch_dropout,

@@ -66,6 +66,8 @@ public:
 private:
     /// The rows of n [T, H] as [R, H]: n itself if these are all, else a copy in the workspace.
     Tensor chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const;
+    /// y [R, V] = x W^T, of the int8 form of W if there is one, however many rows there are.
+    void multiply(const Tensor& x, const Tensor& y) const;
     /// Elements between rows of logits, aligned as the backend prefers.
     std::int64_t row_stride(std::int64_t vocab) const;
     /// Rows of logits, as the backend prefers them.

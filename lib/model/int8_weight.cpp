@@ -5,7 +5,7 @@ namespace gptrain {
 static_assert(Int8Matrix::block == int8_block, "int8_warning counts the same blocks");
 
 Tensor whole_weight(const ModelContext& context, const GroupTensors& weight) {
-    if (weight.int8.empty() || !weight.weight.empty()) return weight.weight;
+    if (weight.int8.empty()) return weight.weight;
     const Tensor widened = context.temporary(weight.int8.values.shape());
     context.backend.run(FromInt8{.x = weight.int8, .out = widened});
     return widened;

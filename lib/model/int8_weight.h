@@ -1,4 +1,4 @@
-// Weights that are kept in int8, as linear layers and the head read them.
+// Weights that are kept in int8, as linear layers read them.
 #pragma once
 
 #include "model/context.h"

@@ -115,7 +115,7 @@ struct ParameterLayout {
 enum class Int8Matrices {
     none,
     frozen,     ///< those of linear layers that are not trained
-    inference,  ///< those of linear layers, and a copy of the head's for few rows
+    inference,  ///< those of linear layers, and a copy of the head's
 };
 
 /// What determines a rank's layout.

@@ -92,15 +92,36 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
     }
 }
 
-TEST_CASE("a batch takes the memory that the meter predicts, and no step takes more") {
-    const bool is_prompt = GENERATE(false, true);
-    const RunPlan plan =
-        make_plan(is_prompt ? small_spec_with(AdapterKind::p_tuning) : small_spec(), {});
+TEST_CASE("in int8 logits do not depend on how many others there are") {
+    const RunSpec spec = small_int8_spec(GENERATE("", ", tie_embeddings: false"));
+    const std::vector<std::int32_t> text = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 3};
+    const auto expected = logits_alone(spec, text);
+    const RunPlan plan = make_plan(spec, {});
+    const BatchLimits limits = {.texts = 1, .positions = 12, .tokens = 12, .logits = 12};
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
     ActionListeners nobody;
-    for (const BatchLimits& limits : {BatchLimits{3, 7, 10, 4}, BatchLimits{2, 8, 6, 6},
-                                      BatchLimits{1, 5, 5, 1}, BatchLimits{1, 1, 1, 1}}) {
+    BatchGenerator generator(*backend, mesh, plan, limits, nobody,
+                             measure_batch_generator(plan, {}, memory_of(*backend), limits));
+    generator.model().load(fill_weights);
+    const TextStep step = {.place = 0, .before = 0, .tokens = text, .logits = std::ssize(text)};
+    std::size_t token = 0;
+    generator.run({&step, 1}, [&](std::size_t, std::span<const float> logits) {
+        check_near({logits.begin(), logits.end()}, expected.at(token++));
+    });
+    CHECK(token == text.size());
+}
+
+TEST_CASE("a batch takes the memory that the meter predicts, and no step takes more") {
+    const RunSpec spec =
+        GENERATE(small_spec(), small_spec_with(AdapterKind::p_tuning), small_int8_spec());
+    const RunPlan plan = make_plan(spec, {});
+    const auto backend = cpu::make_backend();
+    const Mesh mesh = one_rank_mesh();
+    ActionListeners nobody;
+    for (const BatchLimits& limits :
+         {BatchLimits{3, 7, 10, 4}, BatchLimits{2, 8, 6, 6}, BatchLimits{1, 5, 5, 1},
+          BatchLimits{1, 1, 1, 1}, BatchLimits{1, 9, 9, 9}}) {
         const MemoryPlan memory = measure_batch_generator(plan, {}, memory_of(*backend), limits);
         BatchGenerator generator(*backend, mesh, plan, limits, nobody, memory);
         generator.model().load(fill_weights);

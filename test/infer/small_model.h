@@ -35,6 +35,13 @@ inline RunSpec small_spec_with(AdapterKind kind, const std::string& model = "") 
     return spec;
 }
 
+/// The same in int8.
+inline RunSpec small_int8_spec(const std::string& model = "") {
+    RunSpec spec = small_spec(model);
+    spec.precision.frozen = FrozenWeights::int8;
+    return spec;
+}
+
 /// Weights from -0.25 to 0.25.
 inline void fill_weights(const Shard& part, std::span<float> to) {
     std::uint32_t state = static_cast<std::uint32_t>(part.elements());
