@@ -152,7 +152,6 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     if (has_stopped()) return refuse(503, "the server stops");
     if (std::chrono::steady_clock::now() > deadline)
         return refuse(503, "the request waited too long; try again later");
-    if (!request.has_seed) request.sampling.seed = std::random_device()();
     auto prompts = encode(request);
     std::vector<Answer> answers = answers_of(request, prompts);
     check_logprobs(request, answers);
@@ -202,7 +201,9 @@ std::vector<Answer> Service::answers_of(
     if (answer.is_chat && !conversations_->end_of_turn().empty())
         answer.stop.push_back(conversations_->end_of_turn());
     std::vector<Answer> answers;
+    std::random_device random;
     for (const auto& prompt : prompts) {
+        if (!request.has_seed) answer.sampling.seed = random();
         answer.prompt = prompt;
         answer.max_tokens = tokens_after(prompt, request);
         for (answer.sample = 0; answer.sample < request.choices; ++answer.sample) {

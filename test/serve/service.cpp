@@ -315,6 +315,22 @@ TEST_CASE("a whole reply has a limited number of log-probabilities") {
     CHECK(status(R"("max_tokens":200)") != 400);
 }
 
+TEST_CASE("without a seed each prompt draws its own numbers") {
+    using namespace std::chrono_literals;
+    ServeMetrics metrics;
+    Service service(served_codec(), nullptr, {.model = {}, .token = {}, .positions = 100}, metrics);
+    HttpRequest request;
+    request.method = "POST";
+    request.path = "/v1/completions";
+    request.body = R"({"prompt":[[5],[5]],"n":2})";
+    service.answer(request, std::make_shared<Client>());
+    const std::vector<Answer> answers = service.new_answers(0ms);
+    REQUIRE(answers.size() == 4);
+    CHECK(answers[0].sampling.seed == answers[1].sampling.seed);
+    CHECK(answers[0].sample != answers[1].sample);
+    CHECK(answers[1].sampling.seed != answers[2].sampling.seed);
+}
+
 TEST_CASE("as many answers may be under way as have places or may wait") {
     using namespace std::chrono_literals;
     ServeMetrics metrics;
