@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace gptrain {
@@ -46,7 +47,24 @@ Scheduler::Scheduler(const PromptCodec& codec, const BatchLimits& limits)
     GPTRAIN_CHECK(limits.tokens >= limits.texts && limits.logits >= limits.texts);
 }
 
+void Scheduler::add(Answer answer) {
+    const auto same = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const auto& answers) {
+        return answers.front().reader == answer.reader;
+    });
+    auto& answers = same == waiting_.rend() ? waiting_.emplace_back() : *same;
+    answers.push_back(std::move(answer));
+}
+
+std::int64_t Scheduler::waiting() const {
+    std::int64_t count = 0;
+    for (const auto& answers : waiting_)
+        count += std::ssize(answers);
+    return count;
+}
+
 void Scheduler::free(std::int64_t place) {
+    const auto held = held_.find(at(place).answer.reader.get());
+    if (--held->second == 0) held_.erase(held);
     places_[static_cast<std::size_t>(place)].reset();
     order_.erase(std::find(order_.begin(), order_.end(), place));
 }
@@ -58,14 +76,16 @@ void Scheduler::drop_unwanted() {
             answer.reader->give_up(503, "the answer took too long; ask for fewer tokens");
         return now > answer.deadline || answer.reader->gone();
     };
-    std::erase_if(waiting_, is_over);
+    for (auto& answers : waiting_)
+        std::erase_if(answers, is_over);
+    std::erase_if(waiting_, [](const auto& answers) { return answers.empty(); });
     for (const std::int64_t place : std::vector(order_))
         if (is_over(at(place).answer)) free(place);
 }
 
 void Scheduler::drop_waiting() {
-    for (const Answer& answer : waiting_)
-        answer.reader->give_up(503, "the server stops");
+    for (const auto& answers : waiting_)
+        answers.front().reader->give_up(503, "the server stops");
     waiting_.clear();
 }
 
@@ -82,22 +102,34 @@ void Scheduler::start(Answer answer) {
         return;
     }
     const auto found = std::find(places_.begin(), places_.end(), std::nullopt);
+    ++held_[answer.reader.get()];
     found->emplace(codec_, std::move(answer));
     order_.push_back(found - places_.begin());
 }
 
 void Scheduler::admit() {
-    while (!waiting_.empty() && running() < limits_.texts) {
-        Answer next = std::move(waiting_.front());
-        waiting_.pop_front();
-        start(std::move(next));
-    }
+    while (!waiting_.empty() && running() < limits_.texts)
+        start(next_waiting());
+}
+
+Answer Scheduler::next_waiting() {
+    const auto places = [&](const std::deque<Answer>& answers) {
+        const auto held = held_.find(answers.front().reader.get());
+        return held == held_.end() ? 0 : held->second;
+    };
+    auto chosen = waiting_.begin();
+    for (auto other = std::next(chosen); other != waiting_.end(); ++other)
+        if (places(*other) < places(*chosen)) chosen = other;
+    Answer next = std::move(chosen->front());
+    chosen->pop_front();
+    if (chosen->empty()) waiting_.erase(chosen);
+    return next;
 }
 
 std::optional<TextStep> Scheduler::step_of(std::int64_t place, Room& room) {
     Running& running = at(place);
     const bool all = running.answer.prompt_logprobs && running.written() == 0;
-    const std::int64_t left = std::ssize(running.text) - static_cast<std::int64_t>(running.before);
+    const std::int64_t left = running.left();
     std::int64_t count = std::min(left, room.tokens);
     if (all) count = std::min(count, room.logits);
     // The last token's logits choose the next one.
@@ -131,9 +163,25 @@ std::vector<TextStep> Scheduler::next_steps() {
             steps.push_back(*std::move(step));
         }
     }
-    for (const std::int64_t place : reading)
-        if (auto step = step_of(place, room)) steps.push_back(*std::move(step));
+    if (!reading.empty()) read_prompts(std::move(reading), room, steps);
     return steps;
+}
+
+void Scheduler::read_prompts(std::vector<std::int64_t> reading, Room& room,
+                             std::vector<TextStep>& steps) {
+    const std::int64_t oldest = reading.front();
+    const std::int64_t left = at(oldest).left();
+    std::stable_sort(reading.begin(), reading.end(),
+                     [&](std::int64_t a, std::int64_t b) { return at(a).left() < at(b).left(); });
+    Room kept = {std::min(left, room.tokens / 2), std::min(left, room.logits / 2)};
+    room = {room.tokens - kept.tokens, room.logits - kept.logits};
+    for (const std::int64_t place : reading) {
+        if (place == oldest) {
+            room = {room.tokens + kept.tokens, room.logits + kept.logits};
+            kept = {};
+        }
+        if (auto step = step_of(place, room)) steps.push_back(*std::move(step));
+    }
 }
 
 void Scheduler::take(std::size_t step, std::span<const float> all) {

@@ -1,10 +1,12 @@
 // Decides what each step of a BatchGenerator computes: first one token for every answer that is
-// being written, then as much of the other answers' prompts as the step has room for, in order of
-// arrival.
+// being written, then as much of the other answers' prompts as the step has room for. A request
+// with many answers or long prompts does not hold up the others.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <list>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,8 +22,9 @@ public:
     /// A step must have room for a token and its logits of each text. The codec must outlive it.
     Scheduler(const PromptCodec& codec, const BatchLimits& limits);
 
-    /// The answer gets a place when one is free.
-    void add(Answer answer) { waiting_.push_back(std::move(answer)); }
+    /// The answer gets a place when one is free: first come those of the request that has the
+    /// fewest places, among these of the one that came first. Answers of a request share a reader.
+    void add(Answer answer);
     /// Gives up the answers that have no place.
     void drop_waiting();
     /// The next step; empty if there is nothing to compute. Answers whose reader has gone or whose
@@ -31,7 +34,7 @@ public:
     void take(std::size_t step, std::span<const float> logits);
 
     std::int64_t running() const { return std::ssize(order_); }
-    std::int64_t waiting() const { return std::ssize(waiting_); }
+    std::int64_t waiting() const;
     /// Of all answers so far.
     std::int64_t prompt_tokens() const { return prompt_tokens_; }
     std::int64_t new_tokens() const { return new_tokens_; }
@@ -49,7 +52,9 @@ private:
         StopTexts stop;
 
         std::int64_t written() const { return std::ssize(text) - std::ssize(answer.prompt); }
-        bool is_writing() const { return text.size() - before == 1; }
+        /// Tokens that the model has not read.
+        std::int64_t left() const { return std::ssize(text) - static_cast<std::int64_t>(before); }
+        bool is_writing() const { return left() == 1; }
     };
     /// What is left of a step.
     struct Room {
@@ -60,14 +65,19 @@ private:
     Running& at(std::int64_t place) { return *places_[static_cast<std::size_t>(place)]; }
     void drop_unwanted();
     void admit();
+    Answer next_waiting();
     void start(Answer answer);
+    /// Adds parts of the prompts in these places to the step, the one that ends first before the
+    /// others. The oldest can count on half of the room, so that it ends, too.
+    void read_prompts(std::vector<std::int64_t> reading, Room& room, std::vector<TextStep>& steps);
     std::optional<TextStep> step_of(std::int64_t place, Room& room);
     void choose(std::int64_t place, std::span<const float> logits);
     void free(std::int64_t place);
 
     const PromptCodec& codec_;
     BatchLimits limits_;
-    std::deque<Answer> waiting_;
+    std::list<std::deque<Answer>> waiting_;  ///< of each request, in the order in which they came
+    std::map<const AnswerReader*, std::int64_t> held_;  ///< places of a request
     std::vector<std::optional<Running>> places_;
     std::vector<std::int64_t> order_;  ///< places in use, in the order in which the answers came
     std::vector<std::int64_t> last_;   ///< the places of the last step

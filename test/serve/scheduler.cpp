@@ -74,13 +74,13 @@ void write(Scheduler& scheduler, const std::vector<std::int32_t>& ids) {
 
 }  // namespace
 
-TEST_CASE("a step has a token of each answer, then prompts in the order in which they came") {
+TEST_CASE("a step has a token of each answer, then parts of prompts") {
     Scheduler scheduler(served_codec(), {.texts = 3, .positions = 16, .tokens = 6, .logits = 3});
     const auto a = std::make_shared<Client>();
     const auto others = std::make_shared<Client>();
     scheduler.add(answer(a, {1, 3, 4, 5}, 9));
     scheduler.add(answer(others, {11, 12, 13, 14, 15}, 9));
-    scheduler.add(answer(others, {21, 22}, 9));
+    scheduler.add(answer(others, {21, 22, 23, 24, 25, 26}, 9));
     scheduler.add(answer(others, {31}, 9));
     auto steps = scheduler.next_steps();
     CHECK(scheduler.running() == 3);
@@ -95,8 +95,8 @@ TEST_CASE("a step has a token of each answer, then prompts in the order in which
     REQUIRE(steps.size() == 3);
     CHECK(is_step(steps[0], 0, 4, {6}, 1));
     CHECK(is_step(steps[1], 1, 2, {13, 14, 15}, 1));
-    CHECK(is_step(steps[2], 2, 0, {21, 22}, 1));
-    for (std::size_t i = 0; i < 3; ++i)
+    CHECK(is_step(steps[2], 2, 0, {21, 22}, 0));
+    for (std::size_t i = 0; i < 2; ++i)
         scheduler.take(i, logits_for(7));
 
     // The place of a client that has gone is the next one's.
@@ -105,10 +105,63 @@ TEST_CASE("a step has a token of each answer, then prompts in the order in which
     CHECK(scheduler.waiting() == 0);
     REQUIRE(steps.size() == 3);
     CHECK(is_step(steps[0], 1, 5, {7}, 1));
-    CHECK(is_step(steps[1], 2, 2, {7}, 1));
-    CHECK(is_step(steps[2], 0, 0, {31}, 1));
-    CHECK(scheduler.prompt_tokens() == 4 + 5 + 2 + 1);
-    CHECK(scheduler.new_tokens() == 4);
+    CHECK(is_step(steps[1], 0, 0, {31}, 1));
+    CHECK(is_step(steps[2], 2, 2, {23, 24, 25, 26}, 1));
+    CHECK(scheduler.prompt_tokens() == 4 + 5 + 6 + 1);
+    CHECK(scheduler.new_tokens() == 3);
+}
+
+TEST_CASE("a free place goes to the request that has the fewest") {
+    Scheduler scheduler(served_codec(), {.texts = 2, .positions = 16, .tokens = 8, .logits = 2});
+    const auto many = std::make_shared<Client>();
+    const auto one = std::make_shared<Client>();
+    const auto take_both = [&] {
+        for (std::size_t i = 0; i < 2; ++i) {
+            many->end.reset();  // of another answer
+            scheduler.take(i, logits_for(5));
+        }
+    };
+    for (std::int32_t i = 0; i < 4; ++i)
+        scheduler.add(answer(many, {10 + i}, i == 1 ? 2 : 1));
+    CHECK(scheduler.next_steps().size() == 2);
+    scheduler.add(answer(one, {20}, 1));
+    scheduler.add(answer(std::make_shared<Client>(), {30}, 1));
+    CHECK(scheduler.waiting() == 4);
+    take_both();
+    auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 1, 1, {5}, 1));
+    CHECK(is_step(steps[1], 0, 0, {20}, 1));
+    take_both();
+    // Nobody has a place: the first request comes before the last.
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 0, 0, {12}, 1));
+    CHECK(is_step(steps[1], 1, 0, {30}, 1));
+    take_both();
+    CHECK(scheduler.waiting() == 1);
+    many->left = true;
+    CHECK(scheduler.next_steps().empty());
+    CHECK(scheduler.waiting() == 0);
+}
+
+TEST_CASE("short prompts are read before long ones, and the oldest at least with half of a step") {
+    Scheduler scheduler(served_codec(), {.texts = 3, .positions = 16, .tokens = 8, .logits = 3});
+    const auto client = std::make_shared<Client>();
+    scheduler.add(answer(client, {1, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 1));
+    scheduler.add(answer(client, {21, 22, 23, 24, 25, 26}, 1));
+    scheduler.add(answer(client, {31, 32}, 1));
+    auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 3);
+    CHECK(is_step(steps[0], 2, 0, {31, 32}, 1));
+    CHECK(is_step(steps[1], 1, 0, {21, 22}, 0));
+    CHECK(is_step(steps[2], 0, 0, {1, 3, 4, 5}, 0));
+    scheduler.take(0, logits_for(5));
+    // What the others leave is the oldest's.
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_step(steps[0], 1, 2, {23, 24, 25, 26}, 1));
+    CHECK(is_step(steps[1], 0, 4, {6, 7, 8, 9}, 0));
 }
 
 TEST_CASE("a long prompt holds up no answer that is being written") {
