@@ -19,6 +19,7 @@ struct ServeCommand {
     ModelOptions model;
     std::string token_file;
     std::optional<std::int64_t> context;
+    std::optional<std::int64_t> connections;
     std::int64_t seconds = 600;
     ServeOptions serve;
 };
@@ -49,6 +50,8 @@ ExitCode run_serve(const ServeCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         ServeOptions serve_options = options.serve;
         serve_options.max_time = std::chrono::seconds(options.seconds);
+        serve_options.http.connections =
+            options.connections.value_or(needed_connections(serve_options));
         run.ranks.run_on_all([&] {
             require_causal(run.plan.mlm, run.source.folder(), "generate text");
             serve_options.context = context_limit(run.plan.model, options.context, serve_context);
@@ -77,10 +80,10 @@ void add_limits(CLI::App& command, ServeCommand& options) {
         ->check(whole_number(0, std::int64_t{1} << 20))
         ->capture_default_str();
     command
-        .add_option("--connections", options.serve.http.connections,
-                    "Connections at a time; more wait to be accepted")
-        ->check(whole_number(1, 65536))
-        ->capture_default_str();
+        .add_option("--connections", options.connections,
+                    "Connections at a time; more wait to be accepted; default: 64 more than "
+                    "--answers and --waiting together")
+        ->check(whole_number(1, std::int64_t{1} << 21));
     command
         .add_option("--max-body", options.serve.http.body_bytes,
                     "Largest body of a request, in bytes")
@@ -98,8 +101,15 @@ void add_limits(CLI::App& command, ServeCommand& options) {
         ->capture_default_str();
 }
 
-/// Error if anyone on the network could use the model.
-void check_options(const ServeCommand& options) {
+/// Error if it cannot listen there, or if anyone on the network could use the model.
+void check_options(ServeCommand& options) {
+    if (options.serve.host == "localhost") options.serve.host = "127.0.0.1";
+    if (!is_address(options.serve.host)) {
+        throw CLI::ValidationError("--host",
+                                   text("'", options.serve.host,
+                                        "' is not a numeric address; use 127.0.0.1, ::1 or the "
+                                        "address of a network card"));
+    }
     if (!options.token_file.empty() || is_loopback(options.serve.host)) return;
     throw CLI::ValidationError("--host",
                                "an address that other machines can reach needs --token-file FILE");

@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <optional>
 #include <set>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -138,6 +139,25 @@ void take_target(std::string_view target, HttpRequest& request) {
 }
 
 }  // namespace
+
+std::int64_t possible_connections(std::int64_t wanted) {
+    // For files, pipes and the connections of ranks.
+    constexpr std::int64_t others = 64;
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        fail_errno(errno, "cannot read the limit of open files");
+    const auto needed = static_cast<rlim_t>(wanted + others);
+    if (limit.rlim_cur >= needed) return wanted;
+    rlimit raised = limit;
+    raised.rlim_cur = std::min(needed, limit.rlim_max);
+    const bool is_raised = setrlimit(RLIMIT_NOFILE, &raised) == 0;
+    const rlim_t most = is_raised ? raised.rlim_cur : limit.rlim_cur;
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(most) - others, 1, wanted);
+}
+
+bool is_address(const std::string& text) {
+    return parse_address(text, 0).has_value();
+}
 
 bool is_loopback(const std::string& text) {
     const auto address = parse_address(text, 0);

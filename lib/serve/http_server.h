@@ -14,7 +14,7 @@
 namespace gptrain {
 
 struct HttpLimits {
-    std::int64_t connections = 256;      ///< at a time; more wait to be accepted
+    std::int64_t connections = 64;       ///< at a time; more wait to be accepted
     std::int64_t head_bytes = 32 << 10;  ///< request line and headers
     std::int64_t body_bytes = 4 << 20;   ///< of a request
     std::int64_t read_seconds = 30;      ///< to send a request, or to be idle
@@ -47,6 +47,12 @@ private:
     std::unique_ptr<State> state_;
 };
 
+/// So many of `wanted` connections as this process may have descriptors for. Raises its own limit
+/// if the system allows that.
+std::int64_t possible_connections(std::int64_t wanted);
+
+/// True for a numeric address, the only kind that a server listens at.
+bool is_address(const std::string& text);
 /// True for an address that only this machine can reach.
 bool is_loopback(const std::string& address);
 

@@ -146,7 +146,23 @@ void announce(const ServeOptions& options, int port, const MemoryPlan& memory) {
           human_bytes(memory.total()), ")");
 }
 
+/// The limits, with no more connections than the system allows.
+HttpLimits possible_limits(HttpLimits limits) {
+    const std::int64_t wanted = limits.connections;
+    limits.connections = possible_connections(wanted);
+    if (limits.connections < wanted) {
+        warn("the limit of open files leaves ", limits.connections, " of ", wanted,
+             " connections; raise it (ulimit -n), or lower --connections");
+    }
+    return limits;
+}
+
 }  // namespace
+
+std::int64_t needed_connections(const ServeOptions& options) {
+    constexpr std::int64_t others = 64;
+    return options.answers + options.waiting + others;
+}
 
 void serve(const InferenceRun& run, const ServeOptions& given) {
     ServeOptions options = given;
@@ -187,7 +203,7 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
         };
         worker.emplace(answer);
         http = std::make_unique<HttpServer>(
-            options.host, narrow<int>(options.port), options.http,
+            options.host, narrow<int>(options.port), possible_limits(options.http),
             HttpHandlers{
                 .refuse = [&](const HttpRequest& request) { return service->refuse(request); },
                 .answer =

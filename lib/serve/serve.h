@@ -23,6 +23,10 @@ struct ServeOptions {
     HttpLimits http;
 };
 
+/// Connections for all answers that may be under way, and some for other requests: with fewer, a
+/// full server could not even say that it is full.
+std::int64_t needed_connections(const ServeOptions& options);
+
 /// Serves until SIGINT or SIGTERM; then finishes the answers that have begun. All ranks call it
 /// together; rank 0 listens. Error (usage) if the mesh, the memory, the template or the address
 /// does not allow it.

@@ -270,12 +270,35 @@ says both '"finish_reason":"length"'
 complete 200 '"prompt":"5"'
 ends_well
 
+# A full server says so, and is healthy: it accepts more connections than it has answers.
+serve --checkpoint ids --answers 2 --waiting 268
+curl -s -Z --parallel-immediate --parallel-max 300 -m 60 "$url/v1/completions?[1-270]" \
+    -d '{"prompt":"5","max_tokens":2000}' >full 2>&1 &
+client=$!
+has_metric gptrain_answers_waiting 268
+refused 429 "too many answers are waiting" '"prompt":"5"'
+ask 200 /health
+kill "$client"
+wait "$client"
+ends_well
+
+# No more connections than the system allows.
+launch=(bash -c 'ulimit -n 200 && exec "$@"' _)
+serve --checkpoint ids
+launch=()
+says err "the limit of open files leaves 136 of 1104 connections"
+ask 200 /health
+ends_well
+
 # ---- the command line ----
 
 expect_exit 2 "$gptrain" serve --checkpoint run --host 0.0.0.0
 says err "needs --token-file"
 expect_exit 2 "$gptrain" serve --checkpoint run --host example.org --token-file token
 says err "is not a numeric address"
+expect_exit 2 "$gptrain" serve --checkpoint run --host example.org
+says err "is not a numeric address"
+says_not err "needs --token-file"
 expect_exit 2 "$gptrain" serve --checkpoint run --context 65
 says err "--context 65: the model has only 64 positions"
 expect_exit 2 "$gptrain" serve --checkpoint ids --template chatml
@@ -285,7 +308,7 @@ says err "what would fit: --answers "
 expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
 
 # Conversations.
-serve --checkpoint run --template plain
+serve --checkpoint run --template plain --host localhost
 common='"messages":[{"role":"user","content":"light"}],"max_tokens":6,"temperature":0'
 ask 200 /v1/chat/completions -d "{$common}"
 says reply '"id":"chatcmpl-'
