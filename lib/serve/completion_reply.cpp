@@ -130,12 +130,22 @@ Json CompletionReply::logprobs(const AnswerPiece& piece, std::size_t index) {
     return request_.is_chat() ? chat_logprobs(piece) : completion_logprobs(piece, index);
 }
 
+std::string CompletionReply::echo(std::size_t index) const {
+    if (request_.max_tokens == 0) return context_.codec.decode(prompt_of(index));
+    // A character that ends in the answer is a part of the answer's text.
+    PromptCodec::Decoder decoder(context_.codec, {});
+    std::string text;
+    for (const std::int32_t id : prompt_of(index))
+        text += decoder.push(id);
+    return text;
+}
+
 Json CompletionReply::choice(std::size_t index, const AnswerPiece& piece) {
     Choice& choice = choices_[index];
     Json json = {{"index", index}};
     if (!request_.is_chat()) {
         std::string text = piece.text;
-        if (request_.echo && !choice.begun) text.insert(0, context_.codec.decode(prompt_of(index)));
+        if (request_.echo && !choice.begun) text.insert(0, echo(index));
         json["text"] = std::move(text);
     } else if (!request_.stream) {
         json["message"] = {{"role", "assistant"}, {"content", piece.text}};

@@ -55,6 +55,8 @@ private:
     /// The fields that every object begins with.
     Json object(std::string_view chat_name) const;
     Json choice(std::size_t index, const AnswerPiece& piece);
+    /// The text of the prompt that an answer begins with.
+    std::string echo(std::size_t index) const;
     Json logprobs(const AnswerPiece& piece, std::size_t index);
     Json completion_logprobs(const AnswerPiece& piece, std::size_t index);
     Json chat_logprobs(const AnswerPiece& piece) const;

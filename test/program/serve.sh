@@ -328,6 +328,13 @@ says reply '"tokens":["bytes:\\xc3","bytes:\\xa9","bytes:\\xe2","bytes:\\x82","b
     '"bytes:\\xa9":-' '"text_offset":[0,0,1,1,1,2]' '"text":"é€a"'
 complete 200 '"prompt":[2,20,2,20],"max_tokens":0,"echo":true,"logprobs":1'
 says reply '"</s>"' '"text_offset":[0,0,1,1]'
+# A character that the prompt leaves open is shown once, with the answer.
+ask 200 /tokenize -d '{"prompt":"é"}'
+first=$(sed 's/.*"tokens":\[\([0-9, ]*\),[^,]*\].*/\1/' reply)
+complete 200 "\"prompt\":[$first],\"echo\":true,\"max_tokens\":1,\"temperature\":0"
+(($(grep -o $'\xef\xbf\xbd' reply | wc -l) <= 1)) || fail "a part of a character is shown twice: $(cat reply)"
+complete 200 "\"prompt\":[$first],\"echo\":true,\"max_tokens\":0"
+says reply $'\xef\xbf\xbd'
 ask 200 /v1/chat/completions -d '{"messages":[{"role":"user","content":"é"}],"temperature":1000,"seed":1,"max_tokens":30,"logprobs":true}'
 says reply '"token":"bytes:\\x'
 says_not reply '"bytes":[239,191,189]'  # U+FFFD
