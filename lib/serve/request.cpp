@@ -13,23 +13,28 @@ constexpr std::int64_t most_logprobs = 20;
 constexpr std::size_t most_stops = 16;
 constexpr std::size_t most_stop_bytes = 4096;  // every answer has a copy
 
-/// An object of which a null member counts as missing.
-Json parse_object(std::string_view body) {
-    Json json = parse_json(body, "the request");
-    if (!json.is_object()) fail(ExitCode::bad_input, "the request must be a JSON object");
+/// The object without its null members, which count as missing.
+Json without_nulls(Json object) {
     // The members are in a vector: erasing the null ones one by one takes quadratic time.
     Json given = Json::object();
     auto& members = given.get_ref<Json::object_t&>();
-    for (auto& [key, value] : json.get_ref<Json::object_t&>())
+    for (auto& [key, value] : object.get_ref<Json::object_t&>())
         if (!value.is_null())
             members.Json::object_t::Container::emplace_back(key, std::move(value));
     return given;
 }
 
+Json parse_object(std::string_view body) {
+    Json json = parse_json(body, "the request");
+    if (!json.is_object()) fail(ExitCode::bad_input, "the request must be a JSON object");
+    return without_nulls(std::move(json));
+}
+
 /// Reads the members that both endpoints share.
 class Members {
 public:
-    explicit Members(const Json& json) : json_(json), reader_(json, "the request") {}
+    explicit Members(const Json& json, const char* source = "the request")
+        : json_(json), reader_(json, source) {}
 
     bool has(const char* key) const { return reader_.has(key); }
     const Json& at(const char* key) const { return json_.at(key); }
@@ -146,13 +151,27 @@ Json read_messages(const Members& members) {
     const Json& given = members.reader().array("messages");
     if (given.empty()) fail(ExitCode::bad_input, "'messages' must not be empty");
     Json messages = Json::array();
-    for (const Json& message : given) {
-        const JsonReader reader(message, "a message");
-        if (!reader.has("content")) fail(ExitCode::bad_input, "a message has no 'content'");
+    for (const Json& one : given) {
+        if (!one.is_object()) fail(ExitCode::bad_input, "a message must be a JSON object");
+        const Json message = without_nulls(one);
+        const Members of(message, "a message");
+        of.reader().allow_only({"role", "content", "name", "tool_calls", "annotations"});
+        if (!of.has("content")) fail(ExitCode::bad_input, "a message has no 'content'");
+        for (const char* key : {"tool_calls", "annotations"})
+            of.require_neutral(key, Json::array());
         messages.push_back(
-            {{"role", reader.string("role")}, {"content", read_content(message.at("content"))}});
+            {{"role", of.reader().string("role")}, {"content", read_content(of.at("content"))}});
     }
     return messages;
+}
+
+/// A negative seed is another way to write one from 2^63 on.
+std::uint64_t read_seed(const Members& members) {
+    if (members.has("seed") && members.at("seed").is_number_unsigned())
+        return members.at("seed").get<std::uint64_t>();
+    return static_cast<std::uint64_t>(members.integer("seed",
+                                                      std::numeric_limits<std::int64_t>::min(),
+                                                      std::numeric_limits<std::int64_t>::max(), 0));
 }
 
 SamplingOptions read_sampling(const Members& members) {
@@ -163,9 +182,7 @@ SamplingOptions read_sampling(const Members& members) {
     sampling.min_p = members.number("min_p", 0, 1, sampling.min_p);
     sampling.repetition_penalty =
         members.number("repetition_penalty", 0.01, 100, sampling.repetition_penalty);
-    const std::int64_t seed = members.integer("seed", std::numeric_limits<std::int64_t>::min(),
-                                              std::numeric_limits<std::int64_t>::max(), 0);
-    sampling.seed = static_cast<std::uint64_t>(seed);
+    sampling.seed = read_seed(members);
     return sampling;
 }
 
@@ -219,7 +236,7 @@ CompletionRequest parse_completion(std::string_view body) {
     request.prompts = read_prompts(members);
     request.max_tokens = members.integer("max_tokens", 0, max_tokens, 16);
     request.echo = members.boolean("echo");
-    if (members.has("logprobs"))
+    if (members.has("logprobs") && members.at("logprobs") != Json(false))
         request.logprobs = members.integer("logprobs", 0, most_logprobs, 0);
     members.require_neutral("best_of", request.choices);
     members.require_neutral("suffix", "");
@@ -254,6 +271,8 @@ CompletionRequest parse_chat(std::string_view body) {
                                  "response_format",
                                  "tools",
                                  "tool_choice",
+                                 "parallel_tool_calls",
+                                 "service_tier",
                                  "store",
                                  "metadata",
                                  "modalities"});
@@ -265,7 +284,11 @@ CompletionRequest parse_chat(std::string_view body) {
         request.logprobs = members.integer("top_logprobs", 0, most_logprobs, 0);
     members.require_neutral("response_format", {{"type", "text"}});
     members.require_neutral("tools", Json::array());
-    members.require_neutral("tool_choice", "none");
+    // Without tools both of these ask for nothing.
+    if (!members.has("tool_choice") || members.at("tool_choice") != Json("auto"))
+        members.require_neutral("tool_choice", "none");
+    static_cast<void>(members.boolean("parallel_tool_calls"));
+    members.require_neutral("service_tier", "auto");
     members.require_neutral("store", false);
     members.require_neutral("metadata", Json::object());
     members.require_neutral("modalities", Json::array({"text"}));

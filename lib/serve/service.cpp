@@ -145,7 +145,9 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
         return refuse(404, text("'model' must be '", options_.model, "', or left out"));
     if (is_chat && conversations_ == nullptr) {
         fail(ExitCode::usage,
-             "the model has no chat template; start the server with --template FILE or NAME");
+             codec_.has_tokenizer()
+                 ? "the model has no chat template; start the server with --template FILE or NAME"
+                 : "the model has no tokenizer, which a chat needs");
     }
     // Before the prompts are encoded, which may take long.
     const auto deadline = http.arrived + options_.max_time;

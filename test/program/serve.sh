@@ -110,7 +110,7 @@ refused 400 "see 'repetition_penalty'" '"prompt":"5","frequency_penalty":1'
 refused 404 "'model' must be 'tiny', or left out" '"prompt":"5","model":"other"'
 refused 400 "not valid JSON" '"prompt":'
 ask 400 /v1/chat/completions -d '{"messages":[{"role":"user","content":"5"}]}'
-says reply "start the server with --template"
+says reply "the model has no tokenizer, which a chat needs"
 for path in /%00 /health%00x /%0a /v1/models%7f; do
     ask 400 $path
     says reply "the path has a control character"
@@ -189,6 +189,8 @@ auth=(-H 'Authorization: Bearer secret-1')
 # As through a proxy that adds TLS.
 ask 200 /v1/models "${auth[@]}" -H 'Host: llm.example.org' -H 'Origin: https://llm.example.org'
 ask 200 /v1/models "${auth[@]}"
+ask 400 /v1/chat/completions "${auth[@]}" -d '{"messages":[{"role":"user","content":"5"}]}'
+says reply "start the server with --template"
 ask 200 /tokenizer_info "${auth[@]}"
 says reply '"eos_token":"</s>"' '"vocab_size":320'
 ask 200 /tokenize "${auth[@]}" -d '{"prompt":"and the earth"}'

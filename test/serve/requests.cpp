@@ -101,6 +101,18 @@ TEST_CASE("a request is refused above each limit, and not at it") {
           "prompts x 'n' must be at most 256");
 }
 
+TEST_CASE("a seed has 64 bits, with or without a sign") {
+    const auto seed = [](const std::string& given) {
+        const CompletionRequest request = completion(R"("prompt":"a","seed":)" + given);
+        CHECK(request.has_seed);
+        return request.sampling.seed;
+    };
+    CHECK(seed("7") == 7);
+    CHECK(seed("18446744073709551615") == UINT64_MAX);
+    CHECK(seed("-1") == UINT64_MAX);
+    CHECK(contains(refusal(R"("prompt":"a","seed":1.5)"), "'seed' must be an integer"));
+}
+
 TEST_CASE("keys that gptrain lacks may only ask for nothing") {
     CHECK(refusal(R"("prompt":"a","n":2,"best_of":2,"suffix":"","logit_bias":{})") == "");
     CHECK(refusal(R"("prompt":"a","presence_penalty":0,"frequency_penalty":0.0)") == "");
@@ -109,9 +121,13 @@ TEST_CASE("keys that gptrain lacks may only ask for nothing") {
     CHECK(contains(refusal(R"("prompt":"a","logit_bias":{"5":1})"), "'logit_bias'"));
     CHECK(contains(refusal(R"("prompt":"a","presence_penalty":0.1)"), "repetition_penalty"));
     CHECK(contains(refusal(R"("prompt":"a","max_token":1)"), "'max_token'"));
+    CHECK_FALSE(completion(R"("prompt":"a","logprobs":false)").logprobs);
+    CHECK(contains(refusal(R"("prompt":"a","logprobs":true)"), "'logprobs' must be an integer"));
+    chat(R"(,"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"service_tier":"auto")");
     chat(R"(,"tools":[],"tool_choice":"none","store":false,"metadata":{},"modalities":["text"])");
-    for (const char* asks : {R"("tools":[{}])", R"("tool_choice":"auto")", R"("store":true)",
-                             R"("metadata":{"a":"b"})", R"("modalities":["audio"])"}) {
+    for (const char* asks :
+         {R"("tools":[{}])", R"("tool_choice":"required")", R"("store":true)",
+          R"("service_tier":"flex")", R"("metadata":{"a":"b"})", R"("modalities":["audio"])"}) {
         CAPTURE(asks);
         CHECK(contains(message_of(ExitCode::bad_input, [&] { chat("," + std::string(asks)); }),
                        "is not supported; leave it out"));
@@ -129,9 +145,17 @@ TEST_CASE("a chat request has text only, and its newer names of keys") {
         parse_chat(R"({"messages":[{"role":"user","name":"x","content":)"
                    R"([{"type":"text","text":"a"},{"type":"text","text":"b"}]}]})");
     CHECK(to_line(parts.messages) == R"([{"role":"user","content":"ab"}])");
+    // As clients send back what they got.
+    parse_chat(R"({"messages":[{"role":"assistant","content":"a","refusal":null,)"
+               R"("annotations":[],"tool_calls":[]}]})");
     const auto refused = [](const char* body) {
         return message_of(ExitCode::bad_input, [&] { parse_chat(body); });
     };
+    CHECK(refused(R"({"messages":[{"role":"tool","content":"a","tool_call_id":"b"}]})") ==
+          "a message: unknown key 'tool_call_id'");
+    CHECK(refused(R"({"messages":[{"role":"assistant","content":"a","tool_calls":[{}]}]})") ==
+          "'tool_calls' is not supported; leave it out");
+    CHECK(refused(R"({"messages":["a"]})") == "a message must be a JSON object");
     CHECK(refused(R"({"messages":[]})") == "'messages' must not be empty");
     CHECK(refused(R"({"messages":[{"role":"user"}]})") == "a message has no 'content'");
     CHECK(refused(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})") ==
