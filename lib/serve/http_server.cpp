@@ -113,16 +113,23 @@ std::string header(MHD_Connection* connection, std::string_view name) {
     return values.empty() ? std::string() : values.front();
 }
 
-/// Faults of a head that the library leaves to us (RFC 9112, sections 3.2 and 6.3).
-std::optional<std::string_view> find_fault(MHD_Connection* connection, const HttpRequest& request) {
+/// The error for a head with a fault that the library leaves to us (RFC 9112, sections 3.2, 6.1 and
+/// 6.3).
+std::optional<HttpReply> find_fault(MHD_Connection* connection, const HttpRequest& request) {
     const auto hosts = headers(connection, MHD_HTTP_HEADER_HOST);
-    if (hosts.size() > 1) return "the request has several Host headers";
+    if (hosts.size() > 1) return http_error(400, "the request has several Host headers");
     if (hosts.empty() && request.version != MHD_HTTP_VERSION_1_0)
-        return "the request has no Host header";
+        return http_error(400, "the request has no Host header");
     const auto lengths = headers(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     for (const std::string& length : lengths)
-        if (length != lengths.front()) return "the request has several Content-Length headers";
-    return std::nullopt;
+        if (length != lengths.front())
+            return http_error(400, "the request has several Content-Length headers");
+    const auto codings = headers(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    if (codings.empty()) return std::nullopt;
+    if (!lengths.empty())
+        return http_error(400, "the request has both Content-Length and Transfer-Encoding");
+    if (codings.size() == 1 && same_without_case(codings.front(), "chunked")) return std::nullopt;
+    return http_error(501, "the only Transfer-Encoding is chunked");
 }
 
 /// Takes a request's target, which may be in absolute form: http://HOST/PATH.
@@ -287,11 +294,10 @@ private:
         request.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
         if (request.host.empty()) request.host = header(connection, MHD_HTTP_HEADER_HOST);
         request.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
-        if (const auto fault = find_fault(connection, request)) {
-            HttpReply refusal = http_error(400, *fault);
+        if (auto refusal = find_fault(connection, request)) {
             // What follows may not be what it seems to be.
-            refusal.headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
-            return queue_reply(connection, refusal);
+            refusal->headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
+            return queue_reply(connection, *refusal);
         }
         if (const auto refusal = handlers_.refuse(request))
             return queue_reply(connection, *refusal);

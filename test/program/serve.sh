@@ -141,6 +141,10 @@ head_gets 200 'GET /health HTTP/1.0\r\n'
 head_gets 400 'GET /health HTTP/1.1\r\n'
 head_gets 400 'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n'
 head_gets 400 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 9\r\n'
+post='POST /tokenize HTTP/1.1\r\nHost: localhost\r\n'
+head_gets 400 "${post}Content-Length: 0\r\nTransfer-Encoding: chunked\r\n"
+head_gets 501 "${post}Transfer-Encoding: gzip, chunked\r\n"
+head_gets 501 "${post}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"
 head_gets 200 'GET HTTP://localhost:1/health HTTP/1.1\r\nHost: example.org\r\n'
 head_gets 200 'GET http://localhost HTTP/1.1\r\nHost: localhost\r\n'
 head_gets 403 'GET http://example.org/health HTTP/1.1\r\nHost: localhost\r\n'
