@@ -10,10 +10,19 @@
 namespace gptrain {
 namespace {
 
-constexpr std::string_view get_paths[] = {"/", "/health", "/metrics", "/v1/models",
+constexpr std::string_view models_path = "/v1/models";
+constexpr std::string_view get_paths[] = {"/", "/health", "/metrics", models_path,
                                           "/tokenizer_info"};
 constexpr std::string_view post_paths[] = {"/v1/completions", "/v1/chat/completions", "/tokenize",
                                            "/detokenize"};
+
+/// The NAME of /v1/models/NAME.
+std::optional<std::string_view> model_in(std::string_view path) {
+    if (!path.starts_with(models_path)) return std::nullopt;
+    path.remove_prefix(models_path.size());
+    if (path.size() < 2 || path.front() != '/') return std::nullopt;
+    return path.substr(1);
+}
 
 bool has(std::span<const std::string_view> paths, std::string_view path) {
     return std::find(paths.begin(), paths.end(), path) != paths.end();
@@ -98,7 +107,7 @@ std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
         return refused(403, "the Host header must name this machine, such as localhost");
     if (!request.origin.empty() && !is_own_page(request.origin, request.host))
         return refused(403, "requests from web pages of other origins are refused");
-    const bool is_get = has(get_paths, request.path);
+    const bool is_get = has(get_paths, request.path) || model_in(request.path);
     if (!is_get && !has(post_paths, request.path)) return refused(404, "there is no such path");
     const bool reads = request.method == "GET" || request.method == "HEAD";
     if (is_get ? !reads : request.method != "POST") {
@@ -130,7 +139,9 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpAnswe
     } catch (const std::exception& error) {
         reply = http_error(500, error.what());
     }
-    metrics_.count_request(request.path, reply.status);
+    // Of any model: clients must not make up paths.
+    const bool of_model = model_in(request.path).has_value();
+    metrics_.count_request(of_model ? std::string(models_path) : request.path, reply.status);
     client->send(std::move(reply));
 }
 
@@ -258,17 +269,22 @@ HttpReply Service::read_only(const HttpRequest& request) const {
     if (request.path == "/health") return json_reply({{"status", "ok"}});
     if (request.path == "/metrics")
         return {.type = "text/plain; version=0.0.4", .body = metrics_.to_text()};
-    return request.path == "/v1/models" ? models() : tokenizer_info();
+    if (request.path == models_path)
+        return json_reply({{"object", "list"}, {"data", Json::array({model()})}});
+    const auto name = model_in(request.path);
+    if (!name) return tokenizer_info();
+    if (*name == options_.model) return json_reply(model());
+    return http_error(
+        404, text("there is no model '", *name, "'; the server has '", options_.model, "'"));
 }
 
-HttpReply Service::models() const {
-    const Json model = {{"id", options_.model},
-                        {"object", "model"},
-                        {"created", started_},
-                        {"owned_by", "gptrain"},
-                        {"max_model_len", options_.positions},
-                        {"chat", conversations_ != nullptr}};
-    return json_reply({{"object", "list"}, {"data", Json::array({model})}});
+Json Service::model() const {
+    return {{"id", options_.model},
+            {"object", "model"},
+            {"created", started_},
+            {"owned_by", "gptrain"},
+            {"max_model_len", options_.positions},
+            {"chat", conversations_ != nullptr}};
 }
 
 HttpReply Service::tokenizer_info() const {

@@ -60,7 +60,7 @@ private:
     enum class HandOver { done, too_many, stopped };
     HandOver hand_over(std::vector<Answer> answers);
     HttpReply read_only(const HttpRequest& request) const;
-    HttpReply models() const;
+    Json model() const;
     HttpReply tokenizer_info() const;
     HttpReply tokenize(const std::string& body) const;
     HttpReply detokenize(const std::string& body) const;

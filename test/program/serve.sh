@@ -87,6 +87,12 @@ ask 200 /health
 same <(echo -n '{"status":"ok"}') reply
 ask 200 /v1/models
 says reply '"id":"tiny"' '"max_model_len":2048'
+ask 200 /v1/models/tiny
+says reply '{"id":"tiny","object":"model"'
+ask 404 /v1/models/other%2F1
+says reply "there is no model 'other/1'; the server has 'tiny'"
+has_metric 'gptrain_requests_total{path="/v1/models",status="404"}' 1
+ask 404 /v1/models/
 ask 200 / && says reply '<title>gptrain serve</title>'
 has_metric 'gptrain_requests_total{path="/v1/completions",status="200"}' 22
 has_metric gptrain_prompt_tokens_total 83
