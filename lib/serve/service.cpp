@@ -227,7 +227,7 @@ std::vector<Answer> Service::answers_of(
     return answers;
 }
 
-bool Service::has_stopped() {
+bool Service::has_stopped() const {
     const std::lock_guard lock(mutex_);
     return stopped_;
 }
@@ -266,7 +266,12 @@ std::string Service::new_id(std::string_view kind) {
 HttpReply Service::read_only(const HttpRequest& request) const {
     if (request.path == "/")
         return {.type = "text/html; charset=utf-8", .body = std::string(chat_page)};
-    if (request.path == "/health") return json_reply({{"status", "ok"}});
+    if (request.path == "/health") {
+        if (!has_stopped()) return json_reply({{"status", "ok"}});
+        HttpReply reply = json_reply({{"status", "stopping"}});
+        reply.status = 503;
+        return reply;
+    }
     if (request.path == "/metrics")
         return {.type = "text/plain; version=0.0.4", .body = metrics_.to_text()};
     if (request.path == models_path)

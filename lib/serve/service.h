@@ -54,7 +54,7 @@ private:
     std::vector<std::vector<std::int32_t>> encode(const CompletionRequest& request) const;
     std::int64_t tokens_after(const std::vector<std::int32_t>& prompt,
                               const CompletionRequest& request) const;
-    bool has_stopped();
+    bool has_stopped() const;
     std::vector<Answer> answers_of(const CompletionRequest& request,
                                    const std::vector<std::vector<std::int32_t>>& prompts) const;
     enum class HandOver { done, too_many, stopped };
@@ -71,7 +71,7 @@ private:
     ServiceOptions options_;
     ServeMetrics& metrics_;
     std::int64_t started_;  ///< Unix seconds
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable arrived_;
     std::vector<Answer> new_;
     /// All answers that are not over share it, which counts them.

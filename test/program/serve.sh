@@ -181,6 +181,8 @@ wait_for last '"text"'
 kill -TERM "$server"
 wait_for err "SIGTERM: the server finishes"
 refused 503 "the server stops" '"prompt":"5"'
+ask 503 /health
+says reply '{"status":"stopping"}'
 wait "$client"
 wait "$server"
 check_exit 0 $? "the server"

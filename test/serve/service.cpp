@@ -282,8 +282,18 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     CHECK(ask(R"("prompt":[40],"max_tokens":1)") == 400);
     CHECK(ask(R"("prompt":[5],"model":"other")") == 404);
     CHECK(ask(R"("prompt":[5],"model":"tiny","max_tokens":1)") == 0);
+    const auto health = [&] {
+        HttpRequest get;
+        get.method = "GET";
+        get.path = "/health";
+        const auto client = std::make_shared<Client>();
+        service.answer(get, client);
+        return std::to_string(client->status) + " " + client->body;
+    };
+    CHECK(health() == R"(200 {"status":"ok"})");
     service.stop();
     CHECK(clients.back()->status == 503);
+    CHECK(health() == R"(503 {"status":"stopping"})");
     CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 503);
     CHECK(service.new_answers(0ms).empty());
 }
