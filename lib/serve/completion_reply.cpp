@@ -219,6 +219,7 @@ void CompletionReply::give_up(int status, const std::string& message) {
         context_.metrics.count_request(context_.path, status);
         return client_->send(error);
     }
+    context_.metrics.count_failed_stream();
     client_->write("data: " + error.body + "\n\n");
     client_->end();
 }

@@ -67,6 +67,8 @@ std::string ServeMetrics::to_text() const {
     };
     counter("gptrain_disconnects_total", "Clients that went away before they had their answers.",
             disconnects_.load());
+    counter("gptrain_failed_streams_total", "Streams that ended with an error after they began.",
+            failed_streams_.load());
     counter("gptrain_prompt_tokens_total", "Tokens of prompts.", prompt_tokens.load());
     counter("gptrain_new_tokens_total", "Tokens written.", new_tokens.load());
     counter("gptrain_steps_total", "Steps of the model.", steps_);

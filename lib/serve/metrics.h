@@ -18,6 +18,8 @@ public:
     void count_request(const std::string& path, int status);
     /// A client went away before it had its answers.
     void count_disconnect() { ++disconnects_; }
+    /// A stream ended with an error after it began.
+    void count_failed_stream() { ++failed_streams_; }
     /// All answers of a request were given.
     void count_answered(std::chrono::duration<double> first_token,
                         std::chrono::duration<double> whole);
@@ -44,6 +46,7 @@ private:
     std::int64_t step_tokens_ = 0;
     std::int64_t steps_ = 0;
     std::atomic<std::int64_t> disconnects_ = 0;
+    std::atomic<std::int64_t> failed_streams_ = 0;
 };
 
 }  // namespace gptrain

@@ -119,6 +119,7 @@ TEST_CASE("an error is a status until a stream has begun, then its last event") 
     }
     CHECK(early->status == 503);
     CHECK_FALSE(early->streams);
+    CHECK(contains(metrics.to_text(), "gptrain_failed_streams_total 0\n"));
     const auto late = std::make_shared<Client>();
     {
         CompletionReply reply = reply_to(late, metrics, request);
@@ -127,6 +128,7 @@ TEST_CASE("an error is a status until a stream has begun, then its last event") 
     }
     CHECK(late->status == 0);
     CHECK(late->ended);
+    CHECK(contains(metrics.to_text(), "gptrain_failed_streams_total 1\n"));
     const std::vector<std::string> events = events_of(late->body);
     REQUIRE(events.size() == 2);
     CHECK(parse_json(events[1], "event").at("error").at("code") == 503);
