@@ -133,13 +133,18 @@ at('form').onsubmit = event => {
   say(text);
 };
 at('text').onkeydown = event => {
-  if (event.key === 'Enter' && !event.shiftKey) {
+  // While an input method composes, Enter chooses a word.
+  if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     at('form').requestSubmit();
   }
 };
 at('stop').onclick = () => stopper && stopper.abort();
-at('clear').onclick = () => { messages = []; at('talk').replaceChildren(); };
+at('clear').onclick = () => {
+  if (stopper) stopper.abort();
+  messages = [];
+  at('talk').replaceChildren();
+};
 // A link can fill in the form, and say one thing after the other:
 // #temperature=0&tokens=20&say=Hello&say=Why
 const given = new URLSearchParams(location.hash.slice(1));

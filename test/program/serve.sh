@@ -94,6 +94,28 @@ says reply "there is no model 'other/1'; the server has 'tiny'"
 has_metric 'gptrain_requests_total{path="/v1/models",status="404"}' 1
 ask 404 /v1/models/
 ask 200 / && says reply '<title>gptrain serve</title>'
+# Enter sends, but not while an input method composes; to start over stops the answer.
+if command -v node >/dev/null; then
+    cat >page.js <<'EOF'
+const elements = {};
+const element = () => ({append() {}, replaceChildren() {}, value: '', requestSubmit() { ++sent; }});
+let sent = 0, stopped = 0;
+globalThis.document = {getElementById: id => elements[id] ??= element(), createElement: element};
+globalThis.location = {hash: ''};
+globalThis.fetch = () => new Promise(() => {});
+globalThis.AbortController = class { abort() { ++stopped; } };
+const page = require('fs').readFileSync('reply', 'utf8');
+new Function(page.match(/<script>([^]*)<\/script>/)[1])();
+const enter = {key: 'Enter', preventDefault() {}};
+elements.text.onkeydown({...enter, isComposing: true});
+elements.text.onkeydown({...enter, isComposing: false});
+elements.text.value = 'light';
+elements.form.onsubmit(enter);
+elements.clear.onclick();
+console.log(sent, stopped);
+EOF
+    [[ $(node page.js) == "1 1" ]] || fail "the page: $(node page.js 2>&1 | tail -n 3)"
+fi
 has_metric 'gptrain_requests_total{path="/v1/completions",status="200"}' 22
 has_metric gptrain_prompt_tokens_total 83
 
