@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -67,7 +66,11 @@ bool is_interactive() {
 std::optional<std::string> given_prompt(const GenerateCommand& options, const InferenceRun& run) {
     std::optional<std::string> prompt = options.prompt;
     run.ranks.run_on_first([&] {
-        if (!options.prompt_file.empty()) prompt = read_file(options.prompt_file, max_prompt_bytes);
+        const std::string& file = options.prompt_file;
+        if (file.empty()) return;
+        prompt = read_any_file(file, max_prompt_bytes);
+        if (const std::size_t at = find_invalid_utf8(*prompt); at != prompt->npos)
+            fail(ExitCode::bad_input, file == "-" ? "stdin" : file, ": is not UTF-8 at byte ", at);
     });
     return prompt;
 }
@@ -224,7 +227,9 @@ void add_generate(CLI::App& app, Command& chosen) {
         command->add_option("--prompt", options->prompt,
                             "Text to continue (token ids for a run without a tokenizer); empty: a "
                             "new document; without it, asks for prompts on a terminal");
-    command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
+    command
+        ->add_option("--prompt-file", options->prompt_file,
+                     "File with the text to continue; -: standard input")
         ->type_name("FILE")
         ->excludes(prompt);
     command

@@ -2,9 +2,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <filesystem>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
 
 namespace gptrain {
 namespace {
@@ -15,6 +19,24 @@ constexpr std::size_t max_line_bytes = std::size_t{64} << 20;
 
 bool stdin_is_terminal() {
     return ::isatty(STDIN_FILENO) == 1;
+}
+
+std::string read_any_file(const std::string& path, std::int64_t limit) {
+    using Type = std::filesystem::file_type;
+    const bool is_stdin = path == "-";
+    const Type type = is_stdin ? Type::unknown : require_path(path, ExitCode::bad_input, "file");
+    if (type == Type::regular || type == Type::directory) return read_file(path, limit);
+    File file(is_stdin ? "/dev/stdin" : path, File::Mode::read);
+    std::string contents;
+    std::array<std::byte, 65536> block;
+    while (const std::size_t count = file.read(block)) {
+        contents.append(reinterpret_cast<const char*>(block.data()), count);
+        if (std::ssize(contents) > limit) {
+            fail(ExitCode::bad_input, is_stdin ? "stdin" : path, ": exceeds the limit of ",
+                 human_bytes(limit));
+        }
+    }
+    return contents;
 }
 
 std::optional<std::string> StdinLines::next() {

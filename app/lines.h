@@ -1,4 +1,4 @@
-// Lines that a user types or a program pipes in.
+// What a user types or a program pipes in.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,10 @@ namespace gptrain {
 
 /// True if stdin is a terminal.
 bool stdin_is_terminal();
+
+/// All of a file, or of standard input if the path is "-"; a pipe is read to its end. More than
+/// `limit` bytes, and a file that is missing or a folder, are Errors (bad_input).
+std::string read_any_file(const std::string& path, std::int64_t limit);
 
 /// Reads standard input line by line, as soon as each line is there.
 class StdinLines {

@@ -120,6 +120,17 @@ says err "interrupted by SIGINT"
 printf 'and the earth' >prompt.txt
 generate by_file --prompt-file prompt.txt --max-tokens 20 --seed 1
 same seed1 by_file
+for file in - <(cat prompt.txt); do
+    generate by_pipe --prompt-file "$file" --max-tokens 20 --seed 1 < <(cat prompt.txt)
+    same seed1 by_pipe
+done
+expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file /dev/zero
+says err "/dev/zero: exceeds the limit of 64.00 MiB"
+expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file .
+says err "not a regular file"
+printf 'an\377' >latin1.txt
+expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file latin1.txt
+says err "latin1.txt: is not UTF-8 at byte 2"
 generate empty --prompt "" --max-tokens 5
 (($(wc -c <empty) > 5)) || fail "an empty prompt gives: $(cat empty)"
 generate foreign --prompt $'\303\244\340\270\201 \360\237\230\200' --max-tokens 5 --temperature 0
