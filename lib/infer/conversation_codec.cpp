@@ -80,7 +80,7 @@ std::string ConversationCodec::end_of_turn() const {
     return named_ == nullptr ? std::string() : std::string(named_->end_of_turn);
 }
 
-std::vector<std::int32_t> ConversationCodec::encode(const Json& messages) const {
+std::string ConversationCodec::render(const Json& messages) const {
     Json variables = Json::object();
     const auto add = [&](const char* name, std::string_view own, std::string_view by_name) {
         const std::string_view token = !own.empty() || named_ == nullptr ? own : by_name;
@@ -88,7 +88,11 @@ std::vector<std::int32_t> ConversationCodec::encode(const Json& messages) const 
     };
     add("bos_token", codec_.bos_token(), named_ != nullptr ? named_->bos_token : "");
     add("eos_token", codec_.eos_token(), named_ != nullptr ? named_->eos_token : "");
-    return codec_.checked(codec_.encode_marked(template_.render(messages, variables, true)));
+    return template_.render(messages, variables, true);
+}
+
+std::vector<std::int32_t> ConversationCodec::encode_text(std::string_view text) const {
+    return codec_.checked(codec_.encode_marked(text));
 }
 
 }  // namespace gptrain

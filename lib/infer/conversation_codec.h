@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -22,9 +23,14 @@ public:
     /// False if the model has no tokenizer, or no template of its own.
     static bool has_own_template(const InferenceRun& run);
 
-    /// The tokens of messages [{"role": ..., "content": ...}] up to where the answer begins. Error
+    /// The text of messages [{"role": ..., "content": ...}] up to where the answer begins. Error
     /// (bad_input) if the template refuses them.
-    std::vector<std::int32_t> encode(const Json& messages) const;
+    std::string render(const Json& messages) const;
+    /// The tokens of such a text, or of that of these messages.
+    std::vector<std::int32_t> encode_text(std::string_view text) const;
+    std::vector<std::int32_t> encode(const Json& messages) const {
+        return encode_text(render(messages));
+    }
     /// The text that ends a turn of a named template; empty: only tokens end it.
     std::string end_of_turn() const;
 

@@ -33,6 +33,10 @@ public:
     std::vector<std::int32_t> encode(std::string_view prompt) const;
     /// The same for a prompt of ids.
     std::vector<std::int32_t> checked(std::vector<std::int32_t> ids) const;
+    /// How many tokens a text has at least, from its length alone; 0 if that says nothing.
+    std::int64_t least_tokens(std::string_view text) const {
+        return tokenizer_ ? tokenizer_->least_tokens(text) : 0;
+    }
     /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 

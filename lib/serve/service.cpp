@@ -183,12 +183,20 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
 }
 
 std::vector<std::vector<std::int32_t>> Service::encode(const CompletionRequest& request) const {
-    if (request.is_chat()) return {conversations_->encode(request.messages)};
+    // Before it is encoded, which takes long.
+    const auto fitting = [&](const std::string& text) -> const std::string& {
+        const std::int64_t least = codec_.least_tokens(text);
+        if (least <= options_.positions) return text;
+        fail(ExitCode::usage, "the prompt has at least ", least,
+             " tokens, but with the answer there is room for ", options_.positions, " together");
+    };
+    if (request.is_chat())
+        return {conversations_->encode_text(fitting(conversations_->render(request.messages)))};
     std::vector<std::vector<std::int32_t>> prompts;
     for (const Prompt& prompt : request.prompts) {
         const auto* words = std::get_if<std::string>(&prompt);
         prompts.push_back(words != nullptr
-                              ? codec_.encode(*words)
+                              ? codec_.encode(fitting(*words))
                               : codec_.checked(std::get<std::vector<std::int32_t>>(prompt)));
     }
     return prompts;

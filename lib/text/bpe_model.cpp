@@ -77,6 +77,8 @@ public:
             if (!mask_id) mask_id = id_of_added(description, mask);
         for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte)
             if (byte_ids_[byte] < 0) missing_bytes_ += static_cast<char>(byte);
+        if (missing_bytes_.empty() && !nfc_)
+            most_bytes = *std::max_element(sizes_.begin(), sizes_.end());
     }
 
     void encode(std::string_view text, std::vector<std::int32_t>& out,

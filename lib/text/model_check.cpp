@@ -73,6 +73,8 @@ void check_trainer_spec(std::string_view message, const std::string& source, Che
                 fail(ExitCode::bad_input, source, ": unknown model type ", field.value);
             }
             facts.model = static_cast<PieceModel>(field.value);
+        } else if (field.number == 35) {
+            facts.byte_fallback = flag(field, "byte_fallback", source);
         } else if (field.number >= 40 && field.number <= 43) {
             require(field, WireType::varint, "unk_id, bos_id, eos_id or pad_id", source);
             const auto id = static_cast<std::int64_t>(field.value);

@@ -92,6 +92,9 @@ public:
         add_dummy_prefix = facts.add_dummy_prefix;
         remove_extra_whitespaces = facts.remove_extra_whitespaces;
         encodes_words_independently_ = encodes_words_independently(facts, pieces);
+        if (!facts.byte_fallback || facts.has_charsmap || remove_extra_whitespaces) return;
+        for (const ModelPiece& piece : facts.pieces)
+            most_bytes = std::max(most_bytes, piece.text.size());
     }
 
     void encode(std::string_view text, std::vector<std::int32_t>& out,

@@ -55,7 +55,10 @@ public:
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
     std::optional<std::int32_t> mask_id;  ///< of the first of mask_spellings that it has
-    bool add_dummy_prefix = false;        ///< the encoder prepends a space, which decoding removes
+    /// No token stands for more bytes of a text. 0: one may stand for any number, because encoding
+    /// leaves out bytes, or joins what no token stands for.
+    std::size_t most_bytes = 0;
+    bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes
     bool remove_extra_whitespaces = false;
 };
 

@@ -157,6 +157,11 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out,
     model_->encode(text, out, &begins);
 }
 
+std::int64_t Tokenizer::least_tokens(std::string_view text) const {
+    const std::size_t most = model_->most_bytes;
+    return most == 0 ? 0 : static_cast<std::int64_t>((text.size() + most - 1) / most);
+}
+
 std::string_view Tokenizer::bytes(std::int32_t id) const {
     return model_->piece(id).bytes;
 }

@@ -375,18 +375,22 @@ ask 200 /v1/chat/completions -d '{"messages":[{"role":"user","content":"é"}],"t
 says reply '"token":"bytes:\\x'
 says_not reply '"bytes":[239,191,189]'  # U+FFFD
 
-# A long prompt, which takes long to encode, holds up nobody else.
-{
-    printf '{"messages":[{"role":"user","content":"'
-    yes 'and the earth ' | tr -d '\n' | head -c 3000000
-    printf '"}]}'
-} >long
-curl -s -m 60 -o long_reply -w '%{time_total}' "$url/v1/chat/completions" -d @long >long_time &
+# A long text, which takes long to encode, holds up nobody else.
+yes 'and the earth ' | tr -d '\n' | head -c 3000000 >earth
+{ printf '{"prompt":"'; cat earth; printf '"}'; } >long
+curl -s -m 60 -o long_reply -w '%{time_total}' "$url/tokenize" -d @long >long_time &
 client=$!
 sleep 0.2
 health_time=$(curl -s -m 60 -o reply -w '%{time_total}' "$url/health")
 wait "$client"
-says long_reply 'there is room for 64 together'
+says long_reply '"count":'
+# A prompt that cannot fit is not encoded.
+{ printf '{"messages":[{"role":"user","content":"'; cat earth; printf '"}]}'; } >chat
+for body in "/v1/completions -d @long" "/v1/chat/completions -d @chat"; do
+    ask 400 $body
+    grep -q 'at least [0-9]* tokens, but with the answer there is room for 64 together' reply ||
+        fail "a prompt of 3 MB: $(cat reply)"
+done
 awk "BEGIN { exit !($health_time * 3 < $(cat long_time)) }" ||
     fail "/health took $health_time s beside a prompt of $(cat long_time) s"
 ends_well

@@ -70,7 +70,9 @@ TEST_CASE("ids are those of the library tokenizers") {
         for (const Json& line : expected_lines()) {
             const auto& text = line.at("text").get_ref<const std::string&>();
             CAPTURE(name, text);
-            CHECK(ids_of(tokenizer, text) == line.at(name).get<std::vector<std::int32_t>>());
+            const auto ids = ids_of(tokenizer, text);
+            CHECK(ids == line.at(name).get<std::vector<std::int32_t>>());
+            CHECK(tokenizer.least_tokens(text) <= std::ssize(ids));
         }
     }
 }
@@ -95,6 +97,8 @@ TEST_CASE("bytes without a token are left out, and the others know where they be
     }
     CHECK(kept == "Zebra thereo added here");
     CHECK(ids_of(tokenizer, "\x13\x13").empty());
+    CHECK(tokenizer.least_tokens(text) == 0);
+    CHECK(Tokenizer(fixture / "gpt2.json").least_tokens(text) > 0);
 }
 
 TEST_CASE("normalization form C is that of the library tokenizers") {

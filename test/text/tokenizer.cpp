@@ -84,6 +84,21 @@ TEST_CASE("trained tokenizers are lossless, in the library as well") {
     }
 }
 
+TEST_CASE("the length of a text bounds its tokens") {
+    const Tokenizer tokenizer(unigram_model(), "trained");
+    for (const std::string& text : nasty_texts) {
+        CAPTURE(text);
+        CHECK(tokenizer.least_tokens(text) <= std::ssize(encoded(tokenizer, text)));
+    }
+    CHECK(tokenizer.least_tokens("") == 0);
+    const std::string spaces = "\xE2\x96\x81";  // how pieces spell one
+    std::string many;
+    for (int i = 0; i < 1000; ++i)
+        many += spaces;
+    CHECK(tokenizer.least_tokens(many) > 0);
+    CHECK(tokenizer.least_tokens(many) <= std::ssize(encoded(tokenizer, many)));
+}
+
 TEST_CASE("random text of all planes survives") {
     const Tokenizer tokenizer(unigram_model(), "trained");
     std::uint32_t state = 7;
