@@ -116,8 +116,24 @@ void BatchGenerator::run(std::span<const TextStep> steps, const TakeLogits& take
     pass(shifted, take);
 }
 
+void BatchGenerator::copy_place(std::int64_t from, std::int64_t to, std::int64_t count) {
+    GPTRAIN_CHECK(from != to && from >= 0 && from < limits_.texts && to < limits_.texts);
+    const auto positions = [&](const Tensor& cache, std::int64_t place) {
+        return cache.slice(1, place * place_length(), count);
+    };
+    Backend& backend = model_.context().backend;
+    for (const std::vector<KvCache>& chunk : caches_) {
+        for (const KvCache& cache : chunk) {
+            backend.copy(positions(cache.k, to), positions(cache.k, from));
+            backend.copy(positions(cache.v, to), positions(cache.v, from));
+        }
+    }
+}
+
 void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& take) {
     const Rows rows = rows_of(steps);
+    for (const TextStep& step : steps)
+        if (step.copied_from) copy_place(*step.copied_from, step.place, step.before);
     const Batch batch = upload(steps, rows);
     const std::int64_t count = std::ssize(rows.logits);
     const bool has_head = head_stage(plan_) == model_.context().mesh.place().pp;

@@ -26,6 +26,9 @@ struct TextStep {
     std::int64_t before = 0;  ///< tokens of the text that earlier steps have appended
     std::vector<std::int32_t> tokens;
     std::int64_t logits = 0;  ///< how many of the last tokens need logits
+    /// The place from whose caches the `before` tokens are copied first. Other steps of the same
+    /// run may overwrite them there afterwards.
+    std::optional<std::int64_t> copied_from = {};
 };
 
 class BatchGenerator {
@@ -60,6 +63,8 @@ private:
     Rows rows_of(std::span<const TextStep> steps) const;
     Batch upload(std::span<const TextStep> steps, const Rows& rows) const;
     void pass(std::span<const TextStep> steps, const TakeLogits& take);
+    /// Copies the first positions of a place in the caches to another.
+    void copy_place(std::int64_t from, std::int64_t to, std::int64_t count);
     /// Passes the virtual tokens of all places.
     void begin();
     /// Passes rows of fp32 logits to `take`, on rank 0.

@@ -48,6 +48,7 @@ struct Answer {
     std::int64_t max_tokens = 0;       ///< prompt and answer have at most the positions of a place
     SamplingOptions sampling;
     std::vector<std::string> stop;
+    std::int64_t prompt_number = 0;        ///< among those of the request
     std::int64_t sample = 0;               ///< of a prompt, for the draw
     bool is_chat = false;                  ///< its text does not continue the prompt's
     std::optional<std::int64_t> logprobs;  ///< of its tokens, each with so many of the likeliest

@@ -65,6 +65,13 @@ std::int64_t Scheduler::waiting() const {
 void Scheduler::free(std::int64_t place) {
     const auto held = held_.find(at(place).answer.reader.get());
     if (--held->second == 0) held_.erase(held);
+    Running& freed = at(place);
+    // The next step copies before it writes to the place.
+    if (freed.before + 1 >= freed.answer.prompt.size()) {
+        for (const std::int64_t other : order_)
+            if (other != place && at(other).can_copy() && freed.has_prompt_of(at(other)))
+                at(other).copied_from = place;
+    }
     places_[static_cast<std::size_t>(place)].reset();
     order_.erase(std::find(order_.begin(), order_.end(), place));
 }
@@ -126,6 +133,21 @@ Answer Scheduler::next_waiting() {
     return next;
 }
 
+bool Scheduler::is_ready(std::int64_t place) {
+    Running& running = at(place);
+    if (!running.can_copy()) return true;
+    bool waits = false;
+    for (auto other = order_.begin(); *other != place && !running.copied_from; ++other) {
+        const Running& earlier = at(*other);
+        if (!earlier.has_prompt_of(running)) continue;
+        waits = true;
+        if (earlier.cached + 1 >= earlier.answer.prompt.size()) running.copied_from = *other;
+    }
+    if (!running.copied_from) return !waits;
+    running.before = running.answer.prompt.size() - 1;
+    return true;
+}
+
 std::optional<TextStep> Scheduler::step_of(std::int64_t place, Room& room) {
     Running& running = at(place);
     const bool all = running.answer.prompt_logprobs && running.written() == 0;
@@ -140,7 +162,8 @@ std::optional<TextStep> Scheduler::step_of(std::int64_t place, Room& room) {
     TextStep step = {.place = place,
                      .before = static_cast<std::int64_t>(running.before),
                      .tokens = {begin, begin + count},
-                     .logits = logits};
+                     .logits = logits,
+                     .copied_from = std::exchange(running.copied_from, std::nullopt)};
     running.before += static_cast<std::size_t>(count);
     running.next_logits = running.before - static_cast<std::size_t>(logits);
     room.tokens -= count;
@@ -156,7 +179,10 @@ std::vector<TextStep> Scheduler::next_steps() {
     std::vector<TextStep> steps;
     Room room = {limits_.tokens, limits_.logits};
     std::vector<std::int64_t> reading;
+    for (const std::int64_t place : order_)
+        at(place).cached = at(place).before;
     for (const std::int64_t place : order_) {
+        if (!is_ready(place)) continue;
         if (!at(place).is_writing()) {
             reading.push_back(place);
         } else if (auto step = step_of(place, room)) {

@@ -48,6 +48,9 @@ private:
         std::vector<std::int32_t> text;  ///< prompt and answer
         std::size_t before = 0;          ///< tokens of it in the caches, or on their way
         std::size_t next_logits = 0;     ///< the token whose logits come next
+        std::size_t cached = 0;          ///< `before` at the beginning of the step
+        /// The place from which the prompt is copied, all but its last token.
+        std::optional<std::int64_t> copied_from = {};
         PromptCodec::Decoder decoder;
         StopTexts stop;
 
@@ -55,6 +58,13 @@ private:
         /// Tokens that the model has not read.
         std::int64_t left() const { return std::ssize(text) - static_cast<std::int64_t>(before); }
         bool is_writing() const { return left() == 1; }
+        /// True if it can copy its prompt from another answer to the same one.
+        bool can_copy() const { return before == 0 && text.size() > 1 && !answer.prompt_logprobs; }
+        /// True if both answer the same prompt of a request.
+        bool has_prompt_of(const Running& other) const {
+            return answer.reader == other.answer.reader &&
+                   answer.prompt_number == other.answer.prompt_number;
+        }
     };
     /// What is left of a step.
     struct Room {
@@ -70,6 +80,9 @@ private:
     /// Adds parts of the prompts in these places to the step, the one that ends first before the
     /// others. The oldest can count on half of the room, so that it ends, too.
     void read_prompts(std::vector<std::int64_t> reading, Room& room, std::vector<TextStep>& steps);
+    /// False for an answer that waits until another has read their prompt, so that it can be
+    /// copied.
+    bool is_ready(std::int64_t place);
     std::optional<TextStep> step_of(std::int64_t place, Room& room);
     void choose(std::int64_t place, std::span<const float> logits);
     void free(std::int64_t place);

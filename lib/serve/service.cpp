@@ -231,6 +231,7 @@ std::vector<Answer> Service::answers_of(
             answers.push_back(answer);
             ++answer.index;
         }
+        ++answer.prompt_number;
     }
     return answers;
 }

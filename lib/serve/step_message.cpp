@@ -25,7 +25,8 @@ void take(std::string_view& bytes, T* values, std::size_t count) {
 std::string encode_step(const StepMessage& message) {
     std::string bytes(1, message.stop ? 's' : 'g');
     for (const TextStep& step : message.steps) {
-        const std::int64_t head[] = {step.place, step.before, step.logits, std::ssize(step.tokens)};
+        const std::int64_t head[] = {step.place, step.before, step.logits, std::ssize(step.tokens),
+                                     step.copied_from.value_or(-1)};
         put(bytes, head, std::size(head));
         put(bytes, step.tokens.data(), step.tokens.size());
     }
@@ -38,10 +39,11 @@ StepMessage decode_step(std::string_view bytes) {
     message.stop = bytes.front() == 's';
     bytes.remove_prefix(1);
     while (!bytes.empty()) {
-        std::int64_t head[4];
+        std::int64_t head[5];
         take(bytes, head, std::size(head));
         TextStep step = {.place = head[0], .before = head[1], .tokens = {}, .logits = head[2]};
         step.tokens.resize(static_cast<std::size_t>(head[3]));
+        if (head[4] >= 0) step.copied_from = head[4];
         take(bytes, step.tokens.data(), step.tokens.size());
         message.steps.push_back(std::move(step));
     }

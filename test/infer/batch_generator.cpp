@@ -92,6 +92,35 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
     }
 }
 
+TEST_CASE("a copied prefix gives the logits of a read one") {
+    const std::string rope = ", position_embedding: rope, num_query_groups: 2, sliding_window: 3";
+    for (const RunSpec& spec : {small_spec(), small_spec_with(AdapterKind::p_tuning, rope)}) {
+        const std::vector<std::int32_t>& text = texts[0];
+        const auto expected = logits_alone(spec, text);
+        const RunPlan plan = make_plan(spec, {});
+        const BatchLimits limits = {.texts = 3, .positions = 9, .tokens = 12, .logits = 3};
+        const auto backend = cpu::make_backend();
+        const Mesh mesh = one_rank_mesh();
+        ActionListeners nobody;
+        BatchGenerator generator(*backend, mesh, plan, limits, nobody,
+                                 measure_batch_generator(plan, {}, memory_of(*backend), limits));
+        generator.model().load(fill_weights);
+        const TextStep read = {.place = 1, .before = 0, .tokens = text, .logits = 1};
+        generator.run({&read, 1}, [](std::size_t, std::span<const float>) {});
+        // Another text takes the place in the step that copies from it.
+        const std::vector<TextStep> steps = {
+            {.place = 2,
+             .before = std::ssize(text) - 1,
+             .tokens = {text.back()},
+             .logits = 1,
+             .copied_from = 1},
+            {.place = 1, .before = 0, .tokens = texts[2], .logits = 0}};
+        generator.run(steps, [&](std::size_t, std::span<const float> logits) {
+            check_near({logits.begin(), logits.end()}, expected.back());
+        });
+    }
+}
+
 TEST_CASE("in int8 logits do not depend on how many others there are") {
     const RunSpec spec = small_int8_spec(GENERATE("", ", tie_embeddings: false"));
     const std::vector<std::int32_t> text = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 3};

@@ -176,7 +176,7 @@ TEST_CASE("all ranks get the step that rank 0 sends") {
     const StepMessage sent = {
         .stop = false,
         .steps = {{.place = 3, .before = 1000000, .tokens = {1, INT32_MAX}, .logits = 2},
-                  {.place = 0, .before = 0, .tokens = {}, .logits = 0}}};
+                  {.place = 0, .before = 0, .tokens = {}, .logits = 0, .copied_from = 5}}};
     const std::string bytes = encode_step(sent);
     const StepMessage got = decode_step(bytes);
     CHECK_FALSE(got.stop);
@@ -186,11 +186,13 @@ TEST_CASE("all ranks get the step that rank 0 sends") {
     CHECK(got.steps[0].tokens == sent.steps[0].tokens);
     CHECK(got.steps[0].logits == 2);
     CHECK(got.steps[1].tokens.empty());
+    CHECK_FALSE(got.steps[0].copied_from);
+    CHECK(got.steps[1].copied_from == 5);
     CHECK(decode_step(encode_step({.stop = true, .steps = {}})).stop);
     CHECK(decode_step(encode_step({})).steps.empty());
     // One that was cut: within a step, and within its tokens.
     CHECK_THROWS_AS(decode_step(bytes.substr(0, bytes.size() - 1)), Error);
-    CHECK_THROWS_AS(decode_step(bytes.substr(0, 1 + 4 * 8 + 4)), Error);
+    CHECK_THROWS_AS(decode_step(bytes.substr(0, 1 + 5 * 8 + 4)), Error);
     CHECK_THROWS_AS(decode_step(""), Error);
 }
 

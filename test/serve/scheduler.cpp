@@ -32,8 +32,10 @@ struct Client final : AnswerReader {
 
 Answer answer(const std::shared_ptr<Client>& client, std::vector<std::int32_t> prompt,
               std::int64_t max_tokens) {
+    static std::int64_t prompts = 0;
     Answer wanted;
     wanted.prompt = std::move(prompt);
+    wanted.prompt_number = prompts++;
     wanted.max_tokens = max_tokens;
     wanted.sampling.temperature = 0;
     wanted.reader = client;
@@ -60,7 +62,15 @@ std::vector<float> logits_for(std::int32_t id) {
 bool is_step(const TextStep& step, std::int64_t place, std::int64_t before,
              const std::vector<std::int32_t>& tokens, std::int64_t logits) {
     return step.place == place && step.before == before && step.tokens == tokens &&
-           step.logits == logits;
+           step.logits == logits && !step.copied_from;
+}
+
+/// True if the step copies all but the last token of a prompt.
+bool is_copy(TextStep step, std::int64_t from, std::int64_t place, std::int64_t before,
+             std::int32_t token) {
+    const bool copies = step.copied_from == from;
+    step.copied_from.reset();
+    return copies && is_step(step, place, before, {token}, 1);
 }
 
 /// Writes `ids` one after the other, alone.
@@ -143,6 +153,53 @@ TEST_CASE("a free place goes to the request that has the fewest") {
     many->left = true;
     CHECK(scheduler.next_steps().empty());
     CHECK(scheduler.waiting() == 0);
+}
+
+TEST_CASE("several answers to a prompt read it once") {
+    Scheduler scheduler(served_codec(), {.texts = 3, .positions = 16, .tokens = 4, .logits = 3});
+    const auto client = std::make_shared<Client>();
+    const auto take = [&](std::size_t step) {
+        client->end.reset();  // of another answer
+        scheduler.take(step, logits_for(7));
+    };
+    Answer wanted = answer(client, {11, 12, 13, 14, 15, 16}, 2);
+    for (std::int64_t i = 0; i < 5; ++i) {
+        wanted.max_tokens = i == 0 ? 1 : 2;
+        scheduler.add(wanted);
+    }
+    auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 1);
+    CHECK(is_step(steps[0], 0, 0, {11, 12, 13, 14}, 0));
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 1);
+    CHECK(is_step(steps[0], 0, 4, {15, 16}, 1));
+    take(0);
+    // The first one is over, but what it has read stays until the next one begins to read.
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK(is_copy(steps[0], 0, 1, 5, 16));
+    CHECK(is_copy(steps[1], 0, 2, 5, 16));
+    take(0);
+    take(1);
+    steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 3);
+    CHECK(is_step(steps[0], 1, 6, {7}, 1));
+    CHECK(is_step(steps[1], 2, 6, {7}, 1));
+    CHECK(is_copy(steps[2], 1, 0, 5, 16));
+}
+
+TEST_CASE("answers with log-probabilities of the prompt, and other requests, read by themselves") {
+    Scheduler scheduler(served_codec(), {.texts = 3, .positions = 16, .tokens = 9, .logits = 9});
+    Answer first = echo(std::make_shared<Client>(), {11, 12, 13}, 2, 0);
+    scheduler.add(first);
+    scheduler.add(first);
+    first.reader = std::make_shared<Client>();
+    first.prompt_logprobs = false;
+    scheduler.add(first);
+    const auto steps = scheduler.next_steps();
+    REQUIRE(steps.size() == 3);
+    for (const TextStep& step : steps)
+        CHECK(step.tokens.size() == 3);
 }
 
 TEST_CASE("short prompts are read before long ones, and the oldest at least with half of a step") {

@@ -249,6 +249,7 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
     for (std::size_t i = 0; i < 4; ++i) {
         CHECK(answers[i].index == i);
         CHECK(answers[i].sample == static_cast<std::int64_t>(i % 2));
+        CHECK(answers[i].prompt_number == static_cast<std::int64_t>(i / 2));
         CHECK(answers[i].prompt.size() == (i < 2 ? 2 : 1));
         CHECK(answers[i].max_tokens == 8);
         CHECK(answers[i].sampling.seed == 4);
