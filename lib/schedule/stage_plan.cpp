@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 
@@ -71,7 +72,7 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
 }  // namespace
 
 MeshConnections mesh_connections(const RunPlan& plan) {
-    return {.kv_sharers = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1),
+    return {.kv_sharers = kv_sharers(plan.model, plan.mesh.tensor),
             .split_tied_embedding = has_tied_ends(plan),
             .channels = channels_of(pipeline_of(plan, 1)),
             .traffic = traffic_of(plan)};
