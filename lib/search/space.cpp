@@ -56,7 +56,10 @@ constexpr std::array<SearchedKey, 15> searched_keys = {{
      }},
     {"parallel.data",
      [](SearchSpace& s, Specs specs) {
-         take(s.data, specs, [](const RunSpec& r) { return r.parallel.data.value_or(1); });
+         const bool any = std::any_of(specs.begin(), specs.end(),
+                                      [](const RunSpec& r) { return !r.parallel.data; });
+         take(s.data, specs, [](const RunSpec& r) { return r.parallel.data.value_or(0); });
+         if (any) s.data.clear();
      }},
     {"parallel.virtual_stages",
      [](SearchSpace& s, Specs specs) {

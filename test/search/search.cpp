@@ -281,6 +281,12 @@ TEST_CASE("a limited key takes only the given values") {
     fix(space, "parallel.tensor", {two});
     for (const Found& found : search(given.context, space, 10).best)
         CHECK(found.choices.parallel.tensor == 2);
+    space = whole_space(given.spec);
+    two.parallel.data = 2;
+    fix(space, "parallel.data", {two});
+    CHECK(space.data == std::vector<std::int64_t>{2});
+    fix(space, "parallel.data", {two, given.spec});  // the other says auto
+    CHECK(space.data.empty());
     CHECK_THROWS_WITH(parse_fixed_key("parallel.tenser=2"),
                       Catch::Contains("did you mean parallel.tensor?"));
     CHECK_THROWS_WITH(parse_fixed_key("optimizer.lr=2"), Catch::Contains("use --set to change it"));
