@@ -82,6 +82,12 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
     }
 }
 
+bool has_fewer_rows(const std::vector<MeasuredOp>& measured, const OpWork& op) {
+    return std::none_of(measured.begin(), measured.end(), [&](const MeasuredOp& each) {
+        return each.op == op.name && each.rows <= op.rows;
+    });
+}
+
 }  // namespace
 
 double slowest(const DeviceProfile& device, std::int64_t count) {
@@ -100,8 +106,11 @@ double slowest(const DeviceProfile& device, std::int64_t count) {
 }
 
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {
-    if (const auto measured = measured_op_seconds(device.measured, op, devices)) return *measured;
-    return device.op_seconds + work_seconds(device, op) / devices;
+    const auto measured = measured_op_seconds(device.measured, op, devices);
+    if (!measured) return device.op_seconds + work_seconds(device, op) / devices;
+    // With fewer rows than measured ones a GEMM reads the same weights for less arithmetic.
+    const bool is_small = op.kind == OpWork::Kind::gemm && has_fewer_rows(device.measured, op);
+    return is_small ? std::max(*measured, traffic_seconds(device, op) / devices) : *measured;
 }
 
 }  // namespace gptrain

@@ -88,6 +88,26 @@ TEST_CASE("the slowest of more devices is slower") {
     CHECK(slowest(spread, 1000) == Approx(1.3241).margin(0.003));
 }
 
+TEST_CASE("a GEMM of fewer rows than measured ones takes the time of its traffic") {
+    DeviceProfile measured = device();
+    OpWork op = gemm(128, 10, 10);
+    op.bytes = 1000;
+    measured.measured = {{.op = "linear_forward",
+                          .rows = 128,
+                          .cols = 10,
+                          .length = 10,
+                          .flops = op.flops,
+                          .bytes = op.bytes,
+                          .seconds = 1}};
+    CHECK(op_seconds(measured, op) == Approx(1));
+    op = gemm(1, 10, 10);
+    op.bytes = 400;
+    CHECK(op_seconds(measured, op) == Approx(400 / 50.0));
+    CHECK(op_seconds(measured, op, 2) == Approx(400 / 50.0 / 2));
+    op.bytes = 0.01;  // less than its arithmetic takes
+    CHECK(op_seconds(measured, op) == Approx(1.0 / 128));
+}
+
 TEST_CASE("other ops move bytes, some at their own bandwidth") {
     DeviceProfile own = device();
     own.op_seconds = 1;
