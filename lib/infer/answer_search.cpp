@@ -11,7 +11,8 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t largest_batch = 4096;  // of those searched
+constexpr std::int64_t largest_batch = 4096;                        // of those searched
+constexpr std::int64_t most_prompt_tokens = std::int64_t{1} << 28;  // of a batch
 
 /// Everything about one mesh.
 struct MeshAnswers {
@@ -44,6 +45,20 @@ bool add_batch(const SearchContext& context, const AnswerQuestion& question, std
     return true;
 }
 
+/// False for more tokens of prompts than a generator takes at a time: their ids fill a GiB.
+bool can_read(const AnswerQuestion& question, std::int64_t batch) {
+    return batch <= most_prompt_tokens / question.prompt_tokens;
+}
+
+void require_readable(const AnswerQuestion& question) {
+    for (const std::int64_t batch : question.batches) {
+        if (can_read(question, batch)) continue;
+        fail(ExitCode::usage, "--batch ", batch, " with --prompt ", question.prompt_tokens,
+             ": a copy of the model reads at most ", grouped(most_prompt_tokens),
+             " tokens at a time; give fewer texts or shorter prompts");
+    }
+}
+
 void price_mesh(const SearchContext& context, const AnswerQuestion& question,
                 MeshAnswers& answers) {
     try {
@@ -53,7 +68,8 @@ void price_mesh(const SearchContext& context, const AnswerQuestion& question,
         return;
     }
     if (question.batches.empty()) {
-        for (std::int64_t batch = 1; batch <= largest_batch; batch *= 2)
+        for (std::int64_t batch = 1; batch <= largest_batch && can_read(question, batch);
+             batch *= 2)
             if (!add_batch(context, question, batch, answers)) return;
         return;
     }
@@ -92,6 +108,7 @@ void keep_best(std::vector<AnswerCost>& costs) {
 
 AnswerResult search_answers(const SearchContext& context, const AnswerQuestion& question) {
     require_positions(make_plan(context.spec, context.target), question);
+    require_readable(question);
     std::vector<MeshAnswers> meshes = meshes_of(question, context.target.world_size);
     const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     parallel_for(std::ssize(meshes), threads, [&](std::int64_t i) {

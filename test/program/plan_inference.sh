@@ -65,6 +65,8 @@ wrong "the model has 2048 positions (model.max_position_embeddings)" --prompt 20
 wrong "--prompt is required" --tokens 100
 wrong "--inference varies parallel.tensor" "${question[@]}" --fix recompute=full
 wrong "fits on a100-80gb" "${question[@]}" --set model.num_layers=2000
+wrong "--batch 16777216 with --prompt 1000: a copy of the model reads at most 268,435,456 tokens" \
+    "${question[@]}" --batch 1,16777216
 wrong "--batch 0" "${question[@]}" --batch 0
 wrong "excludes" "${question[@]}" --write x.yaml
 expect_exit 2 "$gptrain" plan --config small.yaml --hardware a100-80gb --world-size 1 --prompt 3
