@@ -195,6 +195,16 @@ const StepCost& longest_step(RankCosts of_stage, bool cuda) {
     return first.microbatches > largest.microbatches ? first : largest;
 }
 
+/// False where windows, bidirectional attention, frozen parameters or virtual tokens change the
+/// count.
+bool has_plain_flops(const RunPlan& plan) {
+    const ModelShape& model = plan.model;
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    return flops_per_token(plan) ==
+           6 * real(parameter_count(model)) + 6 * real(model.layers) * real(model.heads) *
+                                                  real(model.head_dim) * real(plan.seq_length);
+}
+
 void print_work(RankCosts ranks, const RunPlan& plan, bool cuda) {
     const int stage = largest_rank(ranks, cuda).rank_class.stage;
     const StepCost& cost = longest_step(of_stage(ranks, stage), cuda);
@@ -206,7 +216,10 @@ void print_work(RankCosts ranks, const RunPlan& plan, bool cuda) {
     print(row("GEMMs per rank", flops_text(cost.forward_and_backward.gemms)));
     print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks", flops_text(tokens * flops_per_token(plan))));
-    print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
+    if (has_plain_flops(plan)) {
+        print(
+            "model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
+    }
     if (plan.mesh.size() == 1) return;
     print("bytes per step, for the rank that sends the most on each axis");
     for (const MeshAxis& each : mesh_axes) {

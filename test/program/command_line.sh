@@ -108,8 +108,15 @@ says err "--mpi=pmix"
 
 # A dry run reads neither data nor tokenizer, which do not exist here, and writes nothing.
 expect_exit 0 "$gptrain" --config run.yaml --dry-run
-says out "memory of the rank" "on the device" "on the host" "work per step" "model FLOPs"
+says out "memory of the rank" "on the device" "on the host" "work per step" \
+    "model FLOPs = tokens x (6 x parameters"
 total_of_one=$(predicted_bytes)
+# That formula does not hold for windows and frozen parameters.
+for setting in model.sliding_window=4 'training.frozen=["h.*"]'; do
+    expect_exit 0 "$gptrain" --config run.yaml --dry-run --set "$setting"
+    says out "model FLOPs, all ranks"
+    says_not out "6 x parameters"
+done
 expect_exit 0 "$gptrain" --config run.yaml --dry-run --world-size 4 --set training.global_batch_size=8
 total_of_four=$(predicted_bytes)
 ((0 < total_of_four && total_of_four < total_of_one)) ||
