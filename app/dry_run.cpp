@@ -17,6 +17,7 @@
 #include "planner/nccl_memory.h"
 #include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
+#include "search/table_text.h"
 #include "spec/model_tensors.h"
 #include "timeline.h"
 
@@ -284,10 +285,12 @@ void print_time(const StepEstimate& estimate, const RunPlan& plan) {
     print(row("tokens per second", human_count(estimate.tokens_per_second)));
     print(row("MFU", text(fixed(100 * estimate.mfu, 1), " %")), "  model FLOPs / peak");
     print(row("HFU", text(fixed(100 * estimate.hfu, 1), " %")), "  with recomputation");
-    print(row(text(plan.steps, " steps"), text(fixed(estimate.days, 2), " days")), "  ",
-          fixed(estimate.device_hours, 0), " device-hours",
-          estimate.cost > 0 ? text(", cost ", fixed(estimate.cost, 0)) : "",
-          estimate.megawatt_hours > 0 ? text(", ", fixed(estimate.megawatt_hours, 1), " MWh") : "");
+    print(row(text(plan.steps, plan.steps == 1 ? " step" : " steps"),
+              text(decimals(estimate.days, 2), " days")),
+          "  ", decimals(estimate.device_hours, 0), " device-hours",
+          estimate.cost > 0 ? text(", cost ", decimals(estimate.cost, 0)) : "",
+          estimate.megawatt_hours > 0 ? text(", ", decimals(estimate.megawatt_hours, 1), " MWh")
+                                      : "");
     print("seconds of a step, on the stage that ends last");
     for (int i = 0; i < spent_kinds; ++i) {
         const auto spent = static_cast<Spent>(i);

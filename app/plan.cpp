@@ -14,16 +14,20 @@
 #include "help/option_checks.h"
 #include "plan_problem.h"
 #include "search/search_picture.h"
+#include "search/table_text.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::int64_t table_rows = 10;
 
-OwnSettings own_settings(const SearchContext& context) {
+/// With the batch that is searched, or of several the spec's.
+OwnSettings own_settings(const SearchContext& context, const SearchSpace& space) {
     OwnSettings own;
     try {
-        own.found = evaluate(context, choices_of(context.spec));
+        Choices choices = choices_of(context.spec);
+        if (space.global_batch.size() == 1) choices.global_batch_size = space.global_batch.front();
+        own.found = evaluate(context, choices);
     } catch (const Error& error) {
         if (error.code() == ExitCode::bug) throw;
         own.refused = error.what();
@@ -35,19 +39,25 @@ void plan_mesh(const PlanOptions& options, const TrainingProblem& training, std:
     const PlanProblem& problem = training.problem;
     const SearchContext context = context_of(problem, ranks);
     const SearchReport report = {.result = search(context, training.space, table_rows),
-                                 .own = own_settings(context),
+                                 .own = own_settings(context, training.space),
                                  .global_batches = training.space.global_batch};
     print_raw(to_text(report, context));
     if (!options.json.empty()) write_file_durably(options.json, to_json(report, context));
     const std::vector<Found>& best = report.result.best;
     if (best.empty()) {
-        fail(ExitCode::usage, options.config, ": no settings of ", ranks, " ranks fit on ",
-             problem.hardware.name, "; use more ranks (--world-size) or limit fewer keys (--fix)");
+        fail(ExitCode::usage, options.config, ": ", why_nothing(report.result, context),
+             "; use more ranks (--world-size) or limit fewer keys (--fix)");
     }
     if (!options.picture.empty()) write_file_durably(options.picture, to_svg(report, context));
-    if (options.max_days && best.front().estimate.days > *options.max_days) {
-        print("no settings train in ", *options.max_days, " days: the fastest take ",
-              fixed(best.front().estimate.days, 2), "; use more ranks (--world-size)");
+    if (options.max_days) {
+        const double days = best.front().estimate.days;
+        const std::string taken = text(": the fastest take ", decimals(days, 2));
+        if (days > *options.max_days) {
+            print("no settings train in ", *options.max_days, " days", taken,
+                  "; use more ranks (--world-size)");
+        } else {
+            print("the fastest train in ", *options.max_days, " days", taken);
+        }
     }
     if (!options.write.empty()) write_best(options, best.front());
 }
@@ -60,16 +70,14 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
              ": --write, --picture and --json take one number of ranks");
     }
     print(scaling_head());
+    const bool batches_differ = training.space.global_batch.size() > 1;
     std::optional<std::int64_t> enough;  // the fewest that are
     for (const std::int64_t ranks : sizes) {
-        const SearchResult result = search(context_of(training.problem, ranks), training.space, 1);
-        if (result.best.empty()) {
-            print(scaling_row(ranks, nullptr));
-            continue;
-        }
-        const Found& best = result.best.front();
-        print(scaling_row(ranks, &best));
-        if (options.max_days && best.estimate.days <= *options.max_days)
+        const SearchContext context = context_of(training.problem, ranks);
+        const SearchResult result = search(context, training.space, 1);
+        print(scaling_row(result, context, batches_differ));
+        if (result.best.empty() || !options.max_days) continue;
+        if (result.best.front().estimate.days <= *options.max_days)
             enough = std::min(enough.value_or(ranks), ranks);
     }
     if (!options.max_days) return;

@@ -125,11 +125,12 @@ std::vector<Measured> search_on_first(const PlanOptions& options, const Training
     std::vector<Measured> all;
     session.run_on_first([&] {
         const SearchContext context = context_of(training.problem, session.size());
-        for (Found& found : search(context, training.space, options.measure).best)
+        SearchResult result = search(context, training.space, options.measure);
+        for (Found& found : result.best)
             all.push_back({.found = std::move(found), .time = {}});
         if (!all.empty()) return;
-        fail(ExitCode::usage, options.config, ": no settings of ", session.size(), " ranks fit on ",
-             context.hardware.name, "; start more ranks or limit fewer keys (--fix)");
+        fail(ExitCode::usage, options.config, ": ", why_nothing(result, context),
+             "; start more ranks or limit fewer keys (--fix)");
     });
     return all;
 }

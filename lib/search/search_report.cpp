@@ -40,13 +40,27 @@ std::string table_row(std::string_view number, const Found& found) {
     const StepEstimate& estimate = found.estimate;
     return text(
         padded_left(number, 3), padded_left(fixed(estimate.step.seconds, 3), 9),
-        padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(fixed(estimate.days, 2), 8),
+        padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(decimals(estimate.days, 2), 8),
         padded_left(gib(static_cast<double>(found.required_bytes)), 6),
         padded_left(tensor_of(choices), 7), padded_left(text(choices.parallel.pipeline), 4),
         padded_left(text(choices.parallel.virtual_stages), 4), padded_left(context_of(choices), 7),
         padded_left(text(found.plan.mesh.data), 6), padded_left(text(choices.micro_batch_size), 4),
         "  ", padded_right(name_of(choices.recompute), 10),
         padded_right(name_of(choices.parallel.schedule), 17), largest_loss(estimate.step), "\n");
+}
+
+/// "1 6x2 1": a split of layers, in which three or more equal numbers are counted.
+std::string split_text(const std::vector<std::int64_t>& split) {
+    std::string out;
+    for (std::size_t i = 0; i < split.size();) {
+        std::size_t end = i;
+        while (end < split.size() && split[end] == split[i])
+            ++end;
+        const std::size_t equal = end - i < 3 ? 1 : end - i;
+        out += text(out.empty() ? "" : " ", equal > 1 ? text(equal, 'x') : "", split[i]);
+        i += equal;
+    }
+    return out;
 }
 
 /// The settings that the table has no column for.
@@ -57,12 +71,7 @@ std::string other_settings(const Found& found, bool batches_differ) {
         settings += text(settings.empty() ? "" : ", ", parts...);
     };
     if (batches_differ) add("global_batch_size ", choices.global_batch_size);
-    if (choices.parallel.layers) {
-        std::string layers;
-        for (const std::int64_t count : *choices.parallel.layers)
-            layers += text(layers.empty() ? "" : " ", count);
-        add("layers ", layers);
-    }
+    if (choices.parallel.layers) add("layers ", split_text(*choices.parallel.layers));
     if (!choices.parallel.shard_optimizer) add("shard_optimizer false");
     return settings;
 }
@@ -87,18 +96,22 @@ std::string notes(const std::vector<Found>& best, bool batches_differ) {
     return lines;
 }
 
+/// "311,245", "0.31".
+std::string whole(double value) {
+    return value < 0.5 ? decimals(value, 0) : grouped(std::llround(value));
+}
+
 std::string totals(const Found& best) {
     const StepEstimate& estimate = best.estimate;
     return text(
         "the fastest: ", human_count(estimate.tokens_per_second), "tokens per second, ",
-        grouped(std::llround(estimate.device_hours)), " device-hours for ",
-        grouped(best.plan.steps), " steps",
-        estimate.cost > 0 ? text(", cost ", grouped(std::llround(estimate.cost))) : "",
-        estimate.megawatt_hours > 0 ? text(", ", fixed(estimate.megawatt_hours, 1), " MWh") : "",
+        whole(estimate.device_hours), " device-hours for ", counted(best.plan.steps, "step"),
+        estimate.cost > 0 ? text(", cost ", whole(estimate.cost)) : "",
+        estimate.megawatt_hours > 0 ? text(", ", decimals(estimate.megawatt_hours, 1), " MWh") : "",
         "\n");
 }
 
-std::string corner_lines(const SearchResult& result) {
+std::string corner_lines(const SearchResult& result, bool batches_differ) {
     std::string lines;
     for (std::size_t i = 0; i < memory_corners.size(); ++i) {
         const std::string title =
@@ -109,9 +122,9 @@ std::string corner_lines(const SearchResult& result) {
             lines += "none fits\n";
             continue;
         }
-        lines +=
-            text(fixed(found->estimate.step.seconds, 3), " s, ",
-                 gib(static_cast<double>(found->required_bytes)), " GiB: ", describe(*found), "\n");
+        lines += text(fixed(found->estimate.step.seconds, 3), " s, ",
+                      gib(static_cast<double>(found->required_bytes)),
+                      " GiB: ", describe_fully(*found, batches_differ), "\n");
     }
     return lines;
 }
@@ -146,8 +159,11 @@ std::string own_line(const SearchReport& report, const SearchContext& context) {
     if (!report.own.found) return text(title, report.own.refused, "\n");
     const Found& own = *report.own.found;
     const std::vector<Found>& best = report.result.best;
-    const std::string time = text(fixed(own.estimate.step.seconds, 3), " s, ",
-                                  gib(static_cast<double>(own.required_bytes)), " GiB");
+    const bool batches_differ = report.global_batches.size() > 1;
+    const std::string time =
+        text(fixed(own.estimate.step.seconds, 3), " s, ",
+             gib(static_cast<double>(own.required_bytes)), " GiB",
+             batches_differ ? text(" with global_batch_size ", own.choices.global_batch_size) : "");
     if (static_cast<double>(own.required_bytes) > context.capacity)
         return text(title, time, ", which does not fit in ", gib(context.capacity), " GiB\n");
     for (std::size_t i = 0; i < best.size(); ++i) {
@@ -161,6 +177,7 @@ std::string own_line(const SearchReport& report, const SearchContext& context) {
     const bool comparable =
         ratio > 1 && own.choices.global_batch_size == best.front().choices.global_batch_size;
     return text(title, time, ", ", fixed(ratio, 2), "x the time of the fastest",
+                batches_differ ? " per sequence" : "",
                 comparable ? comparison(own.estimate.step, best.front().estimate.step) : "", "\n");
 }
 
@@ -186,8 +203,8 @@ std::string describe(const Found& found) {
                 name_of(choices.recompute), ", ", name_of(parallel.schedule));
 }
 
-std::string describe_fully(const Found& found) {
-    const std::string others = other_settings(found, false);
+std::string describe_fully(const Found& found, bool batches_differ) {
+    const std::string others = other_settings(found, batches_differ);
     return text(describe(found), others.empty() ? "" : ", ", others);
 }
 
@@ -197,25 +214,28 @@ std::string scaling_head() {
                 "  settings");
 }
 
-std::string scaling_row(std::int64_t ranks, const Found* best) {
-    if (best == nullptr) return text(padded_left(text(ranks), 7), "  nothing fits");
+std::string scaling_row(const SearchResult& result, const SearchContext& context,
+                        bool batches_differ) {
+    const std::int64_t ranks = context.target.world_size;
+    if (result.best.empty())
+        return text(padded_left(text(ranks), 7), "  ", why_nothing(result, context));
+    const Found* best = &result.best.front();
     const StepEstimate& estimate = best->estimate;
-    return text(
-        padded_left(text(ranks), 7), padded_left(fixed(estimate.step.seconds, 3), 9),
-        padded_left(human_count(estimate.tokens_per_second), 10),
-        padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(fixed(estimate.days, 2), 8),
-        padded_left(gib(static_cast<double>(best->required_bytes)), 6), "  ", describe(*best));
+    return text(padded_left(text(ranks), 7), padded_left(fixed(estimate.step.seconds, 3), 9),
+                padded_left(human_count(estimate.tokens_per_second), 10),
+                padded_left(fixed(100 * estimate.mfu, 1), 6),
+                padded_left(decimals(estimate.days, 2), 8),
+                padded_left(gib(static_cast<double>(best->required_bytes)), 6), "  ",
+                describe_fully(*best, batches_differ));
 }
 
 std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& context) {
     std::vector<LeftOut> lines;
-    if (result.best.empty()) return lines;
-    const Found& best = result.best.front();
-    const double fastest = best.seconds_per_sample();
+    const double fastest = result.best.empty() ? 0 : result.best.front().seconds_per_sample();
     for (const auto& [value, outcome] : result.outcomes) {
         if (outcome.among_best) continue;
         LeftOut line = {.key = value.first, .values = value.second, .reason = {}};
-        if (outcome.fits) {
+        if (outcome.fits && fastest > 0) {
             line.reason =
                 text("at least ", fixed(outcome.bound / fastest, 2), "x the time of the fastest");
         } else if (outcome.allowed) {
@@ -243,6 +263,36 @@ std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& c
     return lines;
 }
 
+namespace {
+
+std::string left_out_lines(const SearchResult& result, const SearchContext& context,
+                           std::string_view head) {
+    std::string out;
+    for (const LeftOut& each : left_out(result, context)) {
+        out +=
+            text("  ", padded_right(text(each.key, " ", each.values), 26), " ", each.reason, "\n");
+    }
+    return out.empty() ? out : text(head, out);
+}
+
+}  // namespace
+
+std::string why_nothing(const SearchResult& result, const SearchContext& context) {
+    const std::string ranks = counted(context.target.world_size, "rank");
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [value, outcome] : result.outcomes)
+        if (outcome.allowed) least = std::min(least, outcome.least_bytes);
+    if (std::isfinite(least)) {
+        return text("no settings of ", ranks, " fit on ", context.hardware.name,
+                    ": the smallest needs at least ", gib(least), " GiB of ", gib(context.capacity),
+                    " GiB");
+    }
+    for (const auto& [value, outcome] : result.outcomes)
+        if (!outcome.rule.empty())
+            return text("no settings of ", ranks, " are allowed: ", outcome.rule);
+    return text("no mesh of ", ranks, " has the values that --fix leaves");
+}
+
 std::string to_text(const SearchReport& report, const SearchContext& context) {
     const SearchResult& result = report.result;
     const SearchCounts& counts = result.counts;
@@ -250,21 +300,17 @@ std::string to_text(const SearchReport& report, const SearchContext& context) {
                            grouped(context.target.world_size), " x ", context.hardware.name, ": ",
                            grouped(counts.too_large), " too large, ", grouped(counts.simulated),
                            " simulated in full, the others slower by a bound\n");
-    if (result.best.empty()) return out + "no candidate fits\n" + own_line(report, context);
+    if (result.best.empty())
+        return out + own_line(report, context) + left_out_lines(result, context, "why not\n");
     out += table_head();
     for (std::size_t i = 0; i < result.best.size(); ++i)
         out += table_row(text(i + 1), result.best[i]);
-    out += notes(result.best, report.global_batches.size() > 1);
+    const bool batches_differ = report.global_batches.size() > 1;
+    out += notes(result.best, batches_differ);
     out += totals(result.best.front());
-    out += corner_lines(result);
+    out += corner_lines(result, batches_differ);
     out += own_line(report, context);
-    const std::vector<LeftOut> others = left_out(result, context);
-    if (!others.empty()) out += "not among the best\n";
-    for (const LeftOut& each : others) {
-        out +=
-            text("  ", padded_right(text(each.key, " ", each.values), 26), " ", each.reason, "\n");
-    }
-    return out;
+    return out + left_out_lines(result, context, "not among the best\n");
 }
 
 }  // namespace gptrain

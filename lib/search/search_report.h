@@ -26,15 +26,19 @@ struct SearchReport {
 /// the values of each key that are not among the best are not.
 std::string to_text(const SearchReport& report, const SearchContext& context);
 
+/// Why a search found nothing: what keeps all candidates out, in a few words.
+std::string why_nothing(const SearchResult& result, const SearchContext& context);
+
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).
 std::string to_json(const SearchReport& report, const SearchContext& context);
 
 /// The settings of a candidate, its estimate and its memory, as in `to_json`.
 Json json_of(const Found& found);
 
-/// A table of the fastest settings by the number of ranks, and a row of it; null: nothing fits.
+/// A table of the fastest settings by the number of ranks, and a row of it.
 std::string scaling_head();
-std::string scaling_row(std::int64_t ranks, const Found* best);
+std::string scaling_row(const SearchResult& result, const SearchContext& context,
+                        bool batches_differ);
 
 /// What a candidate spends the most on besides computation: "bubble 12 %".
 std::string largest_loss(const StepTime& step);
@@ -42,8 +46,9 @@ std::string largest_loss(const StepTime& step);
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".
 std::string describe(const Found& found);
 
-/// The same, also with the settings that rarely differ: layers and shard_optimizer.
-std::string describe_fully(const Found& found);
+/// The same, also with the settings that rarely differ: layers and shard_optimizer, and the global
+/// batch size if several were searched.
+std::string describe_fully(const Found& found, bool batches_differ = false);
 
 /// Why the values of the search's keys that are not among the best are left out.
 struct LeftOut {

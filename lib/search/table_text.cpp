@@ -1,5 +1,6 @@
 #include "search/table_text.h"
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/error.h"
@@ -29,6 +30,11 @@ std::string row_of_cells(std::span<const std::string> cells, std::span<const std
     for (std::size_t i = 0; i < cells.size(); ++i)
         line += padded_left(cells[i], widths[i]);
     return text(line, "  ", last, "\n");
+}
+
+std::string decimals(double value, int digits) {
+    const bool shows = value <= 0 || value >= std::pow(10.0, -digits) / 2;
+    return shows ? fixed(value, digits) : significant(value, 2);
 }
 
 std::string gib(double bytes) {

@@ -16,6 +16,10 @@ std::string padded_right(std::string_view value, std::size_t width);
 std::string row_of_cells(std::span<const std::string> cells, std::span<const std::size_t> widths,
                          std::string_view last);
 
+/// The value with so many digits after the point, or with two significant ones if it is too small
+/// to show any of these: "12.66", "0.0031".
+std::string decimals(double value, int digits);
+
 /// Bytes as GiB with one decimal, without the unit.
 std::string gib(double bytes);
 

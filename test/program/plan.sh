@@ -32,7 +32,13 @@ says out "fits: " "$row s"
 # What is fixed stays, what leaves memory free fits in less, and a larger batch takes fewer steps.
 expect_exit 0 "${plan[@]}" --world-size 8 --fix parallel.tensor=2 --fix parallel.pipeline=1,2 \
     --memory-headroom 5% --global-batch 32..64 --write fixed.yaml --max-days 0.001
-says out "no settings train in 0.001 days" "global_batch_size 64"
+says out "no settings train in 0.001 days" "global_batch_size 64" " GiB with global_batch_size 32" \
+    "the time of the fastest per sequence"
+expect_exit 0 "${plan[@]}" --world-size 8 --fix parallel.tensor=8 --fix parallel.data=auto \
+    --fix training.micro_batch_size=1 --global-batch 64 --max-days 1 --set training.steps=1
+says out "the fastest train in 1 days: the fastest take 9." " device-hours for 1 step,"
+says_not out " 0 device-hours"
+says_not out " 0.00 "
 says fixed.yaml "tensor: 2" "steps: 500"
 ! grep -q 'GiB of 11.2' out || fail "the headroom does not count"
 
@@ -89,7 +95,13 @@ wrong "give KEY.PATH=VALUE" --fix parallel.tensor
 wrong "FIRST..LAST" --global-batch 64..32
 wrong "'nan' is not a number" --max-days nan
 wrong "such as 5%" --memory-headroom 5
-wrong "no settings of 8 ranks fit" --set model.hidden_size=16384
+wrong "no settings of 8 ranks fit on a100-80gb: the smallest needs at least " --set model.num_layers=512
+says out "why not" "  tensor 1 " " GiB of 11.2 GiB"
+wrong "no settings of 8 ranks are allowed: model.head_dim: model.hidden_size 16384" --set model.hidden_size=16384
+wrong "no mesh of 8 ranks has the values that --fix leaves" --fix parallel.pipeline=3
+expect_exit 0 "${plan[@]}" --world-size 6,8 --fix parallel.pipeline=4 \
+    --fix training.micro_batch_size=1 --global-batch 32,64 --fix parallel.shard_optimizer=false
+says out "      6  no mesh of 6 ranks has the values" ", global_batch_size " ", shard_optimizer false"
 wrong "no such folder" --write nowhere/best.yaml
 # A spec that is there, with its comments, is never overwritten.
 cp small.yaml before
