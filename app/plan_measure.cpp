@@ -150,7 +150,6 @@ void learn(const PlanOptions& options, const std::vector<Measured>& measured,
         text("measured / estimated step time of ", times, times == 1 ? " mesh" : " meshes", " on ",
              counted(context.target.world_size, "rank"), ", by gptrain plan --measure on ",
              today()));
-    parse_profile(yaml, options.learn);
     write_file_durably(options.learn, yaml);
     print("wrote ", options.learn, ": correction ", fixed(correction, 4));
 }
@@ -174,6 +173,7 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
         check_written_spec(options);
         check_folder(options.json, "--json");
         check_folder(options.learn, "--learn");
+        if (!options.learn.empty()) corrected_profile(options.hardware, 1, "");  // it can be
         training = read_training_problem(options);
         RunSpec& spec = training.problem.spec;
         spec.device = training.problem.hardware.kind;

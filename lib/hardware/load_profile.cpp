@@ -6,6 +6,7 @@
 #include "hardware/built_in.h"
 #include "hardware/profile_keys.h"
 #include "spec/section_reader.h"
+#include "spec/yaml_tree.h"
 
 namespace gptrain {
 namespace {
@@ -54,6 +55,19 @@ ProfileText read_profile(const std::string& name_or_file) {
 }
 
 constexpr std::string_view correction_comment = "# correction: ";
+constexpr std::string_view correction_key = "correction";
+
+/// True if the keys of the document begin lines, so that another one can follow in a line of its
+/// own.
+bool has_key_lines(const YamlNode& root, std::string_view yaml) {
+    std::string_view rest = yaml;
+    for (int line = 1; line < root.location.line; ++line)
+        rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
+    const bool braces =
+        rest.substr(0, static_cast<std::size_t>(root.location.column)).ends_with('{');
+    return !braces && std::all_of(root.members.begin(), root.members.end(),
+                                  [](const YamlMember& each) { return each.location.column == 1; });
+}
 
 }  // namespace
 
@@ -64,15 +78,31 @@ HardwareProfile load_profile(const std::string& name_or_file) {
 
 std::string corrected_profile(const std::string& name_or_file, double correction,
                               const std::string& origin) {
+    const ProfileText profile = read_profile(name_or_file);
+    YamlNode root = parse_yaml(profile.yaml, {profile.source});
     std::string out;
-    const std::string yaml = read_profile(name_or_file).yaml;
-    for (std::string_view rest = yaml; !rest.empty();) {
-        const std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        if (line.starts_with("correction:") || line.starts_with(correction_comment)) continue;
-        out += text(line, "\n");
+    if (has_key_lines(root, profile.yaml)) {
+        const YamlMember* old = nullptr;
+        for (const YamlMember& member : root.members)
+            if (member.key == correction_key) old = &member;
+        int number = 0;
+        for (std::string_view rest = profile.yaml; !rest.empty();) {
+            const std::string_view line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+            ++number;
+            const bool is_old = old != nullptr && number >= old->location.line &&
+                                number <= old->value.location.line;
+            if (is_old || line.starts_with(correction_comment)) continue;
+            out += text(line, "\n");
+        }
+    } else {
+        std::erase_if(root.members,
+                      [](const YamlMember& member) { return member.key == correction_key; });
+        out = to_yaml(root);
+        if (!out.ends_with('\n')) out += '\n';
     }
-    out += text(correction_comment, origin, "\ncorrection: ", fixed(correction, 4), "\n");
+    out += text(correction_comment, origin, "\n", correction_key, ": ", fixed(correction, 4), "\n");
+    parse_profile(out, profile.source);
     return out;
 }
 

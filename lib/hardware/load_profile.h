@@ -19,7 +19,8 @@ std::vector<std::string_view> profile_names();
 /// Reads one of those, or a file.
 HardwareProfile load_profile(const std::string& name_or_file);
 
-/// The text of one of those with another correction, below the comment `origin`.
+/// The text of one of those with another correction, below the comment `origin`. Without its other
+/// comments if its keys do not begin lines.
 std::string corrected_profile(const std::string& name_or_file, double correction,
                               const std::string& origin);
 

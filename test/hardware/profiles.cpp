@@ -111,6 +111,23 @@ TEST_CASE("a correction makes everything take longer, and replaces the one befor
     const std::string twice = corrected_profile(file.string(), 1.25, "measured there");
     CHECK(twice.find("measured here") == std::string::npos);
     CHECK(parse_profile(twice, "twice.yaml").correction == 1.25);
+
+    const std::string in_braces =
+        R"({name: mine, kind: cuda, correction: 3, node: {devices: 8, link: {bandwidth: 2e11, latency: 3e-6}},
+device: {memory: 80e9, memory_bandwidth: 2e12, peak_flops: {fp32: 1e13},
+attention: [{head_dim: 64, forward: 1e14, backward: 1e14}]}})";
+    for (const std::string& before :
+         {least + "correction : 2\n", least + "\"correction\": 2\n", least + "correction:\n  2\n",
+          "correction: 2 # high\n" + least, least, "# mine\n" + in_braces,
+          "{\n" + in_braces.substr(1)}) {
+        CAPTURE(before);
+        fill(file, before);
+        const std::string after = corrected_profile(file.string(), 1.5, "measured here");
+        const HardwareProfile read = parse_profile(after, "after.yaml");
+        CHECK(read.correction == 1.5);
+        CHECK(read.name == "mine");
+        CHECK(read.node.link.latency == Approx(1.5 * 3e-6));
+    }
 }
 
 }  // namespace gptrain::test
