@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/file.h"
@@ -68,15 +70,37 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
     }
 }
 
+namespace {
+
+/// The spec with the value of a --fix as its last setting, which errors name as the user gave it.
+RunSpec spec_with_fixed(const std::string& config, const std::vector<std::string>& settings) {
+    try {
+        return load_run_spec(config, settings);
+    } catch (const Error& error) {
+        const std::string& last = settings.back();
+        const std::string as_setting = text("--set ", last.substr(0, last.find('=')), ":");
+        const std::string_view message = error.what();
+        if (!message.starts_with(as_setting)) throw;
+        fail(error.code(), "--fix", message.substr(std::string_view("--set").size()));
+    }
+}
+
+}  // namespace
+
 SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
     SearchSpace space = whole_space(spec);
+    std::set<std::string> known;
     for (const std::string& setting : options.fixed) {
         const FixedKey fixed = parse_fixed_key(setting);
+        if (!known.insert(fixed.key).second) {
+            fail(ExitCode::usage, "--fix ", setting, ": ", fixed.key,
+                 " is limited twice; give its values once, with commas between them");
+        }
         std::vector<RunSpec> specs;
         for (const std::string& value : fixed.values) {
             std::vector<std::string> settings = options.settings;
             settings.push_back(text(fixed.key, "=", value));
-            specs.push_back(load_run_spec(options.config, settings));
+            specs.push_back(spec_with_fixed(options.config, settings));
         }
         fix(space, fixed.key, specs);
     }

@@ -90,7 +90,8 @@ wrong() {
 }
 wrong "did you mean parallel.tensor?" --fix parallel.tenser=2
 wrong "use --set to change it" --fix optimizer.lr=1
-wrong "must be an integer from 1" --fix parallel.tensor=two
+wrong "error: --fix parallel.tensor: found two, must be an integer from 1" --fix parallel.tensor=two
+wrong "parallel.tensor is limited twice" --fix parallel.tensor=2 --fix parallel.tensor=4
 wrong "give KEY.PATH=VALUE" --fix parallel.tensor
 wrong "FIRST..LAST" --global-batch 64..32
 wrong "'nan' is not a number" --max-days nan
