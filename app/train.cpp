@@ -34,7 +34,7 @@ struct TrainCommand {
     std::optional<std::int64_t> world_size;
     std::string timeline;
     std::string device_memory;
-    std::string hardware;
+    std::optional<std::string> hardware;
     std::string json;
 };
 
@@ -108,7 +108,7 @@ void dry_run(const TrainCommand& options) {
     dry.timeline = options.timeline;
     dry.device_memory = device_memory_of(options.device_memory);
     dry.json = options.json;
-    if (!options.hardware.empty()) dry.hardware = load_profile(options.hardware);
+    if (options.hardware) dry.hardware = load_profile(*options.hardware);
     const PlanTarget target = {
         .world_size = dry_run_ranks(options, spec.parallel),
         .cuda = plan_for_cuda(spec.device, dry.hardware ? &*dry.hardware : nullptr),

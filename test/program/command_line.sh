@@ -111,6 +111,8 @@ expect_exit 0 "$gptrain" --config run.yaml --dry-run
 says out "memory of the rank" "on the device" "on the host" "work per step" \
     "model FLOPs = tokens x (6 x parameters"
 total_of_one=$(predicted_bytes)
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --hardware ""
+says err "--hardware : no such file"
 # That formula does not hold for windows and frozen parameters.
 for setting in model.sliding_window=4 'training.frozen=["h.*"]'; do
     expect_exit 0 "$gptrain" --config run.yaml --dry-run --set "$setting"
