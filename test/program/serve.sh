@@ -343,6 +343,17 @@ expect_exit 2 "$gptrain" serve --checkpoint ids --answers 1024 --context 200000
 says err "what would fit: --answers "
 expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
 
+# eval scores a text with the head that writes it.
+printf 'the' >short.txt
+expect_exit 0 "$gptrain" eval --checkpoint run --data short.txt --set precision.frozen=int8
+loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
+serve --checkpoint run --set precision.frozen=int8
+complete 200 '"prompt":"the","max_tokens":0,"echo":true,"logprobs":0'
+numbers token_logprobs | awk -v loss="$loss" 'NR > 1 { sum -= $1 }
+    END { apart = sum / (NR - 1) / loss - 1; exit !(NR > 1 && NR < 10 && apart < 1e-6 && apart > -1e-6) }' ||
+    fail "eval: $loss, serve: $(numbers token_logprobs | tr '\n' ' ')"
+ends_well
+
 # Conversations.
 serve --checkpoint run --template plain --host localhost
 common='"messages":[{"role":"user","content":"light"}],"max_tokens":6,"temperature":0'
