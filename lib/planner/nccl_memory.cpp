@@ -8,8 +8,9 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t low_latency_bytes = 512 * 8 * 8 * 16;  // threads, lines, steps, bytes
-constexpr std::int64_t line_128_bytes = 640 * 120 * 8 * 8;    // threads, elements, steps, bytes
+constexpr std::int64_t buffer_steps = 8;
+constexpr std::int64_t low_latency_bytes = buffer_steps * 512 * 8 * 16;  // threads, lines, bytes
+constexpr std::int64_t line_128_bytes = buffer_steps * 640 * 120 * 8;    // threads, elements, bytes
 constexpr std::int64_t simple_bytes = std::int64_t{4} << 20;
 constexpr std::int64_t connection_bytes = low_latency_bytes + line_128_bytes + simple_bytes;
 
