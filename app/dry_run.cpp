@@ -89,12 +89,23 @@ Libraries libraries_of(const RunPlan& plan, const PlanTarget& target, const Back
     const std::int64_t on_node =
         options.hardware ? options.hardware->node.devices : usual_ranks_per_node;
     return [&plan, on_node, fixed = needs.reserve](const MeshPlace& place) {
-        return LibraryMemory{fixed, nccl_bytes(plan, place, on_node)};
+        return LibraryMemory{fixed, nccl_bytes(plan, place, mesh_connections(plan), on_node)};
     };
 }
 
-void print_memory(const RankCost& most, const RunPlan& plan, const Libraries& libraries,
-                  bool cuda) {
+/// The rank that needs the most, with what its libraries take.
+const RankCost& most_with_libraries(RankCosts ranks, const RunPlan& plan,
+                                    const Libraries& libraries, bool cuda) {
+    const auto bytes = [&](const RankCost& rank) {
+        const MeshPlace place = place_of(rank.rank_class.ranks.front(), plan.mesh);
+        return required_bytes(rank.cost, cuda) + libraries(place).total();
+    };
+    return *std::max_element(ranks.begin(), ranks.end(),
+                             [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+}
+
+void print_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries, bool cuda) {
+    const RankCost& most = most_with_libraries(ranks, plan, libraries, cuda);
     const MemoryPlan& memory = most.cost.memory;
     const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
     print("memory of the rank that needs the most (", to_text(place), ")");
@@ -308,7 +319,6 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     const bool cuda = target.cuda;
     const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
-    const RankCost& most = largest_rank(ranks, cuda);
     std::optional<StepEstimate> estimate;
     std::optional<double> for_rings;  // seconds of a step
     if (options.hardware) {
@@ -329,7 +339,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
 
     print(describe(plan));
     print_device(spec.device, cuda);
-    print_memory(most, plan, libraries_of(plan, target, needs, options), cuda);
+    print_memory(ranks, plan, libraries_of(plan, target, needs, options), cuda);
     print_fit(ranks, spec, plan, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);

@@ -154,7 +154,7 @@ void NcclCommunicator::warm_up() {
     const int next = (rank() + 1) % size();
     const int previous = (rank() + size() - 1) % size();
     // NCCL takes buffers for the pairs of ranks that an operation connects: now, before memory is
-    // planned, and only those that are needed.
+    // planned.
     if (traffic_.collectives) {
         all_reduce(all, Reduce::sum).wait();
         reduce_scatter(own, all, 0).wait();

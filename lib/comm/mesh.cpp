@@ -145,6 +145,8 @@ Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections
         const auto axis = static_cast<Axis>(index);
         Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
         if (const auto twin = twin_of(axis, shape, connections)) {
+            // Communicators have the numbers of their axes, as hang reports expect.
+            make({axis, rank_of(place, shape), 0, 1});
             mine = &(*this)[*twin];
             continue;
         }

@@ -46,7 +46,8 @@ AnswerCost answer_memory(const SearchContext& context, const RunPlan& plan,
         const MeshPlace place = {.pp = narrow<int>(stage)};
         const GeneratorMemory memory =
             measure_generator(plan, place, context.needs, shape.prompt_tokens);
-        const std::int64_t bytes = required_bytes(context, plan, place, memory.memory);
+        const std::int64_t bytes =
+            required_bytes(context, plan, place, answer_connections(plan), memory.memory);
         if (bytes <= cost.required_bytes) continue;
         cost.required_bytes = bytes;
         cost.cache_bytes = memory.cache_bytes;

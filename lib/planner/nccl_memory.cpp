@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "hardware/message_time.h"
-#include "schedule/stage_plan.h"
 
 namespace gptrain {
 namespace {
@@ -34,35 +33,47 @@ std::int64_t message_bytes(std::int64_t senders_on_node, bool other_nodes) {
            (other_nodes ? 2 * shared_bytes : 0);
 }
 
-std::int64_t bytes_of(const RankGroup& group, const GroupLayout& layout, bool deterministic) {
-    const Traffic& traffic = group.traffic;
-    const bool one_node = layout.nodes() == 1;
+/// The communicator of an axis. With other algorithms than rings NCCL connects every communicator
+/// for all collectives (NCCL_RUNTIME_CONNECT=0).
+std::int64_t axis_bytes(const Traffic& traffic, const GroupLayout& layout, bool deterministic) {
+    const bool other_nodes = layout.nodes() > 1;
     std::int64_t bytes = 0;
-    if (traffic.collectives) bytes += collective_bytes(layout, deterministic);
+    if (traffic.collectives || !deterministic) bytes += collective_bytes(layout, deterministic);
     if (traffic.all_pairs) {
-        bytes += message_bytes(layout.per_node - 1, !one_node);
+        bytes += message_bytes(layout.per_node - 1, other_nodes);
     } else if (traffic.ring) {
-        bytes += message_bytes(one_node ? 1 : 0, !one_node);
-    } else if (traffic.one_way) {
-        bytes += one_node ? message_bytes(group.rank, false) : shared_bytes;
+        bytes += message_bytes(layout.per_node > 1 ? 1 : 0, other_nodes);
     }
     return bytes;
 }
 
+/// A channel from or to a stage.
+std::int64_t channel_bytes(const Channel& channel, int stage, const RunPlan& plan,
+                           std::int64_t ranks_per_node) {
+    const bool near = stages_share_node(channel.from, channel.to, plan.mesh, ranks_per_node);
+    const std::int64_t for_all =
+        plan.deterministic ? 0 : collective_bytes({2, near ? 2 : 1}, plan.deterministic);
+    if (!near) return for_all + shared_bytes;
+    return for_all + message_bytes(channel.to == stage ? 1 : 0, false);
+}
+
 }  // namespace
 
-std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place, std::int64_t ranks_per_node) {
-    const MeshConnections connections = mesh_connections(plan);
+std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place,
+                        const MeshConnections& connections, std::int64_t ranks_per_node) {
     std::int64_t bytes = 0;
-    const auto count = [&](const RankGroup& group) {
-        if (group.size > 1) {
+    const Mesh mesh(plan.mesh, place, connections, [&](const RankGroup& group) {
+        if (group.size > 1 && !group.traffic.one_way) {
             const GroupLayout layout =
                 group_layout(group.axis, plan.mesh, connections.kv_sharers, ranks_per_node);
-            bytes += bytes_of(group, layout, plan.deterministic);
+            bytes += axis_bytes(group.traffic, layout, plan.deterministic);
         }
         return std::make_unique<OneRankCommunicator>();
-    };
-    const Mesh mesh(plan.mesh, place, connections, count);
+    });
+    for (const Channel& channel : connections.channels) {
+        if (channel.from == place.pp || channel.to == place.pp)
+            bytes += channel_bytes(channel, place.pp, plan, ranks_per_node);
+    }
     return bytes;
 }
 

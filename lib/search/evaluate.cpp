@@ -7,6 +7,7 @@
 #include "base/parallel_for.h"
 #include "engine/memory_check.h"
 #include "planner/nccl_memory.h"
+#include "schedule/stage_plan.h"
 
 namespace gptrain {
 
@@ -22,16 +23,25 @@ StepEstimate time_of(const SearchContext& context, const RunPlan& plan) {
 }
 
 std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
-                            const MeshPlace& place, const MemoryPlan& memory) {
+                            const MeshPlace& place, const MeshConnections& connections,
+                            const MemoryPlan& memory) {
     if (!context.target.cuda) return memory.total() + host_reserve;
     return memory.on_device() + context.needs.reserve +
-           nccl_bytes(plan, place, context.hardware.node.devices);
+           nccl_bytes(plan, place, connections, context.hardware.node.devices);
 }
+
+namespace {
+
+std::int64_t bytes_at(const SearchContext& context, const RunPlan& plan, const MeshPlace& place) {
+    return required_bytes(context, plan, place, mesh_connections(plan),
+                          measure_memory(plan, place, context.needs));
+}
+
+}  // namespace
 
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
     const auto of_stage = [&](std::int64_t stage) {
-        const MeshPlace place = {.pp = narrow<int>(stage)};
-        return required_bytes(context, plan, place, measure_memory(plan, place, context.needs));
+        return bytes_at(context, plan, {.pp = narrow<int>(stage)});
     };
     const std::int64_t first = of_stage(0);
     return plan.mesh.pipeline == 1 ? first : std::max(first, of_stage(plan.mesh.pipeline - 1));
@@ -43,9 +53,7 @@ std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
     const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     parallel_for(std::ssize(classes), threads, [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
-        const MeshPlace place = place_of(classes[index].ranks.front(), plan.mesh);
-        bytes[index] =
-            required_bytes(context, plan, place, measure_memory(plan, place, context.needs));
+        bytes[index] = bytes_at(context, plan, place_of(classes[index].ranks.front(), plan.mesh));
     });
     return *std::max_element(bytes.begin(), bytes.end());
 }

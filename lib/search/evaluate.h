@@ -26,7 +26,8 @@ StepEstimate time_of(const SearchContext& context, const RunPlan& plan);
 
 /// The memory that the rank at `place` needs for this plan of memory, with what libraries take.
 std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
-                            const MeshPlace& place, const MemoryPlan& memory);
+                            const MeshPlace& place, const MeshConnections& connections,
+                            const MemoryPlan& memory);
 
 /// The larger memory of two ranks: the first of the first stage and the first of the last stage.
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan);

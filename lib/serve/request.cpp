@@ -288,7 +288,8 @@ CompletionRequest parse_chat(std::string_view body) {
     if (!members.has("tool_choice") || members.at("tool_choice") != Json("auto"))
         members.require_neutral("tool_choice", "none");
     static_cast<void>(members.boolean("parallel_tool_calls"));
-    members.require_neutral("service_tier", "auto");
+    if (!members.has("service_tier") || members.at("service_tier") != Json("default"))
+        members.require_neutral("service_tier", "auto");
     members.require_neutral("store", false);
     members.require_neutral("metadata", Json::object());
     members.require_neutral("modalities", Json::array({"text"}));

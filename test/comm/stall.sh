@@ -27,7 +27,7 @@ seconds=$((($(date +%s%N) - begun) / 1000000000))
 ((seconds <= 15)) || failed "$seconds seconds"
 says err 'test: error: hang: rank 2 '
 says err 'test, the last rank never comes, after all_reduce 1 on tp'
-says out 'ranks 0-1: test, the last rank never comes, waits in all_reduce 2 on tp'
+says err 'ranks 0-1: test, the last rank never comes, waits in all_reduce 2 on tp'
 
 ((failures)) || echo "all passed"
 exit $((failures > 0))

@@ -2,6 +2,7 @@
 #include "planner/nccl_memory.h"
 
 #include "catch.h"
+#include "schedule/stage_plan.h"
 
 using namespace gptrain;
 
@@ -16,11 +17,12 @@ RunPlan plan_of(const MeshShape& mesh) {
     RunPlan plan;
     plan.mesh = mesh;
     plan.model.groups = 8;
+    plan.model.tie_embeddings = false;
     return plan;
 }
 
 std::int64_t bytes_of(const RunPlan& plan, const MeshPlace& place = {}) {
-    return nccl_bytes(plan, place, ranks_per_node);
+    return nccl_bytes(plan, place, mesh_connections(plan), ranks_per_node);
 }
 
 }  // namespace
@@ -41,6 +43,9 @@ TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are")
     // One rank on each node: over the network both ends of a connection have buffers.
     CHECK(bytes_of(plan_of({.data = 2, .tensor = 8})) == (24 + 2 * 32) * connection);
     CHECK(bytes_of(plan_of({.context = 2, .tensor = 8})) == (24 + 32) * connection + 2 * shared);
+    // A ring of four ranks on two nodes: one message stays on its node.
+    CHECK(bytes_of(plan_of({.context = 4, .tensor = 4})) ==
+          (24 + 32 + 24) * connection + 2 * shared);
 }
 
 TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the network") {
@@ -51,4 +56,11 @@ TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the
     const RunPlan far = plan_of({.pipeline = 2, .tensor = 8});
     // tp; pp; tp x pp, of which a node has eight; and both channels.
     CHECK(bytes_of(far) == (24 + 32 + 24) * connection + 2 * shared);
+    // Two stages on each node: the second one has a neighbour on its own and one on the next.
+    const RunPlan mixed = plan_of({.pipeline = 4, .tensor = 4});
+    CHECK(bytes_of(mixed, {.pp = 1}) == (24 + 24 + 24) * connection + 32 * connection + 2 * shared);
+    // With other algorithms than rings every communicator is connected for all collectives.
+    RunPlan any = plan_of({.pipeline = 2});
+    any.deterministic = false;
+    CHECK(bytes_of(any) == 3 * (24 * connection + (256 << 20)) + 32 * connection);
 }

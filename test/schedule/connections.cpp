@@ -1,6 +1,7 @@
 // What the communicators of a mesh connect.
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "catch.h"
 #include "schedule/stage_plan.h"
@@ -57,4 +58,18 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
     plan.mesh = {.pipeline = 4};
     CHECK(connected(plan) ==
           std::map<Axis, Traffic>{{Axis::pp, collectives}, {Axis::embedding_ends, collectives}});
+}
+
+TEST_CASE("communicators have the numbers of their axes, also where axes share one", "[schedule]") {
+    RunPlan plan;
+    plan.model.groups = 1;
+    plan.mesh = {.data = 2, .tensor = 2};
+    std::vector<Axis> made;
+    const Mesh mesh(plan.mesh, {}, mesh_connections(plan), [&](const RankGroup& group) {
+        made.push_back(group.axis);
+        return std::make_unique<OneRankCommunicator>();
+    });
+    REQUIRE(made.size() == axes);
+    for (std::size_t i = 0; i < made.size(); ++i)
+        CHECK(made[i] == static_cast<Axis>(i));
 }

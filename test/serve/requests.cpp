@@ -124,7 +124,8 @@ TEST_CASE("keys that gptrain lacks may only ask for nothing") {
     CHECK_FALSE(completion(R"("prompt":"a","logprobs":false)").logprobs);
     CHECK(contains(refusal(R"("prompt":"a","logprobs":true)"), "'logprobs' must be an integer"));
     chat(R"(,"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"service_tier":"auto")");
-    chat(R"(,"tools":[],"tool_choice":"none","store":false,"metadata":{},"modalities":["text"])");
+    chat(
+        R"(,"tools":[],"tool_choice":"none","service_tier":"default","store":false,"metadata":{},"modalities":["text"])");
     for (const char* asks :
          {R"("tools":[{}])", R"("tool_choice":"required")", R"("store":true)",
           R"("service_tier":"flex")", R"("metadata":{"a":"b"})", R"("modalities":["audio"])"}) {
