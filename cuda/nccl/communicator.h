@@ -55,8 +55,8 @@ public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
     /// memory. Computation is issued to `compute`, which outlives the communicator. `group`
     /// names the axis in messages. `operations`, if given, learns how far the device is. All ranks
-    /// construct it together; the constructor runs each operation of the group's traffic once.
-    /// Others are refused.
+    /// construct it together. The constructor connects them for the kinds of the group's traffic;
+    /// operations of other kinds are refused.
     NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
                      std::unique_ptr<Communicator> host, const Stream& compute,
                      const RankGroup& group,

@@ -89,9 +89,9 @@ struct RankGroup {
     Traffic traffic = {};
 };
 
-/// An axis before this one on which every rank has the same group, so that one communicator serves
-/// both: tp for tp x pp if there is one stage. Null for dp x cp: its sums of gradients must not
-/// hold up the messages of dp and cp.
+/// An earlier axis with the same group on every rank and the same traffic; one communicator then
+/// serves both (tp x pp and tp, if there is one stage). Always null for dp x cp: its sums of
+/// gradients must not hold up the messages of dp and cp.
 std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnections& connections);
 
 /// Makes the communicator of a group. All ranks of the world call it together, each for its own

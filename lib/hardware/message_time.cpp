@@ -56,8 +56,8 @@ std::vector<std::int64_t> first_group(Axis axis, const std::vector<Digit>& digit
     return ranks;
 }
 
-/// True if all groups lie on their nodes as the group of rank 0 does on its own: a node has whole
-/// steps of each digit, or a step of it whole nodes.
+/// True if all groups lie on their nodes as the group of rank 0 does on its own: each stride
+/// divides the size of a node or is a multiple of it.
 bool all_lie_alike(const std::vector<Digit>& digits, std::int64_t devices_per_node) {
     return std::all_of(digits.begin(), digits.end(), [&](const Digit& digit) {
         return digit.stride % devices_per_node == 0 || devices_per_node % digit.stride == 0;
@@ -79,8 +79,7 @@ std::set<std::int64_t> beginnings(const std::vector<Digit>& digits, std::int64_t
     return all;
 }
 
-/// The layout of a group whose first rank is `begin`, and the others are as far from it as those of
-/// `group` from 0.
+/// The layout of `group`, shifted so that its first rank is `begin`.
 GroupLayout layout_from(std::int64_t begin, const std::vector<std::int64_t>& group,
                         std::int64_t devices_per_node) {
     GroupLayout layout = {.size = std::ssize(group), .per_node = std::ssize(group), .on_nodes = 0};

@@ -14,13 +14,13 @@ namespace gptrain {
 struct GroupLayout {
     std::int64_t size = 1;
     std::int64_t per_node = 1;  ///< fewest ranks of the group on one of its nodes
-    std::int64_t on_nodes = 0;  ///< nodes of the group; 0: as many as `per_node` on each fill
+    std::int64_t on_nodes = 0;  ///< nodes that the group is on; 0: size / per_node, rounded up
 
     std::int64_t nodes() const { return on_nodes > 0 ? on_nodes : div_ceil(size, per_node); }
 };
 
-/// The layout of the groups of an axis: of the one with the fewest ranks on a node, if they lie
-/// differently (groups of 6 ranks on nodes of 8). `kv_sharers` as in MeshConnections.
+/// The layout of an axis's groups. If they lie differently on the nodes (6 ranks on nodes of 8),
+/// that of the group with the fewest ranks on a node. `kv_sharers` as in MeshConnections.
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
                          std::int64_t devices_per_node);
 

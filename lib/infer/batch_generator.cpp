@@ -183,8 +183,8 @@ MemoryPlan measure_batch_generator(const RunPlan& plan, const MeshPlace& place,
     const Mesh mesh = meter_mesh(plan, place);
     ActionListeners nobody;
     BatchGenerator generator(meter, mesh, plan, limits, nobody);
-    // Logits of all tokens but one need a copy of their rows. Those of one more may read an int8
-    // head in another way.
+    // Either may take the most: logits of all tokens but one need a copy of their rows; those of
+    // all tokens may be so many that an int8 head is widened.
     for (const std::int64_t most : {limits.tokens, std::max<std::int64_t>(limits.tokens - 1, 1)})
         generator.run(largest_step(limits, std::min(limits.logits, most)),
                       [](std::size_t, std::span<const float>) {});

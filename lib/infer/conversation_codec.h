@@ -26,7 +26,7 @@ public:
     /// The text of messages [{"role": ..., "content": ...}] up to where the answer begins. Error
     /// (bad_input) if the template refuses them.
     std::string render(const Json& messages) const;
-    /// The tokens of such a text, or of that of these messages.
+    /// The tokens of a rendered text, or of these messages.
     std::vector<std::int32_t> encode_text(std::string_view text) const;
     std::vector<std::int32_t> encode(const Json& messages) const {
         return encode_text(render(messages));

@@ -33,7 +33,7 @@ public:
     std::vector<std::int32_t> encode(std::string_view prompt) const;
     /// The same for a prompt of ids.
     std::vector<std::int32_t> checked(std::vector<std::int32_t> ids) const;
-    /// How many tokens a text has at least, from its length alone; 0 if that says nothing.
+    /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.
     std::int64_t least_tokens(std::string_view text) const {
         return tokenizer_ ? tokenizer_->least_tokens(text) : 0;
     }

@@ -184,8 +184,8 @@ LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
 }
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
-    // Stages as small as any candidate's, of which one works: the others leave it their cores. Its
-    // groups of tp and cp lie as those of all candidates do.
+    // The deepest pipeline that any candidate can have, with one stage at work: the others leave it
+    // their cores. Groups of tp and cp lie on the nodes as in every candidate.
     const ParallelSpec& parallel = candidate.parallel;
     PipelineTraces place;
     place.mesh = {.pipeline = target_.world_size / (parallel.context * parallel.tensor),

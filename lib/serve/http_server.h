@@ -47,8 +47,8 @@ private:
     std::unique_ptr<State> state_;
 };
 
-/// So many of `wanted` connections as this process may have descriptors for. Raises its own limit
-/// if the system allows that.
+/// As many of `wanted` connections as this process may have open files for. Raises its own limit
+/// first, as far as the system allows.
 std::int64_t possible_connections(std::int64_t wanted);
 
 /// True for a numeric address, the only kind that a server listens at.

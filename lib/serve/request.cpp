@@ -30,7 +30,7 @@ Json parse_object(std::string_view body) {
     return without_nulls(std::move(json));
 }
 
-/// Reads the members that both endpoints share.
+/// Reads the members of a request, or of an object within it.
 class Members {
 public:
     explicit Members(const Json& json, const char* source = "the request")

@@ -79,9 +79,10 @@ void Scheduler::free(std::int64_t place) {
 void Scheduler::drop_unwanted() {
     const auto now = std::chrono::steady_clock::now();
     const auto is_over = [&](const Answer& answer) {
-        if (now > answer.deadline)
-            answer.reader->give_up(503, "the answer took too long; ask for fewer tokens");
-        return now > answer.deadline || answer.reader->gone();
+        if (answer.reader->gone()) return true;
+        if (now <= answer.deadline) return false;
+        answer.reader->give_up(503, "the answer took too long; ask for fewer tokens");
+        return true;
     };
     for (auto& answers : waiting_)
         std::erase_if(answers, is_over);

@@ -22,8 +22,8 @@ public:
     /// A step must have room for a token and its logits of each text. The codec must outlive it.
     Scheduler(const PromptCodec& codec, const BatchLimits& limits);
 
-    /// The answer gets a place when one is free: first come those of the request that has the
-    /// fewest places, among these of the one that came first. Answers of a request share a reader.
+    /// A free place goes to the waiting request that holds the fewest; among equals, to the one
+    /// that came first. Answers of a request share a reader.
     void add(Answer answer);
     /// Gives up the answers that have no place.
     void drop_waiting();
@@ -77,11 +77,10 @@ private:
     void admit();
     Answer next_waiting();
     void start(Answer answer);
-    /// Adds parts of the prompts in these places to the step, the one that ends first before the
-    /// others. The oldest can count on half of the room, so that it ends, too.
+    /// Adds parts of these prompts to the step, shortest remainder first. Half of the room is kept
+    /// for the oldest, so that it ends, too.
     void read_prompts(std::vector<std::int64_t> reading, Room& room, std::vector<TextStep>& steps);
-    /// False for an answer that waits until another has read their prompt, so that it can be
-    /// copied.
+    /// False while another answer still reads the same prompt, which this one will copy.
     bool is_ready(std::int64_t place);
     std::optional<TextStep> step_of(std::int64_t place, Room& room);
     void choose(std::int64_t place, std::span<const float> logits);

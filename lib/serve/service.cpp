@@ -65,7 +65,7 @@ bool is_own_page(std::string_view origin, const std::string& host) {
            same_without_case(origin, "https://" + host);
 }
 
-/// A whole reply of log-probabilities is held in memory, as JSON and before.
+/// A whole reply is held in memory, first as numbers, then as JSON.
 constexpr std::int64_t most_reply_logprobs = std::int64_t{1} << 20;
 
 /// Error if a reply could have too many log-probabilities.
@@ -139,7 +139,7 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpAnswe
     } catch (const std::exception& error) {
         reply = http_error(500, error.what());
     }
-    // Of any model: clients must not make up paths.
+    // All model names count as one path: clients could otherwise add labels without end.
     const bool of_model = model_in(request.path).has_value();
     metrics_.count_request(of_model ? std::string(models_path) : request.path, reply.status);
     client->send(std::move(reply));
@@ -183,7 +183,7 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
 }
 
 std::vector<std::vector<std::int32_t>> Service::encode(const CompletionRequest& request) const {
-    // Before it is encoded, which takes long.
+    // Checked before encoding, which takes long.
     const auto fitting = [&](const std::string& text) -> const std::string& {
         const std::int64_t least = codec_.least_tokens(text);
         if (least <= options_.positions) return text;

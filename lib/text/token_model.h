@@ -55,8 +55,8 @@ public:
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
     std::optional<std::int32_t> mask_id;  ///< of the first of mask_spellings that it has
-    /// No token stands for more bytes of a text. 0: one may stand for any number, because encoding
-    /// leaves out bytes, or joins what no token stands for.
+    /// The most bytes of a text that one token can stand for; 0 without a bound, because encoding
+    /// drops bytes or joins unknown ones.
     std::size_t most_bytes = 0;
     bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes
     bool remove_extra_whitespaces = false;

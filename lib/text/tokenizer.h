@@ -81,7 +81,7 @@ public:
     void encode(std::string_view text, std::vector<std::int32_t>& out,
                 std::vector<std::size_t>& begins) const;
 
-    /// How many tokens a text has at least, from its length alone; 0 if that says nothing.
+    /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.
     std::int64_t least_tokens(std::string_view text) const;
 
     /// The text of `ids`, always valid UTF-8: U+FFFD replaces each byte piece that is not part of a
