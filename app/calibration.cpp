@@ -22,7 +22,7 @@ std::unique_ptr<Backend> make_cpu(int threads) {
     return cpu::make_backend();
 }
 
-/// "Measured by gptrain plan --calibrate on 2026-01-05 with 2 ranks (AMD EPYC, 1 thread each)."
+/// "Measured by gptrain plan --calibrate on 2026-01-05 with 2 ranks (CPU with 1 thread)."
 std::string origin(const Ranks& ranks, const std::string& cpu) {
     return text("Measured by gptrain plan --calibrate on ", today(), " with ",
                 counted(ranks.session().size(), "rank"), " (", cpu, ").");

@@ -26,16 +26,8 @@ namespace {
 
 using RankCosts = std::span<const RankCost>;
 
-std::string left(std::string_view value, std::size_t width) {
-    return std::string(value) + std::string(width > value.size() ? width - value.size() : 0, ' ');
-}
-
-std::string right(std::string_view value, std::size_t width) {
-    return std::string(width > value.size() ? width - value.size() : 0, ' ') + std::string(value);
-}
-
 std::string row(std::string_view name, std::string_view value) {
-    return text("  ", left(name, 24), right(value, 16));
+    return text("  ", padded_right(name, 24), padded_left(value, 16));
 }
 
 std::string bytes_row(std::string_view name, std::int64_t bytes) {
@@ -93,21 +85,34 @@ Libraries libraries_of(const RunPlan& plan, const PlanTarget& target, const Back
     };
 }
 
+struct RequiredMemory {
+    std::int64_t bytes = 0;
+    std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
+};
+
+MeshPlace place_of(const RankCost& rank, const RunPlan& plan) {
+    return place_of(rank.rank_class.ranks.front(), plan.mesh);
+}
+
+RequiredMemory required_memory(const RankCost& rank, const RunPlan& plan,
+                               const Libraries& libraries, bool cuda) {
+    const std::int64_t reserve = libraries(place_of(rank, plan)).total();
+    return {required_bytes(rank.cost, cuda) + reserve, reserve};
+}
+
 /// The rank that needs the most, with what its libraries take.
 const RankCost& most_with_libraries(RankCosts ranks, const RunPlan& plan,
                                     const Libraries& libraries, bool cuda) {
-    const auto bytes = [&](const RankCost& rank) {
-        const MeshPlace place = place_of(rank.rank_class.ranks.front(), plan.mesh);
-        return required_bytes(rank.cost, cuda) + libraries(place).total();
-    };
-    return *std::max_element(ranks.begin(), ranks.end(),
-                             [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+    return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
+        return required_memory(a, plan, libraries, cuda).bytes <
+               required_memory(b, plan, libraries, cuda).bytes;
+    });
 }
 
 void print_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries, bool cuda) {
     const RankCost& most = most_with_libraries(ranks, plan, libraries, cuda);
     const MemoryPlan& memory = most.cost.memory;
-    const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
+    const MeshPlace place = place_of(most, plan);
     print("memory of the rank that needs the most (", to_text(place), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
@@ -145,26 +150,21 @@ std::optional<AvailableMemory> available_memory(bool cuda, const DryRunOptions& 
     return least;
 }
 
-struct RequiredMemory {
-    std::int64_t bytes = 0;
-    std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
-};
-
 /// What the rank that needs the most requires, or all ranks together.
 RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries,
                                bool cuda, bool for_all_ranks) {
-    RequiredMemory most;
+    if (!for_all_ranks) {
+        return required_memory(most_with_libraries(ranks, plan, libraries, cuda), plan, libraries,
+                               cuda);
+    }
     RequiredMemory sum;
     for (const RankCost& rank : ranks) {
-        const std::int64_t reserve =
-            libraries(place_of(rank.rank_class.ranks.front(), plan.mesh)).total();
-        const std::int64_t bytes = required_bytes(rank.cost, cuda) + reserve;
-        if (bytes > most.bytes) most = {bytes, reserve};
+        const RequiredMemory own = required_memory(rank, plan, libraries, cuda);
         const std::int64_t count = std::ssize(rank.rank_class.ranks);
-        sum.bytes += count * bytes;
-        sum.reserve += count * reserve;
+        sum.bytes += count * own.bytes;
+        sum.reserve += count * own.reserve;
     }
-    return for_all_ranks ? sum : most;
+    return sum;
 }
 
 void print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
@@ -260,7 +260,7 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
         const Axis axis = each.axis;
         if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
-        heads += right(text("sent on ", name_of(axis)), 13);
+        heads += padded_left(text("sent on ", name_of(axis)), 13);
     }
     print("stages of ", plan.mesh.size() / plan.mesh.pipeline, " ranks each; memory",
           cuda ? " on the device" : "", " and bytes of the largest rank");
@@ -270,11 +270,11 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
         const StepCost& cost = largest_rank(own, cuda).cost;
         std::string sent;
         for (const Axis axis : used)
-            sent += right(human_bytes(max_sent_bytes(own, axis, plan.mesh)), 13);
-        print(right(text(stage), 7), right(human_bytes(required_bytes(cost, cuda)), 13),
-              right(human_bytes(cost.memory[MemoryUse::saved]), 13),
-              right(flops_text(longest_step(own, cuda).forward_and_backward.total()), 13), sent,
-              "  ", layers_of(plan, stage));
+            sent += padded_left(human_bytes(max_sent_bytes(own, axis, plan.mesh)), 13);
+        print(padded_left(text(stage), 7), padded_left(human_bytes(required_bytes(cost, cuda)), 13),
+              padded_left(human_bytes(cost.memory[MemoryUse::saved]), 13),
+              padded_left(flops_text(longest_step(own, cuda).forward_and_backward.total()), 13),
+              sent, "  ", layers_of(plan, stage));
     }
 }
 
@@ -307,7 +307,7 @@ void print_time(const StepEstimate& estimate, const RunPlan& plan) {
         const auto spent = static_cast<Spent>(i);
         if (step[spent] <= 0) continue;
         print(row(name_of(spent), text(fixed(step[spent], 3), " s")), "  ",
-              right(fixed(100 * step[spent] / step.seconds, 1), 5), " %");
+              padded_left(fixed(100 * step[spent] / step.seconds, 1), 5), " %");
     }
 }
 

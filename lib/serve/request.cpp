@@ -57,9 +57,9 @@ public:
     }
     bool boolean(const char* key) const { return has(key) && reader_.boolean(key); }
 
-    /// Keys that gptrain does not have may say that they ask for nothing.
-    void require_neutral(const char* key, const Json& neutral) const {
-        if (has(key) && at(key) != neutral)
+    /// Keys that gptrain does not have may say that they ask for nothing, in one or two ways.
+    void require_neutral(const char* key, const Json& neutral, const Json& other = nullptr) const {
+        if (has(key) && at(key) != neutral && at(key) != other)
             fail(ExitCode::bad_input, "'", key, "' is not supported; leave it out");
     }
 
@@ -285,11 +285,9 @@ CompletionRequest parse_chat(std::string_view body) {
     members.require_neutral("response_format", {{"type", "text"}});
     members.require_neutral("tools", Json::array());
     // Without tools both of these ask for nothing.
-    if (!members.has("tool_choice") || members.at("tool_choice") != Json("auto"))
-        members.require_neutral("tool_choice", "none");
+    members.require_neutral("tool_choice", "none", "auto");
     static_cast<void>(members.boolean("parallel_tool_calls"));
-    if (!members.has("service_tier") || members.at("service_tier") != Json("default"))
-        members.require_neutral("service_tier", "auto");
+    members.require_neutral("service_tier", "auto", "default");
     members.require_neutral("store", false);
     members.require_neutral("metadata", Json::object());
     members.require_neutral("modalities", Json::array({"text"}));

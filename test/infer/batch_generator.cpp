@@ -3,6 +3,7 @@
 
 #include <catch.h>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "cpu/cpu_backend.h"
@@ -34,6 +35,22 @@ std::vector<std::vector<float>> logits_alone(const RunSpec& spec,
     return all;
 }
 
+/// A generator of one rank, with weights.
+struct LoadedGenerator {
+    LoadedGenerator(const RunSpec& spec, const BatchLimits& limits)
+        : plan(make_plan(spec, {})),
+          generator(*backend, mesh, plan, limits, nobody,
+                    measure_batch_generator(plan, {}, memory_of(*backend), limits)) {
+        generator.model().load(fill_weights);
+    }
+
+    const std::unique_ptr<Backend> backend = cpu::make_backend();
+    const Mesh mesh = one_rank_mesh();
+    ActionListeners nobody;
+    RunPlan plan;
+    BatchGenerator generator;
+};
+
 const std::vector<std::vector<std::int32_t>> texts = {
     {3, 14, 15, 9, 26, 5, 35, 8, 9}, {5, 35}, {49, 0, 1, 2, 3, 4, 5}, {7}};
 
@@ -53,14 +70,8 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
     for (const RunSpec& spec :
          {small_spec(), small_spec(rope), small_spec_with(AdapterKind::prompt),
           small_spec_with(AdapterKind::p_tuning, rope)}) {
-        const RunPlan plan = make_plan(spec, {});
-        const BatchLimits limits = {.texts = 4, .positions = 9, .tokens = 8, .logits = 6};
-        const auto backend = cpu::make_backend();
-        const Mesh mesh = one_rank_mesh();
-        ActionListeners nobody;
-        BatchGenerator generator(*backend, mesh, plan, limits, nobody,
-                                 measure_batch_generator(plan, {}, memory_of(*backend), limits));
-        generator.model().load(fill_weights);
+        LoadedGenerator loaded(spec, {.texts = 4, .positions = 9, .tokens = 8, .logits = 6});
+        BatchGenerator& generator = loaded.generator;
         std::vector<std::vector<std::vector<float>>> expected;
         for (const auto& text : texts)
             expected.push_back(logits_alone(spec, text));
@@ -97,14 +108,8 @@ TEST_CASE("a copied prefix gives the logits of a read one") {
     for (const RunSpec& spec : {small_spec(), small_spec_with(AdapterKind::p_tuning, rope)}) {
         const std::vector<std::int32_t>& text = texts[0];
         const auto expected = logits_alone(spec, text);
-        const RunPlan plan = make_plan(spec, {});
-        const BatchLimits limits = {.texts = 3, .positions = 9, .tokens = 12, .logits = 3};
-        const auto backend = cpu::make_backend();
-        const Mesh mesh = one_rank_mesh();
-        ActionListeners nobody;
-        BatchGenerator generator(*backend, mesh, plan, limits, nobody,
-                                 measure_batch_generator(plan, {}, memory_of(*backend), limits));
-        generator.model().load(fill_weights);
+        LoadedGenerator loaded(spec, {.texts = 3, .positions = 9, .tokens = 12, .logits = 3});
+        BatchGenerator& generator = loaded.generator;
         const TextStep read = {.place = 1, .before = 0, .tokens = text, .logits = 1};
         generator.run({&read, 1}, [](std::size_t, std::span<const float>) {});
         // Another text takes the place in the step that copies from it.
@@ -125,14 +130,8 @@ TEST_CASE("in int8 logits do not depend on how many others there are") {
     const RunSpec spec = small_int8_spec(GENERATE("", ", tie_embeddings: false"));
     const std::vector<std::int32_t> text = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 3};
     const auto expected = logits_alone(spec, text);
-    const RunPlan plan = make_plan(spec, {});
-    const BatchLimits limits = {.texts = 1, .positions = 12, .tokens = 12, .logits = 12};
-    const auto backend = cpu::make_backend();
-    const Mesh mesh = one_rank_mesh();
-    ActionListeners nobody;
-    BatchGenerator generator(*backend, mesh, plan, limits, nobody,
-                             measure_batch_generator(plan, {}, memory_of(*backend), limits));
-    generator.model().load(fill_weights);
+    LoadedGenerator loaded(spec, {.texts = 1, .positions = 12, .tokens = 12, .logits = 12});
+    BatchGenerator& generator = loaded.generator;
     const TextStep step = {.place = 0, .before = 0, .tokens = text, .logits = std::ssize(text)};
     std::size_t token = 0;
     generator.run({&step, 1}, [&](std::size_t, std::span<const float> logits) {
