@@ -235,7 +235,8 @@ StepBatch Run::next_batch(BatchLoader& loader) {
             if (fault) std::rethrow_exception(fault);
         });
     } catch (const CommonError& failure) {
-        if (failure.code() == ExitCode::io) save_and_fail(failure);
+        if (failure.code() == ExitCode::io || failure.code() == ExitCode::bad_input)
+            save_and_fail(failure);
         throw;
     }
     return batch;
@@ -254,8 +255,10 @@ void Run::save_and_fail(const CommonError& failure) {
     } catch (const CommonError& unsaved) {
         throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
     }
-    throw CommonError(failure.code(),
-                      text(what, " is saved, and the same command continues from it"));
+    const std::string_view remedy = failure.code() == ExitCode::bad_input
+                                        ? "with repaired data, data.on_change: continue goes on"
+                                        : "the same command continues";
+    throw CommonError(failure.code(), text(what, " is saved, and ", remedy, " from it"));
 }
 
 void Run::issue_step(const StepBatch& batch) {

@@ -63,10 +63,10 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       engine_(engine),
       ranks_(ranks),
       failed_(std::move(failed)),
+      local_folder_(local_folder_of(effective, inputs.plan, ranks)),
       saver_(make_saver(
           {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
-          effective.checkpoint.async)),
-      local_folder_(local_folder_of(effective, inputs.plan, ranks)) {
+          effective.checkpoint.async)) {
     if (!local_folder_) return;
     local_ = std::make_unique<LocalCopies>(engine_.backend(), engine_.memory()[MemoryUse::snapshot],
                                            ranks_, *local_folder_, state_source());

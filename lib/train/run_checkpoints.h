@@ -78,12 +78,13 @@ private:
     Engine& engine_;
     const MpiSession& ranks_;
     std::function<void(const std::string&)> failed_;
-    std::unique_ptr<CheckpointSaver> saver_;
-    std::optional<LocalFolder> local_folder_;
-    std::unique_ptr<LocalCopies> local_;
     std::filesystem::path latest_;
     double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took
     std::vector<std::filesystem::path> course_;  ///< on rank 0: its checkpoints, newest first
+    std::optional<LocalFolder> local_folder_;
+    std::unique_ptr<LocalCopies> local_;
+    /// Destroyed first: it finishes a save, and reports it to the members above.
+    std::unique_ptr<CheckpointSaver> saver_;
 };
 
 }  // namespace gptrain

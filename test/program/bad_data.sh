@@ -97,6 +97,21 @@ train 2 run data.tokenizer=none data.eod_id=320
 says err "data.eod_id"
 train 2 run data.tokenizer=none data.reset_at_eod=true
 says err "data.reset_at_eod" "eod_id"
+# Single ids beyond the vocabulary: found when they are read, and no step is lost.
+for suffix in bin idx meta.json; do cp text_text_document.$suffix damaged.$suffix; done
+for token in 5000 6100 7200 9000; do
+    printf '\xff\x7f' | dd of=damaged.bin bs=2 seek=$token conv=notrunc status=none
+done
+damaged=("data.train=[{prefix: damaged}]" training.steps=80 checkpoint.interval=200)
+train 3 found "${damaged[@]}"
+says err "damaged.bin: sequence " "token id 32767 is outside the vocabulary (320)" \
+    "is saved, and with repaired data, data.on_change: continue goes on from it"
+step=$(sed -n 's/.*the state after step \([0-9]*\) is saved.*/\1/p' err)
+[[ $(ls found/checkpoints) == "step-$(printf %06d "$step")" ]] || fail "saved: $(ls found/checkpoints)"
+cp text_text_document.bin damaged.bin
+train 0 found "${damaged[@]}" data.on_change=continue
+says out "resumed from" "after step $step"
+
 [[ ! -e run/metrics.jsonl || ! -s run/metrics.jsonl ]] || fail "a run that never began has metrics"
 [[ -z $(ls run/checkpoints 2>/dev/null) ]] || fail "a run that never began has checkpoints"
 

@@ -62,6 +62,11 @@ says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 p
 train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
 
+# A bug while a checkpoint is written: one rank finishes the save before it ends.
+train 1 unfinished checkpoint.interval=5 'fault_injection.faults=[{kind: error, step: 11}]'
+says err "injected error in action" "of step 11"
+expect_exit 0 "$gptrain" inspect unfinished/checkpoints/step-000010 --verify
+
 # In a save: a bug in the thread that writes, and a disk that fails once for one rank.
 train_ranks 1 2 writer "kind: error, rank: 1, step: 10, call: 9"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " ": injected error in call 9 from step 10 on, "
