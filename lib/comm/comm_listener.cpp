@@ -67,7 +67,7 @@ public:
                       [&] { return communicator_->all_to_all(to, from); });
     }
     Pending broadcast(const Tensor& x, int root) override {
-        return report("broadcast", rank() == root ? x.bytes() : 0, x.bytes(),
+        return report("broadcast", of_others(x), x.bytes(),
                       [&] { return communicator_->broadcast(x, root); });
     }
     Pending send(const Tensor& x, int to) override {

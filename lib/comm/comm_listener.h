@@ -69,8 +69,8 @@ private:
 /// outlive them. Groups of one rank do not communicate and are not wrapped.
 ///
 /// The number of bytes that a rank sends of n (of the larger tensor) among p ranks is the least
-/// possible, that of a ring: n (p - 1) / p for all_gather, reduce_scatter and all_to_all, twice
-/// that for all_reduce, n for a message and for the root of a broadcast.
+/// possible, that of a ring, on average: n (p - 1) / p for all_gather, reduce_scatter, all_to_all
+/// and broadcast, twice that for all_reduce, n for a message.
 CommunicatorFactory observed(CommunicatorFactory make, CommListener& listener);
 
 }  // namespace gptrain

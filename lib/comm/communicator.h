@@ -41,6 +41,7 @@ struct Traffic {
     bool ring = true;         ///< send_recv to the next rank, from the previous one
     bool all_pairs = true;    ///< all_to_all
     bool one_way = true;      ///< send from rank 0 to rank 1
+    bool any() const { return collectives || ring || all_pairs || one_way; }
     bool operator==(const Traffic&) const = default;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -128,19 +127,19 @@ std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnect
         return same && traffic(axis) == traffic(twin) ? std::optional(twin) : std::nullopt;
     };
     switch (axis) {
-        case Axis::model:
-            if (shape.pipeline == 1) return same_if(true, Axis::tp);
-            return same_if(shape.tensor == 1, Axis::pp);
+        case Axis::model: return same_if(shape.pipeline == 1, Axis::tp);
         case Axis::kv: return same_if(connections.kv_sharers == shape.tensor, Axis::tp);
         case Axis::embedding_ends:
-            return same_if(connections.split_tied_embedding && shape.pipeline == 2, Axis::pp);
+            return same_if(
+                connections.split_tied_embedding && shape.pipeline == 2 && shape.tensor == 1,
+                Axis::model);
         default: return std::nullopt;
     }
 }
 
 Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
            const CommunicatorFactory& make)
-    : shape_(shape), place_(place) {
+    : shape_(shape), place_(place), head_stage_(connections.head_stage) {
     for (int index = 0; index < axes; ++index) {
         const auto axis = static_cast<Axis>(index);
         Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
@@ -150,8 +149,10 @@ Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections
             mine = &(*this)[*twin];
             continue;
         }
-        RankGroup group = group_on(axis, place, shape, connections);
-        group.traffic = connections.traffic[static_cast<std::size_t>(index)];
+        const Traffic& traffic = connections.traffic[static_cast<std::size_t>(index)];
+        RankGroup group = traffic.any() ? group_on(axis, place, shape, connections)
+                                        : group_over({}, axis, place, shape);
+        group.traffic = traffic;
         communicators_.push_back(make(group));
         mine = communicators_.back().get();
     }
@@ -207,6 +208,11 @@ std::int64_t Mesh::held_bytes() const {
 Mesh one_rank_mesh() {
     return Mesh({}, {}, {},
                 [](const RankGroup&) { return std::make_unique<OneRankCommunicator>(); });
+}
+
+void share_sum_of_head(const Mesh& mesh, const Tensor& x) {
+    mesh.dp_cp().all_reduce(x, Reduce::sum).wait();
+    mesh.model().broadcast(x, mesh.head_rank()).wait();
 }
 
 }  // namespace gptrain

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checked.h"
 #include "comm/communicator.h"
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
@@ -22,7 +23,7 @@ enum class Axis {
     tp,
     cp,
     dp,
-    pp,
+    pp,     ///< neighbouring stages have channels; sums go over tp x pp
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
     kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
@@ -78,6 +79,7 @@ struct MeshConnections {
     bool split_tied_embedding = false;  ///< first and last stage share the embedding
     std::vector<Channel> channels;
     std::array<Traffic, axes> traffic;  ///< by axis
+    int head_stage = 0;                 ///< the stage with the head
 };
 
 /// The ranks that one communicator connects.
@@ -99,7 +101,7 @@ std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnect
 using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(const RankGroup& group)>;
 
 /// All communicators of a rank, created up front. Axes on which all ranks have the same groups
-/// share one (twin_of).
+/// share one (twin_of); on an axis without traffic each rank is alone.
 class Mesh {
 public:
     Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
@@ -112,10 +114,12 @@ public:
     Communicator& cp() const { return (*this)[Axis::cp]; }
     Communicator& dp() const { return (*this)[Axis::dp]; }
     Communicator& dp_cp() const { return (*this)[Axis::dp_cp]; }
-    Communicator& pp() const { return (*this)[Axis::pp]; }
     Communicator& model() const { return (*this)[Axis::model]; }
     Communicator& kv() const { return (*this)[Axis::kv]; }
     Communicator& embedding_ends() const { return (*this)[Axis::embedding_ends]; }
+    /// The stage with the head, and the rank in tp x pp of its first rank.
+    int head_stage() const { return head_stage_; }
+    int head_rank() const { return narrow<int>(head_stage_ * shape_.tensor); }
     /// A channel from or to this rank's stage. The sender has rank 0, the receiver rank 1.
     Communicator& channel(const Channel& channel) const;
     /// Uses every communicator once, so that faults show at the start.
@@ -139,6 +143,7 @@ private:
 
     MeshShape shape_;
     MeshPlace place_;
+    int head_stage_;
     std::vector<std::unique_ptr<Communicator>> communicators_;
     std::array<Communicator*, axes> of_axis_ = {};
     std::vector<Connection> connections_;
@@ -162,5 +167,8 @@ auto or_abort(const Mesh& mesh, const Work& work) {
 
 /// The mesh of a single-rank run.
 Mesh one_rank_mesh();
+
+/// On all ranks, x = the sum over dp x cp of the head's x, in place.
+void share_sum_of_head(const Mesh& mesh, const Tensor& x);
 
 }  // namespace gptrain

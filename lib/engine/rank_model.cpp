@@ -140,8 +140,7 @@ LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& e
     mesh.dp().all_reduce(state.token_weight_sum(), Reduce::sum).wait();
     const PipelineShape pipeline = pipeline_of(plan, std::ssize(batch.microbatches));
     executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches);
-    mesh.dp_cp().all_reduce(state.loss_sum(), Reduce::sum).wait();
-    mesh.pp().all_reduce(state.loss_sum(), Reduce::sum).wait();
+    share_sum_of_head(mesh, state.loss_sum());
     const StepState result = read_state(context.backend, state);
     return {result.loss_sum, result.token_weight_sum};
 }

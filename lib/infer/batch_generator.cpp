@@ -53,9 +53,9 @@ BatchGenerator::BatchGenerator(Backend& backend, const Mesh& mesh, const RunPlan
     const std::int64_t capacity = checked_mul(limits.texts, place_length());
     for (const GptChunk& chunk : model_.chunks())
         caches_.push_back(chunk.reserve_caches(saved, 1, capacity));
-    const bool has_head = head_stage(plan_) == mesh.place().pp;
+    const bool has_head = mesh.head_stage() == mesh.place().pp;
     if (has_head) logits_ = LogitRows(saved, model_.context(), limits.logits);
-    if (mesh.model().rank() == 0 && head_rank(plan_) != 0) {
+    if (mesh.model().rank() == 0 && mesh.head_rank() != 0) {
         received_ = saved.allocate(
             DType::f32, {limits.logits, mesh.tp().size() * model_.context().shape.vocab});
     }
@@ -136,7 +136,8 @@ void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& tak
         if (step.copied_from) copy_place(*step.copied_from, step.place, step.before);
     const Batch batch = upload(steps, rows);
     const std::int64_t count = std::ssize(rows.logits);
-    const bool has_head = head_stage(plan_) == model_.context().mesh.place().pp;
+    const Mesh& mesh = model_.context().mesh;
+    const bool has_head = mesh.head_stage() == mesh.place().pp;
     const Tensor logits = has_head && count > 0 ? logits_.own(count) : Tensor();
     std::vector<Tensor> buffers;
     for (const Tensor& buffer : buffers_)
@@ -155,7 +156,7 @@ void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& tak
 void BatchGenerator::deliver(std::span<const TextStep> steps, std::int64_t rows,
                              const TakeLogits& take) {
     const Mesh& mesh = model_.context().mesh;
-    const int head = narrow<int>(head_stage(plan_));
+    const int head = mesh.head_stage();
     Tensor logits;
     if (mesh.place().pp == head) logits = logits_.gather(rows);
     if (mesh.tp().rank() != 0) return;

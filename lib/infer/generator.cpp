@@ -20,7 +20,7 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
              checked_mul(plan.micro_batch_size, max_at_once)),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
       max_at_once_(max_at_once),
-      has_head_(head_stage(plan) == mesh.place().pp) {
+      has_head_(mesh.head_stage() == mesh.place().pp) {
     Memory& all = model_.memory();
     const std::int64_t sequences = plan.micro_batch_size;
     const std::int64_t rows = sequences * max_at_once;
@@ -122,7 +122,7 @@ std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> t
     if (has_head_) choose_tokens(choose);
     const ModelContext& context = model_.context();
     const Mesh& mesh = context.mesh;
-    mesh.model().broadcast(tokens_, head_rank(plan_)).wait();
+    mesh.model().broadcast(tokens_, mesh.head_rank()).wait();
     std::vector<std::int32_t> next(static_cast<std::size_t>(plan_.micro_batch_size));
     context.backend.download(std::as_writable_bytes(std::span(next)), tokens_);
     return next;

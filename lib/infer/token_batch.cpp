@@ -30,19 +30,11 @@ Batch TokenBatch::upload(Backend& backend, const Shape& shape, std::span<const s
 
 MeshConnections answer_connections(const RunPlan& plan) {
     MeshConnections connections = mesh_connections(plan);
-    const Channel answers = {narrow<int>(head_stage(plan)), 0};
+    const Channel answers = {connections.head_stage, 0};
     std::vector<Channel>& channels = connections.channels;
     if (answers.from != 0 && std::find(channels.begin(), channels.end(), answers) == channels.end())
         channels.push_back(answers);
     return connections;
-}
-
-std::int64_t head_stage(const RunPlan& plan) {
-    return head_place(pipeline_of(plan, 1)).stage;
-}
-
-int head_rank(const RunPlan& plan) {
-    return narrow<int>(head_stage(plan) * plan.mesh.tensor);
 }
 
 LogitRows::LogitRows(Arena& arena, const ModelContext& context, std::int64_t rows)

@@ -30,10 +30,6 @@ private:
 /// from the stage with the head to the first one.
 MeshConnections answer_connections(const RunPlan& plan);
 
-/// The stage with the head, and its first rank among those that hold a copy of the model.
-std::int64_t head_stage(const RunPlan& plan);
-int head_rank(const RunPlan& plan);
-
 /// Logits [R, V], each rank of tp with its columns, on the stage with the head.
 class LogitRows {
 public:

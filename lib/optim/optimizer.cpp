@@ -128,8 +128,7 @@ void Optimizer::sum_gradient_squares(const StepRef& step) {
 
 void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     sum_gradient_squares(step);
-    mesh_.dp_cp().all_reduce(step.loss_sum(), Reduce::sum).wait();
-    mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
+    share_sum_of_head(mesh_, step.loss_sum());
     backend_.run(DecideStep{.step = step, .policy = decision});
     backend_.run(FindNotFinite{.values = grads_, .step = step});
     backend_.run(AdamW{.pieces = adamw_pieces_, .constants = constants_, .step = step});

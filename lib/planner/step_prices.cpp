@@ -46,7 +46,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
     } else {
         layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
-        if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
+        if (message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
         if (layout.size == 1) return priced;
     }

@@ -58,13 +58,15 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
     return channels;
 }
 
-/// What the model, the sums of gradients and the optimizer send on each axis.
+/// What the model, the sums of gradients and the optimizer send on each axis. Stages use channels,
+/// and tp x pp.
 std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
     const bool ring = plan.context_method == ContextMethod::ring;
     traffic[static_cast<std::size_t>(Axis::cp)] = {
         .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
+    traffic[static_cast<std::size_t>(Axis::pp)].collectives = false;
     traffic[static_cast<std::size_t>(Axis::dp_cp)].all_pairs = plan.grad_reduce != DType::f32;
     return traffic;
 }
@@ -75,7 +77,8 @@ MeshConnections mesh_connections(const RunPlan& plan) {
     return {.kv_sharers = kv_sharers(plan.model, plan.mesh.tensor),
             .split_tied_embedding = has_tied_ends(plan),
             .channels = channels_of(pipeline_of(plan, 1)),
-            .traffic = traffic_of(plan)};
+            .traffic = traffic_of(plan),
+            .head_stage = narrow<int>(head_place(pipeline_of(plan, 1)).stage)};
 }
 
 }  // namespace gptrain

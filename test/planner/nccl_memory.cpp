@@ -50,15 +50,15 @@ TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are")
 
 TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the network") {
     const RunPlan on_node = plan_of({.pipeline = 4});
-    // pp serves tp x pp too. The first stage receives gradients alone.
+    // tp x pp. The first stage receives gradients alone.
     CHECK(bytes_of(on_node) == (24 + 32) * connection);
     CHECK(bytes_of(on_node, {.pp = 1}) == (24 + 2 * 32) * connection);
     const RunPlan far = plan_of({.pipeline = 2, .tensor = 8});
-    // tp; pp; tp x pp, of which a node has eight; and both channels.
-    CHECK(bytes_of(far) == (24 + 32 + 24) * connection + 2 * shared);
+    // tp; tp x pp, of which a node has eight; and both channels.
+    CHECK(bytes_of(far) == (24 + 24) * connection + 2 * shared);
     // Two stages on each node: the second one has a neighbour on its own and one on the next.
     const RunPlan mixed = plan_of({.pipeline = 4, .tensor = 4});
-    CHECK(bytes_of(mixed, {.pp = 1}) == (24 + 24 + 24) * connection + 32 * connection + 2 * shared);
+    CHECK(bytes_of(mixed, {.pp = 1}) == (24 + 24 + 32) * connection + 2 * shared);
     // With other algorithms than rings every communicator is connected for all collectives.
     RunPlan any = plan_of({.pipeline = 2});
     any.deterministic = false;

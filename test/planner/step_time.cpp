@@ -192,15 +192,15 @@ TEST_CASE("a message takes no computing speed before its data move") {
     hardware.software.slowdown = 0.5;
     const auto time = [&](double flops) {
         const StepTrace first = Script()
-                                    .message(Axis::pp, 0, "all_reduce")
+                                    .message(Axis::model, 0, "all_reduce")
                                     .op(gemm(4))
                                     .action()
                                     .between("send", 1, 2)
                                     .wait(100)
                                     .trace();
         const StepTrace second = Script()
-                                     .message(Axis::pp, 0, "all_reduce")
-                                     .wait(Axis::pp)
+                                     .message(Axis::model, 0, "all_reduce")
+                                     .wait(Axis::model)
                                      .between("recv", 0, 0)
                                      .op(gemm(flops))
                                      .wait(101)
@@ -264,7 +264,7 @@ TEST_CASE("software that does not overlap sends to other stages before it reduce
     HardwareProfile hardware = unit_hardware();
     hardware.software.overlap_grads = false;
     const auto sum = [](Script& script) {
-        script.message(Axis::pp, 0, "all_reduce").wait(Axis::pp);
+        script.message(Axis::model, 0, "all_reduce").wait(Axis::model);
         return script.trace();
     };
     const StepTrace first = sum(Script()
@@ -299,15 +299,15 @@ TEST_CASE("software that does not overlap messages to other stages sends before 
                                 .between("send", 1, 4)
                                 .op(gemm(5))
                                 .wait(100)
-                                .message(Axis::pp, 0, "all_reduce")
-                                .wait(Axis::pp)
+                                .message(Axis::model, 0, "all_reduce")
+                                .wait(Axis::model)
                                 .trace();
     const StepTrace second = Script()
                                  .between("recv", 0, 0)
                                  .wait(101)
                                  .action()
-                                 .message(Axis::pp, 0, "all_reduce")
-                                 .wait(Axis::pp)
+                                 .message(Axis::model, 0, "all_reduce")
+                                 .wait(Axis::model)
                                  .trace();
     HardwareProfile hardware = unit_hardware();
     CHECK(time_of(std::vector{first, second}, {.pipeline = 2}, hardware).seconds == Approx(1 + 5));
@@ -323,14 +323,15 @@ TEST_CASE("stages wait for each other's messages") {
                                  .wait(101)
                                  .op(gemm(4))
                                  .action()
-                                 .message(Axis::pp, 0, "all_reduce")
-                                 .wait(Axis::pp)
+                                 .message(Axis::model, 0, "all_reduce")
+                                 .wait(Axis::model)
                                  .trace();
     // The first stage meets the second one in a sum too, so that steps do not overlap.
     StepTrace last = first;
-    last.messages.push_back(
-        {.axis = Axis::pp, .communicator = static_cast<int>(Axis::pp), .operation = "all_reduce"});
-    last.bodies.push_back({{Kind::message, 1, 0}, {Kind::wait, static_cast<int>(Axis::pp), 0}});
+    last.messages.push_back({.axis = Axis::model,
+                             .communicator = static_cast<int>(Axis::model),
+                             .operation = "all_reduce"});
+    last.bodies.push_back({{Kind::message, 1, 0}, {Kind::wait, static_cast<int>(Axis::model), 0}});
     last.parts.push_back({static_cast<std::int32_t>(last.bodies.size()) - 1, {}});
     const StepTime time = time_of(std::vector{last, second}, {.pipeline = 2});
     CHECK(time.seconds == Approx(3 + 2 + 4));
@@ -363,7 +364,7 @@ TEST_CASE("with more ranks than cores a stage that waits leaves its core to the 
     Script second;
     second.between("recv", 0, 0).wait(101).op(gemm(4)).action().between("send", 0, 0);
     const auto end = [](Script& script) {
-        return script.op(gemm(3)).message(Axis::pp, 0, "all_reduce").wait(Axis::pp).trace();
+        return script.op(gemm(3)).message(Axis::model, 0, "all_reduce").wait(Axis::model).trace();
     };
     const std::vector stages = {end(first), end(second)};
     CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 2 * 3));

@@ -32,7 +32,6 @@ TEST_CASE("ranks are connected for what they send", "[schedule]") {
         {Axis::tp, collectives},
         {Axis::cp, {.collectives = false, .all_pairs = false, .one_way = false}},
         {Axis::dp, collectives},
-        {Axis::pp, collectives},
         {Axis::dp_cp, collectives},
         {Axis::model, collectives},
         {Axis::embedding_ends, collectives}};
@@ -52,12 +51,16 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
     CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::tp, collectives},
                                                      {Axis::dp, collectives},
                                                      {Axis::dp_cp, collectives}});
-    // The ends of two stages are all of them.
+    // The ends of two stages are all of them, unless there is a tp axis.
     plan.mesh = {.pipeline = 2};
-    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::pp, collectives}});
+    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::model, collectives}});
+    plan.mesh = {.pipeline = 2, .tensor = 2};
+    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::tp, collectives},
+                                                     {Axis::model, collectives},
+                                                     {Axis::embedding_ends, collectives}});
     plan.mesh = {.pipeline = 4};
     CHECK(connected(plan) ==
-          std::map<Axis, Traffic>{{Axis::pp, collectives}, {Axis::embedding_ends, collectives}});
+          std::map<Axis, Traffic>{{Axis::model, collectives}, {Axis::embedding_ends, collectives}});
 }
 
 TEST_CASE("communicators have the numbers of their axes, also where axes share one", "[schedule]") {
