@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/large_pages.h"
+
 namespace gptrain {
 
 /// Two ids that become one.
@@ -43,10 +45,10 @@ private:
     void encode_long(std::string_view word, std::vector<std::int32_t>& out) const;
 
     std::array<std::int32_t, 256> byte_ids_;
-    std::vector<Merge> byte_merges_;     ///< [256, 256]: of two bytes
-    std::vector<Slot> slots_;            ///< of two ids: a hash table, open addressing
-    std::vector<std::uint64_t> filter_;  ///< a Bloom filter of the pairs: most have no slot
-    int shift_ = 0;                      ///< of a hash, to a slot
+    std::vector<Merge> byte_merges_;             ///< [256, 256]: of two bytes
+    std::vector<Slot, LargePages<Slot>> slots_;  ///< of two ids: a hash table, open addressing
+    std::vector<std::uint64_t> filter_;          ///< a Bloom filter of the pairs: most have no slot
+    int shift_ = 0;                              ///< of a hash, to a slot
 };
 
 }  // namespace gptrain

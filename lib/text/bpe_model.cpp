@@ -58,7 +58,8 @@ public:
           merges_(description.byte_ids, std::move(description.merges)),
           splitters_(std::move(description.splitters)),
           nfc_(description.nfc),
-          whole_words_(whole_words_of(description)) {
+          whole_words_(whole_words_of(description)),
+          caches_(description.tokens.size()) {
         for (BpeToken& token : description.tokens) {
             sizes_.push_back(token.bytes.size());
             pieces.push_back({DecodedPiece::Kind::bytes, std::move(token.bytes)});
@@ -181,8 +182,10 @@ private:
             count = 0;
         };
         for_each_word(text, splitters_, [&](std::string_view word) {
-            words[count] = {word, WordCache::Key(word, text.data() + text.size())};
-            cache.prefetch(words[count].key);
+            Word& next = words[count];
+            next.text = word;
+            next.key.assign(word, text.data() + text.size());
+            cache.prefetch(next.key);
             if (++count == words.size()) encode_all();
         });
         encode_all();
@@ -211,10 +214,7 @@ private:
         if (word.text.size() == 1 && !is_missing(word.text[0]))
             return out.push_back(byte_ids_[static_cast<unsigned char>(word.text[0])]);
         if (word.text.size() > WordCache::max_bytes) return merge_word(word.text, out);
-        if (const auto ids = cache.find(word.key); !ids.empty()) {
-            out.insert(out.end(), ids.begin(), ids.end());
-            return;
-        }
+        if (cache.append(word.key, out)) return;
         const std::size_t begin = out.size();
         merge_word(word.text, out);
         cache.add(word.key, std::span(out).subspan(begin));

@@ -24,7 +24,7 @@ std::uint64_t pair_of(char32_t first, char32_t second) {
 /// The tables of normalization in the form that it needs.
 class Normalizer {
 public:
-    Normalizer() : classes_(code_points), changes_(code_points) {
+    Normalizer() : classes_(code_points), changes_(code_points), blocks_(256 * 256) {
         for (const CombiningRange& range : combining_ranges) {
             for (char32_t code = range.first; code <= range.last; ++code) {
                 classes_[code] = static_cast<std::uint8_t>(range.combining_class);
@@ -44,6 +44,13 @@ public:
             changes_[vowel_first + i] = true;
         for (char32_t i = 1; i < trails; ++i)
             changes_[trail_before + i] = true;
+        std::string character;
+        for (char32_t code = first_changed; code < code_points; ++code) {
+            if (!changes_[code]) continue;
+            character.clear();
+            append_char(character, code);
+            blocks_[block_of(character)] = true;
+        }
     }
 
     static const Normalizer& instance() {
@@ -52,7 +59,11 @@ public:
     }
 
     /// False if the character stays as it is, whatever precedes it.
-    bool may_change(char32_t code) const { return changes_[code]; }
+    bool may_change(char32_t code) const { return code >= first_changed && changes_[code]; }
+    /// The same of the first character of a text, which is not ASCII.
+    bool first_may_change(std::string_view text) const {
+        return blocks_[block_of(text)] && may_change(first_char(text).code);
+    }
 
     void decompose(char32_t code, std::u32string& out) const {
         if (code >= hangul_first && code < hangul_first + leads * vowels * trails) {
@@ -121,8 +132,17 @@ private:
         return found == composed_.end() ? 0 : found->second;
     }
 
+    static constexpr char32_t first_changed = 0x300;
+
+    /// The number of a character's first two bytes of UTF-8.
+    static std::size_t block_of(std::string_view character) {
+        return std::size_t{static_cast<unsigned char>(character[0])} << 8 |
+               static_cast<unsigned char>(character[1]);
+    }
+
     std::vector<std::uint8_t> classes_;
     std::vector<bool> changes_;
+    std::vector<bool> blocks_;  ///< whether any character that begins with two bytes may change
     std::unordered_map<char32_t, Decomposition> parts_;
     std::unordered_map<std::uint64_t, char32_t> composed_;
 };
@@ -131,9 +151,13 @@ private:
 std::size_t unchanged_length(std::string_view text, const Normalizer& tables) {
     std::size_t at = 0;
     while (at < text.size()) {
-        const DecodedChar next = first_char(text.substr(at));
-        if (next.code >= 0x300 && tables.may_change(next.code)) break;
-        at += next.bytes;
+        if (static_cast<unsigned char>(text[at]) < 0x80) {
+            ++at;
+            continue;
+        }
+        const std::string_view rest = text.substr(at);
+        if (tables.first_may_change(rest)) break;
+        at += first_char(rest).bytes;
     }
     return at;
 }
@@ -168,11 +192,6 @@ void append_char(std::string& out, char32_t code) {
 CharKinds::CharKinds() : kinds_(std::make_unique<CharKind[]>(code_points)) {
     for (const KindRange& range : kind_ranges)
         std::fill(kinds_.get() + range.first, kinds_.get() + range.last + 1, range.kind);
-}
-
-const CharKinds& CharKinds::instance() {
-    static const CharKinds kinds;
-    return kinds;
 }
 
 char32_t change_case(char32_t code, bool upper) {

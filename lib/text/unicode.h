@@ -36,7 +36,10 @@ void append_char(std::string& out, char32_t code);
 /// One byte for each code point.
 class CharKinds {
 public:
-    static const CharKinds& instance();
+    static const CharKinds& instance() {
+        static const CharKinds kinds;
+        return kinds;
+    }
     CharKind of(char32_t code) const { return kinds_[code]; }
 
 private:

@@ -1,18 +1,20 @@
 #include "text/utf8.h"
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
 namespace gptrain {
 namespace {
 
+/// What may follow a byte.
 struct Lead {
-    std::size_t bytes;         // length of the character; 0: not a lead byte
+    unsigned char bytes = 0;   // length of the character; 0: not a lead byte
     unsigned char low = 0x80;  // range of the second byte
     unsigned char high = 0xBF;
 };
 
-Lead lead_of(unsigned char byte) {
+constexpr Lead lead_of(unsigned byte) {
     if (byte < 0x80) return {1};
     if (byte < 0xC2) return {0};
     if (byte < 0xE0) return {2};
@@ -25,11 +27,88 @@ Lead lead_of(unsigned char byte) {
     return {0};
 }
 
+constexpr std::array<Lead, 256> lead_bytes = [] {
+    std::array<Lead, 256> all;
+    for (unsigned byte = 0; byte < all.size(); ++byte)
+        all[byte] = lead_of(byte);
+    return all;
+}();
+
+/// What a text that is valid so far needs next: a character, or tail bytes of one. Each is a number
+/// of bits, by which a row of `transitions` is shifted.
+enum Expected : std::uint64_t {
+    character = 0,
+    one_tail = 6,
+    two_tails = 12,
+    three_tails = 18,
+    after_e0 = 24,
+    after_ed = 30,
+    after_f0 = 36,
+    after_f4 = 42,
+    invalid = 48,
+};
+constexpr Expected all_expected[] = {character, one_tail, two_tails, three_tails, after_e0,
+                                     after_ed,  after_f0, after_f4,  invalid};
+
+constexpr Expected expected_after(Expected before, unsigned byte) {
+    const auto tail = [byte](unsigned low, unsigned high, Expected then) {
+        return byte >= low && byte <= high ? then : invalid;
+    };
+    switch (before) {
+        case one_tail: return tail(0x80, 0xBF, character);
+        case two_tails: return tail(0x80, 0xBF, one_tail);
+        case three_tails: return tail(0x80, 0xBF, two_tails);
+        case after_e0: return tail(0xA0, 0xBF, one_tail);
+        case after_ed: return tail(0x80, 0x9F, one_tail);
+        case after_f0: return tail(0x90, 0xBF, two_tails);
+        case after_f4: return tail(0x80, 0x8F, two_tails);
+        case invalid: return invalid;
+        default: break;
+    }
+    const Lead lead = lead_of(byte);
+    if (lead.bytes == 1) return character;
+    if (lead.bytes == 2) return one_tail;
+    if (lead.bytes == 3) return byte == 0xE0 ? after_e0 : byte == 0xED ? after_ed : two_tails;
+    if (lead.bytes == 4) return byte == 0xF0 ? after_f0 : byte == 0xF4 ? after_f4 : three_tails;
+    return invalid;
+}
+
+/// For each byte, what is expected after it, in six bits for each state before it. A step through
+/// the automaton is then one shift (P. Vognsen, Shift-based DFAs, 2020).
+constexpr std::array<std::uint64_t, 256> transitions = [] {
+    std::array<std::uint64_t, 256> rows{};
+    for (unsigned byte = 0; byte < rows.size(); ++byte) {
+        for (const Expected before : all_expected)
+            rows[byte] |= std::uint64_t{expected_after(before, byte)} << before;
+    }
+    return rows;
+}();
+
+bool is_valid(std::string_view text) {
+    std::uint64_t expected = character;  // in the lowest six bits
+    const auto step = [&expected](char byte) {
+        expected = transitions[static_cast<unsigned char>(byte)] >> (expected & 63);
+    };
+    while (text.size() >= 8) {
+        std::uint64_t eight = 0;
+        std::memcpy(&eight, text.data(), sizeof eight);
+        const bool ascii = (eight & 0x8080808080808080u) == 0;
+        if (!ascii || (expected & 63) != character) {
+            for (int i = 0; i < 8; ++i)
+                step(text[i]);
+        }
+        text.remove_prefix(8);
+    }
+    for (const char byte : text)
+        step(byte);
+    return (expected & 63) == character;
+}
+
 }  // namespace
 
 Utf8Step utf8_step(std::string_view text) {
     const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const Lead lead = lead_of(byte(0));
+    const Lead lead = lead_bytes[byte(0)];
     if (lead.bytes == 0) return {Utf8::invalid, 1};
     for (std::size_t i = 1; i < lead.bytes; ++i) {
         if (i == text.size()) return {Utf8::incomplete, i};
@@ -41,20 +120,11 @@ Utf8Step utf8_step(std::string_view text) {
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {
+    if (is_valid(text)) return std::string_view::npos;
     std::size_t at = 0;
-    while (at < text.size()) {
-        std::uint64_t eight = 0;
-        while (text.size() - at >= sizeof eight) {
-            std::memcpy(&eight, text.data() + at, sizeof eight);
-            if ((eight & 0x8080808080808080u) != 0) break;
-            at += sizeof eight;
-        }
-        if (at == text.size()) break;
-        const Utf8Step step = utf8_step(text.substr(at));
-        if (step.kind != Utf8::valid) return at;
+    for (Utf8Step step; (step = utf8_step(text.substr(at))).kind == Utf8::valid;)
         at += step.bytes;
-    }
-    return std::string_view::npos;
+    return at;
 }
 
 }  // namespace gptrain

@@ -1,6 +1,7 @@
 // Remembers the ids of words, in fixed memory. Not thread-safe: each thread takes its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,22 +13,24 @@
 #include <utility>
 #include <vector>
 
+#include "base/large_pages.h"
+
 namespace gptrain {
 
-/// A table of 8 MiB with two places for each hash: a new word replaces the one used less recently.
+/// A table of 16 MiB with two places for each hash: a new word replaces the one used less recently.
 class WordCache {
 public:
-    /// Longer words, and words of no ids or of more, are not kept.
+    /// Longer words, words of no ids, and words with too many for a place are not kept.
     static constexpr std::size_t max_bytes = 30;
-    static constexpr std::size_t max_ids = 8;
+
+    explicit WordCache(std::size_t vocab_size) : narrow_(vocab_size <= no_narrow_id) {}
 
     /// A word in the form in which it is compared: padded with zeros, the length last.
     class Key {
     public:
-        Key() = default;
-        /// Of a word of at least one byte; that of a longer one than max_bytes is not to be looked
-        /// up. Reads up to 32 bytes from its start if they are before `readable_end`.
-        Key(std::string_view word, const char* readable_end) {
+        /// Becomes that of a word of at least one byte; that of a longer one than max_bytes is not
+        /// to be looked up. Reads up to 32 bytes from its start if they are before `readable_end`.
+        void assign(std::string_view word, const char* readable_end) {
             word = word.substr(0, max_bytes);
             const char* from = word.data();
             char copy[32] = {};
@@ -65,47 +68,73 @@ public:
 
     /// Speeds up a `find` soon after.
     void prefetch(const Key& key) const { __builtin_prefetch(&places_[key.place()]); }
-    /// Empty if the word is not there.
-    std::span<const std::int32_t> find(const Key& key) {
+    /// Appends the ids of a word; false if it is not there.
+    bool append(const Key& key, std::vector<std::int32_t>& out) {
         auto& [last, older] = places_[key.place()];
         if (!(last.key == key)) {
-            if (!(older.key == key)) return {};
+            if (!(older.key == key)) return false;
             std::swap(last, older);
         }
-        return {last.ids.data(), last.count()};
+        if (narrow_) {
+            append_to(last.ids.narrow, no_narrow_id, out);
+        } else {
+            append_to(last.ids.wide, no_id, out);
+        }
+        return true;
     }
     void add(const Key& key, std::span<const std::int32_t> ids) {
-        if (ids.empty() || ids.size() > max_ids) return;
+        const std::size_t room = narrow_ ? NarrowIds().size() : WideIds().size();
+        if (ids.empty() || ids.size() > room) return;
         auto& [entry, older] = places_[key.place()];
         older = entry;
         entry.key = key;
-        entry.ids.fill(no_id);
-        std::copy(ids.begin(), ids.end(), entry.ids.begin());
+        if (narrow_) {
+            entry.ids.narrow = kept<NarrowIds>(ids, no_narrow_id);
+        } else {
+            entry.ids.wide = kept<WideIds>(ids, no_id);
+        }
     }
 
 private:
-    static constexpr int place_bits = 16;
+    static constexpr int place_bits = 17;
+    /// The ids of a word, in the form that all ids of the vocabulary fit. Others follow the last.
+    using NarrowIds = std::array<std::uint16_t, 16>;
+    using WideIds = std::array<std::int32_t, 8>;
+    static constexpr std::uint16_t no_narrow_id = 0xFFFF;
     static constexpr std::int32_t no_id = -1;
+
+    template <class Ids>
+    static Ids kept(std::span<const std::int32_t> ids, auto none) {
+        Ids kept;
+        kept.fill(none);
+        std::transform(ids.begin(), ids.end(), kept.begin(),
+                       [](std::int32_t id) { return static_cast<typename Ids::value_type>(id); });
+        return kept;
+    }
+    static void append_to(const auto& ids, auto none, std::vector<std::int32_t>& out) {
+        for (std::size_t i = 0; i < ids.size() && ids[i] != none; ++i)
+            out.push_back(ids[i]);
+    }
 
     struct alignas(64) Entry {
         Key key;
-        std::array<std::int32_t, max_ids> ids;
-        std::size_t count() const {
-            std::size_t count = 1;
-            while (count < max_ids && ids[count] != no_id)
-                ++count;
-            return count;
-        }
+        union {
+            WideIds wide;
+            NarrowIds narrow;
+        } ids;
     };
     struct Place {
         Entry last, older;  ///< by use
     };
-    std::vector<Place> places_ = std::vector<Place>(std::size_t{1} << place_bits);
+    bool narrow_;
+    std::vector<Place, LargePages<Place>> places_ =
+        std::vector<Place, LargePages<Place>>(std::size_t{1} << place_bits);
 };
 
 /// Lends caches to threads. There are as many as were ever in use at once.
 class WordCaches {
 public:
+    explicit WordCaches(std::size_t vocab_size) : vocab_size_(vocab_size) {}
     /// Calls `work` with a cache that nobody else uses meanwhile.
     void with_cache(const auto& work) {
         std::unique_ptr<WordCache> cache = take();
@@ -117,12 +146,13 @@ public:
 private:
     std::unique_ptr<WordCache> take() {
         const std::lock_guard lock(mutex_);
-        if (free_.empty()) return std::make_unique<WordCache>();
+        if (free_.empty()) return std::make_unique<WordCache>(vocab_size_);
         std::unique_ptr<WordCache> cache = std::move(free_.back());
         free_.pop_back();
         return cache;
     }
 
+    std::size_t vocab_size_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<WordCache>> free_;
 };

@@ -1,14 +1,25 @@
 #include "text/word_table.h"
 
+#include <algorithm>
 #include <bit>
-#include <functional>
+#include <cstring>
 #include <utility>
 
 namespace gptrain {
 namespace {
 
+/// Eight bytes at a time.
 std::uint64_t hash_of(std::string_view word) {
-    return std::hash<std::string_view>()(word);
+    std::uint64_t hash = word.size();
+    while (!word.empty()) {
+        std::uint64_t eight = 0;
+        const std::size_t size = std::min(word.size(), sizeof eight);
+        std::memcpy(&eight, word.data(), size);
+        hash = (hash ^ eight) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 32;
+        word.remove_prefix(size);
+    }
+    return hash;
 }
 
 std::uint32_t fingerprint_of(std::uint64_t hash) {

@@ -74,6 +74,31 @@ TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
     }
 }
 
+TEST_CASE("invalid UTF-8 is found at its first byte, wherever it is") {
+    // Bytes at which the rules differ, in all sequences of three and then a tail.
+    const std::string_view bytes(
+        "\0A\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xEC\xED\xEE\xEF"
+        "\xF0\xF1\xF3\xF4\xF5\xFF",
+        25);
+    std::int64_t wrong = 0;
+    for (const char a : bytes) {
+        for (const char b : bytes) {
+            for (const char c : bytes) {
+                for (const std::size_t before : {0, 5, 6, 7}) {
+                    const std::string text = std::string(before, 'x') + a + b + c + "\x80yz";
+                    std::size_t at = 0;
+                    Utf8Step step = utf8_step(text);
+                    while (step.kind == Utf8::valid && (at += step.bytes) < text.size())
+                        step = utf8_step(std::string_view(text).substr(at));
+                    const std::size_t expected = step.kind == Utf8::valid ? std::string::npos : at;
+                    if (find_invalid_utf8(text) != expected) ++wrong;
+                }
+            }
+        }
+    }
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("lines, paragraphs and whole files") {
     CHECK(texts("a\n\n  \nb c\n", RecordUnit::line) == Texts{"a", "b c"});
     CHECK(texts("a\nb", RecordUnit::line) == Texts{"a", "b"});

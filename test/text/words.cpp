@@ -17,7 +17,17 @@ using namespace gptrain;
 namespace {
 
 WordCache::Key key_of(std::string_view word) {
-    return {word, word.data() + word.size()};
+    WordCache::Key key;
+    key.assign(word, word.data() + word.size());
+    return key;
+}
+
+/// Empty if the word is not there.
+std::vector<std::int32_t> ids_of(WordCache& cache, std::string_view word) {
+    std::vector<std::int32_t> ids;
+    const bool is_there = cache.append(key_of(word), ids);
+    CHECK(is_there == !ids.empty());
+    return ids;
 }
 
 /// The first `count` of the numbers, spelled, that have one place in the cache.
@@ -49,15 +59,14 @@ TEST_CASE("a table of words finds each of them and no other") {
 
 TEST_CASE("a cache of words forgets the one of a place that was used less recently") {
     const std::vector<std::string> words = words_of_one_place(3);
-    WordCache cache;
+    WordCache cache(100'000);
     const auto add = [&](std::size_t i) {
         cache.add(key_of(words[i]), std::vector{static_cast<std::int32_t>(i), 5});
     };
     const auto has = [&](std::size_t i) {
-        const auto ids = cache.find(key_of(words[i]));
-        return ids.size() == 2 && ids[0] == static_cast<std::int32_t>(i) && ids[1] == 5;
+        return ids_of(cache, words[i]) == std::vector{static_cast<std::int32_t>(i), 5};
     };
-    CHECK(cache.find(key_of(words[0])).empty());
+    CHECK(ids_of(cache, words[0]).empty());
     add(0);
     add(1);
     CHECK(has(1));
@@ -68,11 +77,33 @@ TEST_CASE("a cache of words forgets the one of a place that was used less recent
     CHECK_FALSE(has(1));
 }
 
+TEST_CASE("a cache of words keeps up to 8 ids of a word, or 16 below 65,536") {
+    const auto keeps = [](std::size_t vocab_size, std::size_t count) {
+        WordCache cache(vocab_size);
+        std::vector<std::int32_t> ids(count, static_cast<std::int32_t>(vocab_size) - 1);
+        ids[0] = 0;
+        cache.add(key_of("word"), ids);
+        const std::vector<std::int32_t> found = ids_of(cache, "word");
+        CHECK((found == ids || found.empty()));
+        return !found.empty();
+    };
+    for (const std::size_t vocab_size : {65'536, 1'000'000}) {
+        CHECK(keeps(vocab_size, 1));
+        CHECK(keeps(vocab_size, 8));
+        CHECK_FALSE(keeps(vocab_size, 9));
+    }
+    CHECK(keeps(65'535, 9));
+    CHECK(keeps(65'535, 16));
+    CHECK_FALSE(keeps(65'535, 17));
+}
+
 TEST_CASE("the key of a word is that of its bytes alone") {
     const std::string text(40, 'x');
     for (std::size_t size = 1; size <= WordCache::max_bytes; ++size) {
         const auto word = std::string_view(text).substr(0, size);
-        CHECK(WordCache::Key(word, text.data() + text.size()) == key_of(word));
+        WordCache::Key key;
+        key.assign(word, text.data() + text.size());
+        CHECK(key == key_of(word));
         CHECK_FALSE(key_of(word) == key_of(text.substr(0, size == 1 ? 2 : size - 1)));
         CHECK_FALSE(key_of(word) == key_of(std::string(word.substr(1)) + "y"));
     }
