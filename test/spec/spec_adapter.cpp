@@ -1,4 +1,6 @@
 // adapter: what it counts, and what contradicts it.
+#include <cmath>
+
 #include "planned_spec.h"
 #include "spec/model_tensors.h"
 
@@ -71,6 +73,8 @@ TEST_CASE("the keys of an adapter are those of its kind") {
     CHECK(holds(message("kind: prompt, virtual_tokens: 1024"),
                 "adapter.virtual_tokens 1024 is not below training.seq_length 1024"));
     CHECK(holds(contradiction({"adapter={kind: prompt}"}), "adapter needs init_from"));
+    CHECK(holds(message("kind: lora, targets: [mlp.gate]"),
+                "adapter.targets: the model has no mlp.gate, which only model.activation swiglu"));
 }
 
 TEST_CASE("the mask of a rank's features begins at a block of random words") {
@@ -82,6 +86,40 @@ TEST_CASE("the mask of a rank's features begins at a block of random words") {
     CHECK(holds(contradiction(settings, {.world_size = 2}),
                 "adapter.dropout: with parallel.tensor 2 a rank has 18 of the inputs of mlp.proj, "
                 "which is no multiple of 4"));
+    const auto adapts = [](const std::string& layer) {
+        return contradiction(
+            {"init_from=/model", "parallel.tensor=2", "model.num_attention_heads=2",
+             "model.head_dim=6", "adapter={kind: lora, dropout: 0.1, targets: [" + layer + "]}"},
+            {.world_size = 2});
+    };
+    CHECK(holds(adapts("attn.proj"), "a rank has 6 of the inputs of attn.proj, which is no"));
+    CHECK(adapts("attn.q") == "(accepted)");
+}
+
+TEST_CASE("an adapter's initial values have the variances of PEFT's") {
+    const auto init_of = [](const std::vector<TensorGroup>& groups, std::string_view name) {
+        for (const TensorGroup& group : groups)
+            for (const ModelTensor& tensor : group.tensors)
+                if (tensor.name == name) return tensor.init.std;
+        FAIL("no " << name);
+        return 0.0;
+    };
+    // Uniform between -b and b with b = 1 / sqrt(I) has the variance b^2 / 3.
+    const auto drawn = [](double inputs) { return Approx(1 / std::sqrt(3 * inputs)); };
+    const RunPlan lora = plan_of({"init_from=/model", all_layers});
+    const auto layer = layer_tensors(lora.model, 0);
+    CHECK(init_of(layer, "h.0.attn.q.lora_a") == drawn(64));
+    CHECK(init_of(layer, "h.0.mlp.proj.lora_a") == drawn(256));
+    CHECK(init_of(layer, "h.0.mlp.proj.lora_b") == 0);
+    const RunPlan prompt = plan_of({"init_from=/model", "adapter={kind: prompt}"});
+    CHECK(init_of(embedding_tensors(prompt.model), "prompt.weight") == prompt.model.init_std);
+    const RunPlan tuned =
+        plan_of({"init_from=/model", "adapter={kind: p_tuning, encoder_hidden_size: 10}"});
+    const auto encoder = embedding_tensors(tuned.model);
+    CHECK(init_of(encoder, "prompt.weight") == 1);
+    CHECK(init_of(encoder, "prompt.encoder.0.weight") == drawn(64));
+    CHECK(init_of(encoder, "prompt.encoder.2.weight") == drawn(10));
+    CHECK(init_of(encoder, "prompt.encoder.2.bias") == 0);
 }
 
 }  // namespace gptrain::test

@@ -32,6 +32,18 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
     };
     CHECK(holds(on_two({"parallel.tensor=2", "model.ffn_hidden_size=48"}),
                 "model.ffn_hidden_size is 24 on each of 2 ranks of parallel.tensor; change it"));
+    CHECK(
+        holds(on_two({"parallel.tensor=2", "model.head_dim=4"}),
+              "model.num_attention_heads x head_dim is 8 on each of 2 ranks of parallel.tensor;"));
+    // q, k and v are one matrix, whose groups need no multiple of 16 by themselves.
+    const auto grouped = [&](const std::string& groups) {
+        std::vector<std::string> settings = fits;
+        settings.insert(settings.end(), {"model.head_dim=4", "model.num_query_groups=" + groups});
+        return contradiction(settings);
+    };
+    CHECK(grouped("2") == "(accepted)");
+    CHECK(
+        holds(grouped("1"), "(model.num_attention_heads + 2 x num_query_groups) x head_dim is 24"));
     CHECK(holds(on_two({"parallel.context=2", "training.seq_length=48"}),
                 "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
 }
@@ -164,6 +176,8 @@ TEST_CASE("keys of the model that contradict each other are named") {
         {{"model.position_embedding=rope", "model.rope_theta=1",
           "model.rope_scaling={kind: yarn, factor: 2, original_max_position_embeddings: 8}"},
          "model.rope_theta 1 is not above 1"},
+        {{"model.position_embedding=rope", "model.rope_scaling={kind: yarn, factor: 2}"},
+         "model.rope_scaling.original_max_position_embeddings is missing; yarn needs"},
         {{"model.full_attention_layers=[0,2]"}, "there is no layer 2 in a model with"},
     });
 }
@@ -192,6 +206,16 @@ TEST_CASE("keys of training, data and mesh that contradict each other are named"
         {{"training.seq_length=16777216", "training.micro_batch_size=128"}, "2^31 - 1"},
         {{"training.steps=1099511627776", "training.global_batch_size=4194304"}, "2^63 - 1"},
     });
+}
+
+TEST_CASE("every step of a ramp-up has a microbatch for each data rank") {
+    const std::vector<std::string> settings = {
+        "training.micro_batch_size=4", "training.global_batch_size=64",
+        "training.rampup={start: 8, increment: 8, samples: 100}"};
+    CHECK(contradiction(settings, {.world_size = 2}) == "(accepted)");
+    CHECK(holds(contradiction(settings, {.world_size = 3}),
+                "training.rampup.start 8 has too few microbatches of training.micro_batch_size 4 "
+                "for 3 data ranks, each of which needs one; raise it to at least 12"));
 }
 
 TEST_CASE("an injected fault has the keys that its kind needs and no other") {
@@ -301,6 +325,7 @@ TEST_CASE("linear layers that cannot be cut into pieces say why") {
     CHECK(plan_of(settings({}), four).tensor_pieces == 2);
     CHECK(plan_of(settings({"training.seq_length=8192"}), four).tensor_pieces == 4);
     CHECK(plan_of(settings({"training.seq_length=8192"}), four).stream_stripes() == 4);
+    CHECK(plan_of(settings({"training.seq_length=8176"}), four).tensor_pieces == 2);
     CHECK(plan_of(settings({"training.seq_length=8200"}), four).tensor_pieces == 2);
     CHECK(plan_of(settings({"training.micro_batch_size=6"}), four).tensor_pieces == 2);
     CHECK(plan_of(settings({"training.micro_batch_size=6"}), four).stream_stripes() == 1);
@@ -308,6 +333,8 @@ TEST_CASE("linear layers that cannot be cut into pieces say why") {
     CHECK(holds(contradiction(settings({"parallel.sequence_parallel=false"}), four),
                 "parallel.overlap_tensor: on needs parallel.tensor above 1 and "
                 "parallel.sequence_parallel: true"));
+    CHECK(holds(contradiction({"parallel.sequence_parallel=true", "parallel.overlap_tensor=on"}),
+                "parallel.overlap_tensor: on needs parallel.tensor above 1 and"));
     CHECK(holds(contradiction(settings({"training.micro_batch_size=3"}), four),
                 "training.micro_batch_size = 3, into halves;"));
     CHECK(holds(contradiction(settings({"training.seq_length=60"}), four), " = 15, into halves"));
@@ -323,6 +350,51 @@ TEST_CASE("a schedule without its stages says so") {
           "parallel.pipeline of at least 2; set them or the schedule to 1f1b");
     CHECK(contradiction({"parallel.layers=[1]"}) ==
           "parallel.layers sums to 1, but model.num_layers is 2; make them equal");
+    const auto on_two = [](const std::string& schedule, int chunks) {
+        return contradiction(
+            {"model.num_layers=8", "parallel.pipeline=2", "parallel.schedule=" + schedule,
+             text("parallel.virtual_stages=", chunks)},
+            {.world_size = 2});
+    };
+    CHECK(on_two("1f1b", 2) ==
+          "parallel.virtual_stages 2 is invalid with parallel.schedule 1f1b; set the schedule to "
+          "interleaved_1f1b");
+    CHECK(holds(on_two("gpipe", 2), "is invalid with parallel.schedule gpipe;"));
+    CHECK(on_two("zero_bubble", 3) ==
+          "parallel.schedule zero_bubble has parallel.virtual_stages 1 or 2, not 3");
+    for (const auto& [schedule, chunks] : std::vector<std::pair<std::string, int>>{
+             {"1f1b", 1}, {"zero_bubble", 1}, {"zero_bubble", 2}, {"interleaved_1f1b", 4}}) {
+        CAPTURE(schedule, chunks);
+        CHECK(on_two(schedule, chunks) == "(accepted)");
+    }
+}
+
+TEST_CASE("what cp splits must divide among its ranks") {
+    const auto split = [](std::vector<std::string> settings, const std::string& method) {
+        settings.insert(settings.end(),
+                        {"parallel.context=2", "parallel.context_method=" + method});
+        return contradiction(settings, {.world_size = 2});
+    };
+    // In a ring a rank has two slices, one from each half of the sequence.
+    CHECK(split({"training.seq_length=1026"}, "ring") ==
+          "training.seq_length 1026 is not a multiple of 4, 2 x parallel.context; set "
+          "training.seq_length to 1024 or 1028, or change the latter");
+    CHECK(split({"training.seq_length=1026"}, "all_to_all") == "(accepted)");
+    CHECK(split({"training.seq_length=1025"}, "all_to_all") ==
+          "training.seq_length 1025 is not a multiple of 2, parallel.context; set "
+          "training.seq_length to 1024 or 1026, or change the latter");
+    CHECK(split({"model.num_query_groups=1"}, "ring") == "(accepted)");
+    CHECK(split({"model.num_query_groups=1"}, "all_to_all") ==
+          "parallel.context_method all_to_all gives each rank a share of the query groups: model's "
+          "/ parallel.tensor = 1 is not a multiple of parallel.context 2; change one of them or "
+          "the method to ring");
+    CHECK(holds(split({"model.num_attention_heads=1"}, "all_to_all"), "a share of the heads: "));
+}
+
+TEST_CASE("ranks that are no multiple of the mesh are named") {
+    CHECK(contradiction({"parallel.tensor=2"}, {.world_size = 3}) ==
+          "parallel: 3 ranks (as started) is not a multiple of pipeline x context x tensor = 2; "
+          "change the number of ranks or the mesh");
 }
 
 }  // namespace gptrain::test

@@ -61,6 +61,16 @@ TEST_CASE("patterns of frozen parameters must fit the model") {
               .parameters.frozen.size() == 1);
 }
 
+TEST_CASE("Muon updates the matrices of the blocks that are trained") {
+    const ParameterRules rules = {.frozen = {"h.0.*"}, .muon = true};
+    CHECK(rules.update("h.1.attn.q.weight", 2) == Update::muon);
+    CHECK(rules.update("h.1.attn.q.bias", 1) == Update::adamw);
+    CHECK(rules.update("h.1.ln_1.weight", 1) == Update::adamw);
+    CHECK(rules.update("wte.weight", 2) == Update::adamw);
+    CHECK(rules.update("h.0.attn.q.weight", 2) == Update::frozen);
+    CHECK(ParameterRules{}.update("h.1.attn.q.weight", 2) == Update::adamw);
+}
+
 TEST_CASE("a frozen head leaves no weight gradient to the end of a step") {
     const std::vector<std::string> deep = {"model.num_layers=16", "parallel.pipeline=8",
                                            "training.global_batch_size=64",

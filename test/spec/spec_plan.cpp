@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "planned_spec.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain::test {
 
@@ -44,7 +45,37 @@ TEST_CASE("parameter counts of published models") {
 
 TEST_CASE("the floating-point work of a token") {
     // 6 x 124,439,808 + 6 x 12 layers x 768 x 1024 positions
-    CHECK(flops_per_token({{}, 12, 768, 12, 12, 64, 3072, 50257, 1024}, 1024) == 803'261'952.0);
+    ModelShape model = {{}, 12, 768, 12, 12, 64, 3072, 50257, 1024};
+    CHECK(flops_per_token(model, 1024) == 803'261'952.0);
+    // 256 keys at most in all layers but one: as much as 2 x 256 - 256^2 / 1024 positions.
+    model.sliding_window = 256;
+    model.full_attention_layers = {3};
+    CHECK(flops_per_token(model, 1024) == 6.0 * (124'439'808 + 768 * (1024 + 11 * 448)));
+}
+
+TEST_CASE("the work that stands for parameters which no GEMM reads") {
+    const RunPlan tied = plan_of({});
+    const std::int64_t h = tied.model.hidden;
+    // Biases of q, k and v, proj, fc and proj; weights and biases of norms.
+    const std::int64_t layer = (3 * h + h + 4 * h + h) + 4 * h;
+    const std::int64_t positions = tied.model.max_positions * h;
+    const std::int64_t vectors = tied.model.layers * layer + 2 * h;
+    CHECK(flops_outside_gemms(tied) == 6.0 * static_cast<double>(vectors + positions));
+    // A head of its own leaves the embedding a table.
+    CHECK(flops_outside_gemms(plan_of({"model.tie_embeddings=false"})) ==
+          6.0 * static_cast<double>(vectors + positions + tied.model.vocab * h));
+    // The gradients of frozen parameters cost nothing.
+    CHECK(flops_outside_gemms(plan_of({"training.frozen=[wpe.weight]"})) ==
+          6.0 * static_cast<double>(vectors) + 4.0 * static_cast<double>(positions));
+}
+
+TEST_CASE("layers without a window may be listed in any order") {
+    const ModelShape model = plan_of({"model.num_layers=3", "model.sliding_window=8",
+                                      "model.full_attention_layers=[2,0]"})
+                                 .model;
+    CHECK_FALSE(model.has_window(0));
+    CHECK(model.has_window(1));
+    CHECK_FALSE(model.has_window(2));
 }
 
 TEST_CASE("open values follow from the others") {
@@ -64,6 +95,7 @@ TEST_CASE("open values follow from the others") {
     CHECK(plan_of({"precision.compute=fp16"}, {1, true, false}).compute == DType::f16);
     CHECK(plan_of({"data.num_samples=7"}).num_samples == 7);
     CHECK(plan_of({"model.head_dim=20"}).model.head_dim == 20);
+    CHECK(plan_of({"model.hidden_size=1024"}).model.head_dim == 256);
     CHECK(plan_of({"training.global_batch_size=64",
                    "training.rampup={start: 8, increment: 8, "
                    "samples: 100}"})
@@ -84,6 +116,10 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
     CHECK(chunk(512, "fp32", 1000) == 1000);
     CHECK(chunk(16'777'216, "fp32", 4096) == 128);
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
+    // No more than a rank's rows of a microbatch.
+    CHECK(plan_of({"training.micro_batch_size=4", "training.seq_length=100"}).head_rows == 400);
+    CHECK(plan_of({"parallel.context=2", "training.seq_length=100"}, {.world_size = 2}).head_rows ==
+          50);
 }
 
 TEST_CASE("layers that are not listed go where the least work is, the head counted as work") {
@@ -100,6 +136,54 @@ TEST_CASE("layers that are not listed go where the least work is, the head count
     CHECK(layers(2, 4, 4512) == std::vector<std::int64_t>{3, 1});
     CHECK(layers(4, 8, 4512) == std::vector<std::int64_t>{3, 2, 2, 1});
     CHECK(layers(4, 4, 4512) == std::vector<std::int64_t>{1, 1, 1, 1});
+}
+
+TEST_CASE(
+    "a step leaves as many of the head's weight gradients to its end as time and memory allow") {
+    const auto deferred = [](std::vector<std::string> settings, std::int64_t stages) {
+        settings.insert(settings.end(),
+                        {"training.global_batch_size=64", text("parallel.pipeline=", stages)});
+        return plan_of(settings, {.world_size = stages}).deferred_heads;
+    };
+    SECTION("time") {
+        // A layer takes 6 x 17,089 parameters + 6 x 64 x 16 positions = 108,678 FLOPs per token,
+        // the head 6 x 64 x 849 = 326,016, three times as many. A gradient travels while a stage of
+        // 5 layers runs backward, for two thirds of 5 layers' FLOPs: as long as 10/3 of the head's
+        // weight gradients, which take one layer's FLOPs each. Three quarters of that are 2.5.
+        const std::vector<std::string> settings = {
+            "model.ffn_hidden_size=1", "training.seq_length=16", "model.vocab_size=849",
+            "model.num_layers=6",      "parallel.layers=[5,1]",  "recompute=none"};
+        CHECK(deferred(settings, 2) == 2);
+    }
+    SECTION("memory") {
+        // Of a token a microbatch keeps 64 elements of each layer with full recomputation, 640 with
+        // selective and 1,024 without; a deferred gradient takes 64 + 3,610. The first stage has
+        // four microbatches in flight and the last one has one.
+        const auto of = [&](const std::string& recompute) {
+            return deferred({"model.num_layers=14", "parallel.layers=[5,3,3,3]",
+                             "model.vocab_size=3610", "recompute=" + recompute},
+                            4);
+        };
+        CHECK(of("full") == 0);       // 17 x 64 / 3,674 = 0.3
+        CHECK(of("selective") == 2);  // 17 x 640 / 3,674 = 2.96
+        CHECK(of("none") == 4);       // 17 x 1,024 / 3,674 = 4.7
+    }
+    SECTION("memory of interleaved stages") {
+        // Five chunks of four layers against three: 8 x 640 / 3,674 = 1.4.
+        CHECK(deferred({"model.num_layers=16", "parallel.layers=[4,4,4,4]", "model.vocab_size=3610",
+                        "parallel.schedule=interleaved_1f1b", "parallel.virtual_stages=2"},
+                       2) == 1);
+    }
+    SECTION("schedules that do not wait") {
+        const std::vector<std::string> settings = {
+            "model.num_layers=14", "parallel.layers=[5,3,3,3]", "model.vocab_size=3610"};
+        for (const char* schedule : {"gpipe", "zero_bubble"}) {
+            CAPTURE(schedule);
+            std::vector<std::string> other = settings;
+            other.push_back(text("parallel.schedule=", schedule));
+            CHECK(deferred(other, 4) == 0);
+        }
+    }
 }
 
 TEST_CASE("a run that is too short for its warm-up or decay shortens them, and says so") {
@@ -162,7 +246,20 @@ TEST_CASE("the effective spec leaves open what the data alone know") {
     CHECK(effective.parallel.data == 1);
     CHECK(effective.precision.compute == Precision::fp32);
     CHECK(effective.lr_schedule.decay_steps == 10);
+    CHECK(effective.model.qkv_bias == true);
     CHECK(effective_spec(effective, make_plan(effective, {})) == effective);
+}
+
+TEST_CASE("the effective spec has what the plan learned of tokenizer and adapter") {
+    const RunSpec spec = minimal({"data.tokenizer=/t.json", "init_from=/model",
+                                  "adapter={kind: p_tuning}", "model.bias=false"});
+    RunPlan plan = make_plan(spec, {});
+    plan.end_of_document.id = 7;
+    for (const RunSpec& written : {effective_spec(spec, plan), restart_spec(spec, plan)}) {
+        CHECK(written.data.eod_id == 7);
+        CHECK(written.adapter->encoder_hidden_size == 64);
+        CHECK(written.model.qkv_bias == false);
+    }
 }
 
 TEST_CASE("spec.yaml leaves open what a longer run or other ranks would change") {
@@ -218,6 +315,17 @@ TEST_CASE("the plan in words") {
     CHECK(holds(describe(make_plan(spec, {}), 262'144'000),
                 "epochs         2.00 of 262,144,000 training tokens"));
     CHECK(holds(words, "803 MFLOP per token, 421 PFLOP in total"));
+}
+
+TEST_CASE("the plan in words has the numbers of its schedules and of what is frozen") {
+    const std::string words = describe(plan_of(
+        {"training.global_batch_size=64", "training.rampup={start: 8, increment: 4, samples: 100}",
+         "lr_schedule={warmup_steps: 3, min_lr: 1.0e-5}", "training.frozen=[wpe.weight]"}));
+    INFO(words);
+    CHECK(holds(words, "ramp-up        from 8 by 4 over 100 samples\n"));
+    CHECK(holds(words, "learning rate  6e-04, cosine, warm-up of 3 steps, to 1e-05 at step 10\n"));
+    // 512 words and two layers of 49,984 parameters each, and a norm.
+    CHECK(holds(words, "trained        132,864 parameters; 65,536 are frozen\n"));
 }
 
 }  // namespace gptrain::test
