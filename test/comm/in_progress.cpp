@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "comm/mpi_call.h"
 #include "cpu/cpu_backend.h"
 #include "ranks.h"
 
@@ -62,6 +63,51 @@ TEST_CASE("Large tensors, and memory that is kept") {
         CHECK(all.held_bytes() == held);
     }
     CHECK(held <= elements * 4);
+}
+
+TEST_CASE("Ranks that are not connected for an operation refuse it") {
+    if (!session().running()) return;
+    const auto backend = cpu::make_backend();
+    const MpiGroup everyone = {.color = 0, .key = session().rank()};
+    const Array x(*backend, DType::f32, {session().size()});
+    const auto refuses = [&](const Traffic& traffic, const auto& operation) {
+        MpiCommunicator all(session(), everyone, *backend, {.name = "dp", .traffic = traffic});
+        try {
+            operation(all).wait();
+        } catch (const Error& error) {
+            return std::string(error.what()).find("whose ranks are not connected for it") !=
+                   std::string::npos;
+        }
+        return false;
+    };
+    const int self = session().rank();
+    const auto sum = [&](Communicator& all) { return all.all_reduce(*x, Reduce::sum); };
+    const auto exchange = [&](Communicator& all) { return all.all_to_all(*x, *x); };
+    const auto round = [&](Communicator& all) { return all.send_recv(*x, self, *x, self); };
+    const auto message = [&](Communicator& all) { return all.send(*x, self); };
+    CHECK(refuses({.collectives = false}, sum));
+    CHECK(refuses({.all_pairs = false}, exchange));
+    CHECK(refuses({.ring = false}, round));
+    CHECK(refuses({.one_way = false}, message));
+    CHECK_FALSE(refuses({.ring = false, .all_pairs = false, .one_way = false}, sum));
+}
+
+TEST_CASE("A fault of MPI from outside the program is a lost rank, any other one a bug") {
+    if (!session().running()) return;
+    const auto code_of = [](int status) {
+        try {
+            check_mpi(status, "MPI_Test");
+        } catch (const Error& error) {
+            CHECK(std::string(error.what()).starts_with("MPI: MPI_Test: "));
+            return error.code();
+        }
+        return ExitCode::done;
+    };
+    CHECK(code_of(MPI_SUCCESS) == ExitCode::done);
+    CHECK(code_of(MPI_ERR_OTHER) == ExitCode::hang);
+    CHECK(code_of(MPI_ERR_INTERN) == ExitCode::hang);
+    CHECK(code_of(MPI_ERR_TRUNCATE) == ExitCode::bug);
+    CHECK(code_of(MPI_ERR_RANK) == ExitCode::bug);
 }
 
 TEST_CASE("Operations in progress do not wait for each other") {

@@ -104,6 +104,46 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
     }
 }
 
+namespace {
+
+/// Counts itself, and how often all have been used.
+struct Counted final : OneRankCommunicator {
+    struct Counts {
+        int alive = 0;
+        int used = 0;
+    };
+    explicit Counted(Counts& counts) : all(counts) { ++all.alive; }
+    ~Counted() override { --all.alive; }
+    void barrier() override { ++all.used; }
+    std::int64_t held_bytes() const override { return 100; }
+    Counts& all;
+};
+
+}  // namespace
+
+TEST_CASE("A mesh uses each of its communicators once at the start, and counts their memory") {
+    MeshConnections connections;
+    connections.split_tied_embedding = true;
+    connections.channels = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
+    Counted::Counts counts;
+    const Mesh mesh({.pipeline = 3}, {.pp = 1}, connections,
+                    [&](const RankGroup&) { return std::make_unique<Counted>(counts); });
+    mesh.warm_up();
+    CHECK(counts.alive > std::ssize(connections.channels));
+    CHECK(counts.used == counts.alive);
+    CHECK(mesh.held_bytes() == 100 * counts.alive);
+}
+
+TEST_CASE("Axes with the same groups share a communicator if they send the same") {
+    const MeshShape shape = {.data = 2, .tensor = 2};
+    MeshConnections connections;
+    CHECK(twin_of(Axis::model, shape, connections) == Axis::tp);
+    connections.traffic[static_cast<std::size_t>(Axis::tp)].all_pairs = false;
+    CHECK_FALSE(twin_of(Axis::model, shape, connections));
+    // The ends of a pipeline that share nothing are no group.
+    CHECK_FALSE(twin_of(Axis::embedding_ends, {.pipeline = 2}, MeshConnections()));
+}
+
 TEST_CASE("A mesh of another size than the world is refused") {
     const auto backend = cpu::make_backend();
     const MeshShape shape = {.tensor = session().size() + 1};
@@ -138,6 +178,30 @@ TEST_CASE("Ranks exchange texts of any length") {
     CHECK(session().broadcast(text_of(session().rank())) == "");
     CHECK(session().local_size() == session().size());
     CHECK(session().local_rank() == session().rank());
+    CHECK(session().node() == 0);
+}
+
+TEST_CASE("Ranks merge their texts in the order of ranks") {
+    const auto merged = session().reduce(
+        text(session().rank()),
+        [](const std::string& lower, const std::string& higher) { return lower + ' ' + higher; });
+    std::string expected;
+    for (int rank = 0; rank < session().size() && session().rank() == 0; ++rank)
+        expected += text(rank == 0 ? "" : " ", rank);
+    CHECK(merged == expected);
+}
+
+TEST_CASE("Ranks reduce numbers") {
+    const std::int64_t ranks = session().size();
+    const std::int64_t rank = session().rank();
+    CHECK(session().max(-1 - rank) == -1);
+    CHECK(session().max(rank << 40) == (ranks - 1) << 40);
+    CHECK(session().sum(rank << 40) == (ranks * (ranks - 1) / 2) << 40);
+    // What all have cancels out in pairs.
+    const std::uint64_t common = std::uint64_t{1} << 63;
+    const std::uint64_t own = std::uint64_t{1} << rank;
+    CHECK(session().exclusive_or(common | own) ==
+          (ranks % 2 == 0 ? 0 : common) + (std::uint64_t{1} << ranks) - 1);
 }
 
 TEST_CASE("A fault of one rank is thrown by all") {

@@ -25,8 +25,11 @@ void meet(std::string_view fault, const MpiSession& session, Backend& backend) {
         if (guilty) fail(ExitCode::io, "the disk is full");
         all.barrier();
     } else if (fault == "in-flight") {
-        const Pending sum = all.all_reduce(x, Reduce::sum);
-        if (guilty) fail(ExitCode::numerical, "the loss is not a number");
+        if (guilty) {
+            // No other rank takes part in it: waiting for it would take forever.
+            const Pending sum = all.all_reduce(x, Reduce::sum);
+            fail(ExitCode::numerical, "the loss is not a number");
+        }
         all.barrier();
     } else if (fault == "killed") {
         if (guilty) std::raise(SIGKILL);
@@ -34,6 +37,12 @@ void meet(std::string_view fault, const MpiSession& session, Backend& backend) {
     } else if (fault == "shapes") {
         const std::int64_t elements = guilty ? 90'000 : 60'000;
         all.all_reduce(x.slice(0, 0, elements), Reduce::sum).wait();
+        all.barrier();
+    } else if (fault == "short") {
+        if (rank == 0) all.send(x.slice(0, 0, 60'000), 1).wait();
+        if (guilty) all.recv(x.slice(0, 0, 90'000), 0).wait();
+        all.barrier();
+    } else if (fault == "escapes") {
         all.barrier();
     } else {
         fail(ExitCode::usage, "which fault?");
@@ -47,6 +56,7 @@ int report(const Error& error) {
 
 int run(std::string_view fault) {
     const MpiSession session;
+    if (fault == "escapes" && session.rank() == 1) fail(ExitCode::io, "nobody catches this");
     try {
         const auto backend = cpu::make_backend();
         meet(fault, session, *backend);
