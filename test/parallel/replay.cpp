@@ -1,0 +1,144 @@
+// What a backend may record once and replay: the same ops every time, and no messages.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/passing_backend.h"
+#include "base/text.h"
+#include "catch.h"
+#include "compare.h"
+#include "cpu/cpu_backend.h"
+#include "mesh_cases.h"
+#include "mesh_run.h"
+#include "ranks.h"
+#include "tiny_run.h"
+
+namespace gptrain::test {
+namespace {
+
+/// An op or a copy, and where its tensors are.
+struct Recorded {
+    std::string name;
+    std::vector<const std::byte*> tensors;
+    bool operator==(const Recorded&) const = default;
+};
+
+/// Notes what is done in `replay`.
+class RecordingBackend final : public EachOp<PassingBackend, RecordingBackend> {
+public:
+    explicit RecordingBackend(Backend& inner) : EachOp<PassingBackend, RecordingBackend>(inner) {}
+
+    /// What differs between two calls with the same key, or must not be in a record.
+    std::vector<std::string> faults;
+    int repeated = 0;  ///< records that were made a second time, or more often
+
+    bool recording() const { return recording_; }
+    void reject(std::string_view what) {
+        if (recording_) faults.push_back(text(what, " in a record"));
+    }
+
+    void replay(std::int64_t key, const std::function<void()>& work) override {
+        now_.clear();
+        recording_ = true;
+        work();
+        recording_ = false;
+        const auto [before, is_new] = records_.try_emplace(key, now_);
+        if (is_new) return;
+        ++repeated;
+        if (before->second != now_) faults.push_back(text("another record of key ", key));
+    }
+    void copy(const Tensor& to, const Tensor& from) override {
+        note({"copy", {to.data(), from.data()}});
+        inner().copy(to, from);
+    }
+    void upload(const Tensor& to, std::span<const std::byte> from) override {
+        reject("an upload");
+        inner().upload(to, from);
+    }
+    void download(std::span<std::byte> to, const Tensor& from) override {
+        reject("a download");
+        inner().download(to, from);
+    }
+    void synchronize() override {
+        reject("a wait for the device");
+        inner().synchronize();
+    }
+
+    template <class Op>
+    void on(const Op& op) {
+        Recorded recorded = {std::string(Op::name), {}};
+        visit_tensors(op, [&](const Tensor& x, Access) { recorded.tensors.push_back(x.data()); });
+        note(std::move(recorded));
+        inner().run(op);
+    }
+
+private:
+    void note(Recorded recorded) {
+        if (recording_) now_.push_back(std::move(recorded));
+    }
+
+    bool recording_ = false;
+    std::vector<Recorded> now_;
+    std::map<std::int64_t, std::vector<Recorded>> records_;
+};
+
+/// Finds operations of communicators in records.
+class MessageWatcher final : public CommListener {
+public:
+    explicit MessageWatcher(RecordingBackend& backend) : backend_(backend) {}
+    void on_started(const CommCall& call) override { backend_.reject(call.operation); }
+    void on_waiting(const CommCall& call) override {
+        backend_.reject(text("a wait for ", call.operation));
+    }
+    void on_finished(const CommCall& /*call*/) override {}
+
+private:
+    RecordingBackend& backend_;
+};
+
+/// The number of records that were made again in three steps.
+int repeated_records(const RunSpec& spec, const PlanChange& change) {
+    const auto inner = cpu::make_backend();
+    auto made = std::make_unique<RecordingBackend>(*inner);
+    RecordingBackend& backend = *made;
+    MessageWatcher watcher(backend);
+    CommListeners listeners;
+    listeners.add(watcher);
+    listeners.add(progress());
+    TinyRun run(
+        spec, std::move(made), session().size(),
+        [&](const RunPlan& plan, Backend& device) { return make_mesh(plan, device, listeners); },
+        change);
+    run.engine().listen(progress());
+    for (int step = 1; step <= 3; ++step)
+        run.step(random_batch(run.plan(), step, 1, run.mesh().place().dp));
+    CHECK(backend.faults == std::vector<std::string>{});
+    return backend.repeated;
+}
+
+TEST_CASE("What is replayed is the same every time, and no message is part of it") {
+    std::map<std::string, RunSpec> specs;
+    for (const Model& model : models())
+        specs[model.name] = model.spec;
+    for (const MeshCase& mesh_case : covering(mesh_cases(session().size()))) {
+        if (!wanted(mesh_case)) continue;
+        const bool pipeline = mesh_case.parallel.pipeline > 1;
+        for (const std::int64_t deferred : {0, 3}) {
+            if (deferred > 0 && !pipeline) continue;
+            CAPTURE(mesh_case.name, deferred);
+            const int repeated =
+                repeated_records(spec_of(specs.at(mesh_case.model), mesh_case), [&](RunPlan& plan) {
+                    change_of(mesh_case)(plan);
+                    plan.deferred_heads = deferred;
+                });
+            const ParallelSpec& parallel = mesh_case.parallel;
+            const bool alone = parallel.tensor * parallel.context == 1;
+            if (!alone) CHECK(repeated == 0);
+            // Among data ranks the only microbatch of a step may send its gradients.
+            if (alone && parallel.data == 1) CHECK(repeated > 0);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gptrain::test
