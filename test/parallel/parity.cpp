@@ -60,6 +60,20 @@ TEST_CASE("Every mesh trains as one rank does") {
     }
 }
 
+TEST_CASE("Stages pass on all rows, also where tp cannot divide them") {
+    if (session().size() < 4) return;
+    RunSpec spec = models().front().spec;
+    spec.training.seq_length = 15;
+    spec.training.micro_batch_size = 1;
+    spec.training.global_batch_size = 15;
+    Reference reference;
+    if (session().rank() == 0) reference = make_reference(spec, compared_steps, &progress());
+    spec.parallel.tensor = 2;
+    spec.parallel.pipeline = 2;
+    const StepResults results = run_on_mesh(session(), spec, compared_steps);
+    if (session().rank() == 0) check_equal(results, reference);
+}
+
 TEST_CASE("Meshes with frozen parameters train as one rank does") {
     // Both ends of a tied embedding, a stage with nothing to train, parts of a bucket, norms.
     compare_covering([](RunSpec& spec) {
