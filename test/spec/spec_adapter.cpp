@@ -86,14 +86,16 @@ TEST_CASE("the mask of a rank's features begins at a block of random words") {
     CHECK(holds(contradiction(settings, {.world_size = 2}),
                 "adapter.dropout: with parallel.tensor 2 a rank has 18 of the inputs of mlp.proj, "
                 "which is no multiple of 4"));
-    const auto adapts = [](const std::string& layer) {
+    const auto adapts = [](const std::string& layer, const std::string& dropout = "0.1") {
         return contradiction(
             {"init_from=/model", "parallel.tensor=2", "model.num_attention_heads=2",
-             "model.head_dim=6", "adapter={kind: lora, dropout: 0.1, targets: [" + layer + "]}"},
+             "model.head_dim=6",
+             "adapter={kind: lora, dropout: " + dropout + ", targets: [" + layer + "]}"},
             {.world_size = 2});
     };
     CHECK(holds(adapts("attn.proj"), "a rank has 6 of the inputs of attn.proj, which is no"));
     CHECK(adapts("attn.q") == "(accepted)");
+    CHECK(adapts("attn.proj", "0") == "(accepted)");
 }
 
 TEST_CASE("an adapter's initial values have the variances of PEFT's") {

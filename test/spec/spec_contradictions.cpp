@@ -1,5 +1,6 @@
 // Keys that contradict each other.
 #include "planned_spec.h"
+#include "spec/plan_checks.h"
 
 namespace gptrain::test {
 
@@ -64,6 +65,16 @@ TEST_CASE("int8 is for weights that nothing else keeps") {
     CHECK(contradiction({"precision.frozen=int8", "training.frozen=[wte.weight]"}, {}) ==
           "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
           "hold as they were; remove one of them");
+}
+
+TEST_CASE("a training run keeps in int8 only the model of an adapter") {
+    const auto fault = [](const std::vector<std::string>& settings) {
+        return usage_fault([&] { check_int8_training(minimal(settings)); });
+    };
+    CHECK(fault({}) == "(accepted)");
+    CHECK(fault({"precision.frozen=int8", "adapter={kind: lora}", "init_from=/m"}) == "(accepted)");
+    CHECK(holds(fault({"precision.frozen=int8"}),
+                "precision.frozen: int8 is for the model of an adapter, but this run has none"));
 }
 
 TEST_CASE("tp that cuts blocks of int8 is a warning") {

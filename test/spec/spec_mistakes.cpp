@@ -225,9 +225,15 @@ TEST_CASE("the range of each key ends where it must") {
     }
 }
 
+TEST_CASE("a file that is far too large for a run spec is refused at once") {
+    const std::string comment = "# " + std::string(1 << 20, 'x') + "\n";
+    CHECK(mistake(comment + minimal_spec) == "run.yaml: a run spec has at most 1.00 MiB");
+}
+
 TEST_CASE("a path that only a shell would expand is refused") {
     CHECK(setting_mistake("output_dir=~/r")
               .starts_with("--set output_dir: found ~/r; `~` is not expanded; write "));
+    CHECK(setting_mistake("output_dir=\"~\"").starts_with("--set output_dir: found ~; "));
     CHECK(minimal({"output_dir=/a/~/r"}).output_dir == "/a/~/r");
     CHECK(minimal({"output_dir=/a~b"}).output_dir == "/a~b");
 }

@@ -67,6 +67,32 @@ TEST_CASE("the work that stands for parameters which no GEMM reads") {
     // The gradients of frozen parameters cost nothing.
     CHECK(flops_outside_gemms(plan_of({"training.frozen=[wpe.weight]"})) ==
           6.0 * static_cast<double>(vectors) + 4.0 * static_cast<double>(positions));
+    CHECK(flops_outside_gemms(plan_of({"init_from=/model", "adapter={kind: p_tuning}"})) ==
+          4.0 * static_cast<double>(vectors + positions));
+}
+
+TEST_CASE("the parameters of a model are those of its tensors") {
+    const std::vector<std::vector<std::string>> variants = {
+        {},
+        {"model.normalization=rmsnorm"},
+        {"model.bias=false", "model.qkv_bias=true", "model.qk_norm=true"},
+        {"model.num_query_groups=2", "model.head_dim=24", "model.activation=swiglu"},
+        {"model.position_embedding=rope", "model.tie_embeddings=false"}};
+    for (const std::vector<std::string>& settings : variants) {
+        CAPTURE(settings);
+        const ModelShape model = plan_of(settings).model;
+        std::int64_t elements = 0;
+        const auto add = [&](const std::vector<TensorGroup>& groups) {
+            for (const TensorGroup& group : groups)
+                for (const ModelTensor& tensor : group.tensors)
+                    elements += tensor.elements();
+        };
+        add(embedding_tensors(model));
+        for (std::int64_t layer = 0; layer < model.layers; ++layer)
+            add(layer_tensors(model, layer));
+        add(head_tensors(model));
+        CHECK(parameter_count(model) == elements);
+    }
 }
 
 TEST_CASE("layers without a window may be listed in any order") {
@@ -140,9 +166,10 @@ TEST_CASE("layers that are not listed go where the least work is, the head count
 
 TEST_CASE(
     "a step leaves as many of the head's weight gradients to its end as time and memory allow") {
-    const auto deferred = [](std::vector<std::string> settings, std::int64_t stages) {
-        settings.insert(settings.end(),
-                        {"training.global_batch_size=64", text("parallel.pipeline=", stages)});
+    const auto deferred = [](std::vector<std::string> settings, std::int64_t stages,
+                             int batch = 64) {
+        settings.insert(settings.end(), {text("training.global_batch_size=", batch),
+                                         text("parallel.pipeline=", stages)});
         return plan_of(settings, {.world_size = stages}).deferred_heads;
     };
     SECTION("time") {
@@ -159,20 +186,26 @@ TEST_CASE(
         // Of a token a microbatch keeps 64 elements of each layer with full recomputation, 640 with
         // selective and 1,024 without; a deferred gradient takes 64 + 3,610. The first stage has
         // four microbatches in flight and the last one has one.
-        const auto of = [&](const std::string& recompute) {
-            return deferred({"model.num_layers=14", "parallel.layers=[5,3,3,3]",
+        const auto of = [&](const std::string& recompute, int batch = 64) {
+            return deferred({"model.num_layers=16", "parallel.layers=[7,3,3,3]",
                              "model.vocab_size=3610", "recompute=" + recompute},
-                            4);
+                            4, batch);
         };
-        CHECK(of("full") == 0);       // 17 x 64 / 3,674 = 0.3
-        CHECK(of("selective") == 2);  // 17 x 640 / 3,674 = 2.96
-        CHECK(of("none") == 4);       // 17 x 1,024 / 3,674 = 4.7
+        CHECK(of("full") == 0);       // 25 x 64 / 3,674 = 0.4
+        CHECK(of("selective") == 4);  // 25 x 640 / 3,674 = 4.4
+        CHECK(of("none") == 6);       // 25 x 1,024 / 3,674 = 6.97
+        // Two microbatches in a step leave two in flight: 11 x 640 / 3,674 = 1.9.
+        CHECK(of("selective", 2) == 1);
     }
     SECTION("memory of interleaved stages") {
-        // Five chunks of four layers against three: 8 x 640 / 3,674 = 1.4.
-        CHECK(deferred({"model.num_layers=16", "parallel.layers=[4,4,4,4]", "model.vocab_size=3610",
-                        "parallel.schedule=interleaved_1f1b", "parallel.virtual_stages=2"},
-                       2) == 1);
+        // Five slots against three, as large as the larger chunk: 2 x 4 x 640 / 3,674 = 1.4.
+        for (const char* layers : {"[4,4,4,4]", "[2,2,6,6]"}) {
+            CAPTURE(layers);
+            CHECK(deferred({"model.num_layers=16", text("parallel.layers=", layers),
+                            "model.vocab_size=3610", "parallel.schedule=interleaved_1f1b",
+                            "parallel.virtual_stages=2"},
+                           2) == 1);
+        }
     }
     SECTION("schedules that do not wait") {
         const std::vector<std::string> settings = {
@@ -326,6 +359,11 @@ TEST_CASE("the plan in words has the numbers of its schedules and of what is fro
     CHECK(holds(words, "learning rate  6e-04, cosine, warm-up of 3 steps, to 1e-05 at step 10\n"));
     // 512 words and two layers of 49,984 parameters each, and a norm.
     CHECK(holds(words, "trained        132,864 parameters; 65,536 are frozen\n"));
+    CHECK(holds(describe(plan_of({"lr_schedule={kind: wsd, wsd_decay_steps: 4}"})),
+                "learning rate  6e-04, wsd, to 0 at step 10 over 4 steps\n"));
+    CHECK(holds(describe(plan_of({"training.micro_batch_size=2", "training.global_batch_size=14"},
+                                 {.world_size = 4})),
+                "in 2 x 2 on 3 data ranks, 1 x 2 on 1\n"));
 }
 
 }  // namespace gptrain::test

@@ -55,7 +55,7 @@ training:
   steps: 2000
   eval_interval: 50
   eval_steps: 5
-eval_tasks: {tasks: [piqa, t/arc.yaml], interval: 40, data: /data/tasks, limit: 9, few_shot: 3}
+eval_tasks: {tasks: [piqa, t/arc.yaml, t/arc], interval: 40, data: /data/tasks, limit: 9, few_shot: 3}
 parallel:
   tensor: 2
   sequence_parallel: true
@@ -116,12 +116,13 @@ TEST_CASE("every key of the design is read") {
                            true};
     CHECK(spec.data == data);
     CHECK(spec.training == TrainingSpec{512, 4, 512, {32, 8, 4000}, 2000, 50, 5, {}});
-    CHECK(spec.eval_tasks ==
-          EvalTasksSpec{{{"piqa"}, {std::filesystem::absolute("t/arc.yaml").string()}},
-                        40,
-                        "/data/tasks",
-                        9,
-                        3});
+    CHECK(spec.eval_tasks == EvalTasksSpec{{{"piqa"},
+                                            {std::filesystem::absolute("t/arc.yaml").string()},
+                                            {std::filesystem::absolute("t/arc").string()}},
+                                           40,
+                                           "/data/tasks",
+                                           9,
+                                           3});
     CHECK(spec.parallel ==
           ParallelSpec{2, true, OverlapTensor::on, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble, false});

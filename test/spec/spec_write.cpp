@@ -243,6 +243,11 @@ TEST_CASE("an edited spec keeps what the user wrote") {
           "parallel:\n  pipeline: 2\n  layers: [1, 3]\nrecompute: full\n");
     CHECK(parse_run_spec(edited, "edited.yaml") == after);
     CHECK(changed_keys(before, before).empty());
+    // A section that was absent, and back.
+    after.init_from = "/model";
+    after.adapter = AdapterSpec{.rank = 4};
+    CHECK(parse_run_spec(edited_run_spec(file, changed_keys(before, after)), "e.yaml") == after);
+    CHECK(changed_keys(after, before).front() == "init_from=none");
 }
 
 }  // namespace gptrain::test
