@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
 #include "comm/mpi_call.h"
 #include "cpu/cpu_backend.h"
 #include "ranks.h"
+#include "support/host_backend.h"
 
 namespace gptrain::test {
 
@@ -63,6 +65,42 @@ TEST_CASE("Large tensors, and memory that is kept") {
         CHECK(all.held_bytes() == held);
     }
     CHECK(held <= elements * 4);
+}
+
+namespace {
+
+/// A device that copies only when somebody waits for it.
+class LateBackend final : public HostBackend {
+public:
+    LateBackend() { host_memory = false; }
+    void copy(const Tensor& to, const Tensor& from) override { issued_.emplace_back(to, from); }
+    void synchronize() override {
+        for (const auto& [to, from] : std::exchange(issued_, {}))
+            HostBackend::copy(to, from);
+    }
+
+private:
+    std::vector<std::pair<Tensor, Tensor>> issued_;
+};
+
+}  // namespace
+
+TEST_CASE("Staged messages have what was computed before, and what is computed next sees them") {
+    if (!session().running()) return;
+    LateBackend backend;
+    MpiCommunicator all(session(), {.color = 0, .key = session().rank()}, backend,
+                        {.staged = true});
+    const Array computed(backend, DType::f32, {8});
+    const Array x(backend, DType::f32, {8});
+    const Array y(backend, DType::f32, {8});
+    computed.put([&](std::int64_t) { return all.rank() + 1; });
+    y.put([&](std::int64_t) { return all.rank() == 0 ? 10 : 0; });
+    backend.copy(*x, *computed);
+    all.broadcast(*x, 0).wait();
+    // The memory of the first message serves the second one.
+    all.broadcast(*y, 0).wait();
+    CHECK(x.values() == std::vector<double>(8, 1));
+    CHECK(y.values() == std::vector<double>(8, 10));
 }
 
 TEST_CASE("Ranks that are not connected for an operation refuse it") {

@@ -1,5 +1,8 @@
 #include "report/comm_metrics.h"
 
+#include <chrono>
+#include <thread>
+
 #include "catch.h"
 
 namespace gptrain {
@@ -59,6 +62,21 @@ TEST_CASE("axes that connect no ranks are left out") {
     REQUIRE(cp.size() == 2);
     CHECK(cp[0].axis == "cp");
     CHECK(cp[1].axis == "dp");
+}
+
+TEST_CASE("seconds are those of issuing and waiting, not of the work in between") {
+    using std::chrono::milliseconds;
+    CommTotals totals;
+    const CommCall call = {.axis = Axis::dp, .operation = "all_reduce", .number = 1, .bytes = 8};
+    totals.on_started(call);
+    std::this_thread::sleep_for(milliseconds(20));
+    totals.on_issued(call);
+    std::this_thread::sleep_for(milliseconds(1500));
+    totals.on_waiting(call);
+    std::this_thread::sleep_for(milliseconds(20));
+    totals.on_finished(call);
+    CHECK(totals[Axis::dp].seconds >= 0.04);
+    CHECK(totals[Axis::dp].seconds < 1.5);
 }
 
 TEST_CASE("seconds are not told where the host does not wait") {
