@@ -176,6 +176,11 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
                    philox_stream(seed, 0, 0, 0));
         return static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(plan.model.vocab));
     };
+    // With documents each sequence has two, of lengths that differ from sequence to sequence.
+    const auto document_begin = [&](std::int64_t sequence, std::int64_t position) {
+        const std::int64_t second = (5 * sequence + 3) % length;
+        return plan.end_of_document.reset && position >= second ? second : 0;
+    };
     StepBatch batch;
     batch.step = step;
     batch.global_batch_size = plan.batch.global_batch_size;
@@ -191,10 +196,13 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
                 const float weight = target < 0 || id % 11 == 0 ? 0.0f : 1.0f;
                 microbatch.ids.push_back(id);
                 microbatch.targets.push_back(target);
-                microbatch.positions.push_back(static_cast<std::int32_t>(i));
+                const std::int64_t document = document_begin(first + row, i);
+                microbatch.positions.push_back(static_cast<std::int32_t>(i - document));
+                if (plan.end_of_document.reset)
+                    microbatch.first_visible.push_back(static_cast<std::int32_t>(document));
                 if (plan.limits_attention()) {
                     microbatch.first_in_window.push_back(static_cast<std::int32_t>(
-                        std::max<std::int64_t>(i + 1 - *plan.model.sliding_window, 0)));
+                        std::max<std::int64_t>(i + 1 - *plan.model.sliding_window, document)));
                 }
                 microbatch.weights.push_back(weight);
                 batch.weight_sum += weight;

@@ -94,6 +94,13 @@ TEST_CASE("Meshes train virtual tokens as one rank does") {
     compare_covering([&](RunSpec& spec) { spec = with_virtual_tokens(spec, kind, few ? 1 : 5); });
 }
 
+TEST_CASE("Meshes whose tokens see their own document only train as one rank does") {
+    compare_covering([](RunSpec& spec) {
+        spec.data.eod_id = 0;
+        spec.data.reset_at_eod = true;
+    });
+}
+
 TEST_CASE("Meshes with bidirectional attention train as one rank does") {
     compare_covering([](RunSpec& spec) {
         spec.objective = MlmSpec{.mask_id = 1};
