@@ -220,4 +220,30 @@ TEST_CASE("A fault of one rank is thrown by all") {
     session().run_on_all([] {});
 }
 
+TEST_CASE("A fault in work that all ranks share, or before it, is thrown by all once") {
+    const int ranks = session().size();
+    const auto message_of = [](const std::function<void()>& work) -> std::string {
+        try {
+            session().run_on_all(work);
+        } catch (const CommonError& error) {
+            CHECK(error.code() == ExitCode::io);
+            return error.what();
+        }
+        return "none";
+    };
+    const auto fault_of = [&](int rank) {
+        return ranks > 1 ? text("rank ", rank, ": no disk") : "no disk";
+    };
+    const auto fail_on = [](int rank) {
+        if (session().rank() == rank) fail(ExitCode::io, "no disk");
+    };
+    CHECK(message_of([&] { session().run_on_all([&] { fail_on(ranks - 1); }); }) ==
+          fault_of(ranks - 1));
+    CHECK(message_of([&] {
+              fail_on(0);
+              session().run_on_all([] {});
+          }) == fault_of(0));
+    CHECK(message_of([] { session().run_on_all([] {}); }) == "none");
+}
+
 }  // namespace gptrain::test

@@ -128,6 +128,36 @@ TEST_CASE("open values follow from the others") {
               .batch.samples_of(10) == 8 + 8 + 16 + 24 + 32 + 56 + 4 * 64);
 }
 
+TEST_CASE("what computing needs of the spec's settings is in the plan") {
+    const RunPlan plain = plan_of({});
+    CHECK(plain.deterministic);
+    CHECK(plain.async_checkpoint);
+    CHECK_FALSE(plain.local_copies);
+    CHECK_FALSE(plain.scores_tasks);
+    CHECK_FALSE(plain.messages_in_order);
+    CHECK(plain.optimizer.shard);
+    CHECK(plan_of({}, {.cuda = true}).messages_in_order);
+    const RunPlan plan = plan_of(
+        {"seed=9", "deterministic=false", "recompute=full", "precision.grad_reduce=bf16",
+         "optimizer={betas: [0.5, 0.75], eps: 0.125, weight_decay: 2, clip_grad: 3}",
+         "parallel.shard_optimizer=false", "checkpoint={async: false, local: /disk}",
+         "data={train: [{prefix: /x}], eod_id: 7, eod_mask_loss: true, reset_at_eod: true}"});
+    CHECK(plan.seed == 9);
+    CHECK_FALSE(plan.deterministic);
+    CHECK(plan.recompute == Recompute::full);
+    CHECK(plan.grad_reduce == DType::bf16);
+    CHECK(plan.optimizer.betas == std::array{0.5, 0.75});
+    CHECK(plan.optimizer.eps == 0.125);
+    CHECK(plan.optimizer.weight_decay == 2);
+    CHECK(plan.optimizer.clip_grad == 3);
+    CHECK_FALSE(plan.optimizer.shard);
+    CHECK_FALSE(plan.async_checkpoint);
+    CHECK(plan.local_copies);
+    CHECK(plan.end_of_document.id == 7);
+    CHECK(plan.end_of_document.mask_loss);
+    CHECK(plan.end_of_document.reset);
+}
+
 TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") {
     const auto chunk = [](std::int64_t vocab, const std::string& compute, std::int64_t rows,
                           bool cuda = false) {
