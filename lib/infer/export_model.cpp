@@ -10,6 +10,7 @@
 #include "interop/export_peft.h"
 #include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
+#include "spec/spec_json.h"
 
 namespace gptrain {
 namespace {
@@ -27,7 +28,7 @@ void commit_folder(const TemporaryFolder& temporary, const HfTokenizer& tokenize
 /// Error (usage) if the run changed a value that no file of PEFT holds.
 void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
     const ModelShape& own = run.plan.model;
-    const auto check = [&](std::string_view key, double there, double here) {
+    const auto check = [&](std::string_view key, const auto& there, const auto& here) {
         if (there == here) return;
         const std::string remedy = own.prompt ? text("train the virtual tokens with ", there)
                                               : "write the whole model with --merge";
@@ -38,6 +39,10 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
     check("norm_eps", adapted.norm_eps, own.norm_eps);
     if (own.position_embedding == PositionEmbedding::rope)
         check("rope_theta", adapted.rope_theta, own.rope_theta);
+    const Json settings = attention_settings(own);
+    const Json theirs = attention_settings(adapted);
+    for (const auto& [key, value] : settings.items())
+        check(key, to_line(theirs.at(key)), to_line(value));
 }
 
 }  // namespace

@@ -62,4 +62,15 @@ Json to_json(const RunSpec& spec) {
     return json_of(fields);
 }
 
+Json attention_settings(const ModelVariant& model) {
+    RunSpec spec;
+    static_cast<ModelVariant&>(spec.model) = model;
+    if (!model.sliding_window) spec.model.full_attention_layers.clear();
+    const Json all = to_json(spec).at("model");
+    Json settings = Json::object();
+    for (const char* key : {"rope_scaling", "sliding_window", "full_attention_layers"})
+        settings[key] = all.at(key);
+    return settings;
+}
+
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// The run spec as JSON, for programs that read a run's outputs.
+// The run spec as JSON, for programs that read a run's outputs and for messages.
 #pragma once
 
 #include "base/json.h"
@@ -9,5 +9,9 @@ namespace gptrain {
 /// The keys of `to_yaml` as JSON. A section is an object; an open key has its word ("auto",
 /// "none").
 Json to_json(const RunSpec& spec);
+
+/// The keys that change what attention computes but no shape, as in to_json: rope_scaling,
+/// sliding_window and full_attention_layers, which is empty without a window.
+Json attention_settings(const ModelVariant& model);
 
 }  // namespace gptrain

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/philox.h"
+#include "spec/spec_json.h"
 #include "train/load_streamed.h"
 #include "train/source_weights.h"
 
@@ -108,6 +109,10 @@ void InitialWeights::check() const {
         print("init_from: model.", key, " is ", there, " there and ", here, " in this run");
     };
     note("norm_eps", theirs.norm_eps, model_.norm_eps);
+    const Json here = attention_settings(model_);
+    const Json there = attention_settings(theirs);
+    for (const auto& [key, value] : here.items())
+        note(key, to_line(there.at(key)), to_line(value));
     if (model_.position_embedding != PositionEmbedding::rope) return;
     note("rope_theta", theirs.rope_theta, model_.rope_theta);
     note("max_position_embeddings", theirs.max_positions, model_.max_positions);

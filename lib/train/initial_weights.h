@@ -15,7 +15,8 @@ namespace gptrain {
 
 /// Error (usage) that names `source`, the first key or tensor that differs and both values, unless
 /// weights of the model `theirs` are weights of `ours`. Whatever changes no weight's meaning
-/// (rope_theta, norm_eps, the positions with rope, dropout, init_std) may differ.
+/// (rope_theta, rope_scaling, windows, norm_eps, the positions with rope, dropout, init_std) may
+/// differ.
 void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
                         const std::string& source);
 

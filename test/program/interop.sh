@@ -179,6 +179,16 @@ says err "nowhere: no such folder"
 [[ ! -e refused ]] || fail "a refused run has made its output directory"
 train 0 theta "${shape[@]}" init_from=hf model.rope_theta=5.0e5
 says out "init_from: model.rope_theta is 10000 there and 5e+05 in this run"
+says_not out "model.rope_scaling" "model.sliding_window"
+# Nor does what changes no shape pass without a line.
+sed 's/"rope_type": "default"/"rope_type": "linear", "factor": 32.0/' hf/config.json >config.json
+differ hf/config.json config.json
+cp -r hf scaled
+mv config.json scaled
+train 0 unscaled "${shape[@]}" init_from=scaled
+says out 'init_from: model.rope_scaling is {"kind":"linear","factor":32' 'there and "none" in this run'
+train 0 windowed "${shape[@]}" init_from=hf model.sliding_window=8
+says out 'init_from: model.sliding_window is "none" there and 8 in this run'
 
 # A run that takes the tokenizer of the weights keeps it in its checkpoints, and is told so if not.
 cp -r hf named

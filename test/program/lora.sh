@@ -11,6 +11,7 @@ make_spec
 sed -i 's/tok.model/tok.json/' run.yaml
 train 0 base training.steps=300 lr_schedule.decay_steps=300 optimizer.lr=0.03 data.num_samples=auto checkpoint.interval=0
 expect_exit 0 "$gptrain" export base --format hf --output hf
+train 0 rope training.steps=2 model.position_embedding=rope
 
 lora='adapter={kind: lora, rank: 4, alpha: 8, dropout: 0.1, targets: [attn.q, attn.v, attn.proj, mlp.fc, mlp.proj]}'
 adapt() { train "$1" "$2" init_from=hf seed=5 optimizer.lr=0.02 \
@@ -82,6 +83,11 @@ adapt 0 eps training.steps=2 model.norm_eps=0.01
 expect_exit 2 "$gptrain" export eps --format hf --output no
 says err "its model.norm_eps is 0.01, but that of the adapted model $work/hf is 1e-05" "with --merge"
 expect_exit 0 "$gptrain" export eps --format hf --merge --output merged-eps
+# And with its own windows.
+adapt 0 window training.steps=2 model.position_embedding=rope init_from=rope model.sliding_window=8
+says out 'init_from: model.sliding_window is "none" there and 8 in this run'
+expect_exit 2 "$gptrain" export window --format hf --output no
+says err 'its model.sliding_window is 8, but that of the adapted model' 'is "none"' "with --merge"
 
 # Only its own model fits, wherever that is.
 adapt 2 parts-fp32 init_from=merged training.steps=30
