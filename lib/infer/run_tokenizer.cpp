@@ -110,25 +110,27 @@ std::optional<ExpectedTokenizer> RunTokenizer::expected() const {
 }
 
 TokenizerBeside tokenizer_beside(const HfFolder& folder) {
-    TokenizerBeside own;
-    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
-        const std::filesystem::path path = folder.path() / name;
-        std::error_code ignored;
-        if (!std::filesystem::exists(path, ignored)) continue;
+    std::string faults;
+    const auto add_fault = [&](const auto&... parts) {
+        faults += text(faults.empty() ? "" : "; ", parts...);
+    };
+    for (const std::filesystem::path& path : tokenizers_in(folder.path())) {
         try {
             TokenizerFile file = read_tokenizer(path);
             const std::int64_t pieces = Tokenizer(file).vocab_size();
-            if (pieces <= folder.shape().vocab)
+            if (pieces <= folder.shape().vocab) {
+                warn_of_other_tokenizer(faults, path);
                 return {.bytes = std::move(file.bytes), .source = path.string(), .fault = {}};
-            own.fault = text(path.string(), ": has ", pieces, " tokens, but the model has only ",
-                             folder.shape().vocab);
+            }
+            add_fault(path.string(), ": has ", pieces, " tokens, but the model has only ",
+                      folder.shape().vocab);
         } catch (const Error& error) {
             if (error.code() != ExitCode::bad_input) throw;
-            if (own.fault.empty()) own.fault = error.what();
+            add_fault(error.what());
         }
     }
-    if (own.fault.empty()) own.fault = text(folder.path().string(), ": has no tokenizer");
-    return own;
+    if (faults.empty()) add_fault(folder.path().string(), ": has no tokenizer");
+    return {.bytes = {}, .source = {}, .fault = std::move(faults)};
 }
 
 }  // namespace gptrain

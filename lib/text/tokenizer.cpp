@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "text/bpe_model.h"
+#include "text/model_check.h"
 #include "text/sentencepiece_model.h"
 #include "text/token_model.h"
 #include "text/tokenizer_files.h"
@@ -35,32 +37,26 @@ std::string configured_eos_token(const std::filesystem::path& tokenizer) {
     return JsonReader(config.at("eos_token"), path.string() + ": eos_token").string("content");
 }
 
-/// The first of several tokenizers that gptrain can read; if it can read none, the first.
-std::filesystem::path first_readable(const std::vector<std::filesystem::path>& files) {
+/// The first tokenizer of a folder that gptrain can read; a line names those before it.
+std::filesystem::path first_readable(const std::filesystem::path& folder) {
+    const std::vector<std::filesystem::path> files = tokenizers_in(folder);
+    if (files.empty()) {
+        fail(
+            ExitCode::bad_input, folder.string(),
+            ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
+    }
+    std::string faults;
     for (const std::filesystem::path& file : files) {
         try {
             const Tokenizer tokenizer(file);
+            warn_of_other_tokenizer(faults, file);
             return file;
         } catch (const Error& error) {
             if (error.code() != ExitCode::bad_input) throw;
+            faults += text(faults.empty() ? "" : "; ", error.what());
         }
     }
-    return files.front();
-}
-
-/// The tokenizer in a folder, as models are shared; another path as it is.
-std::filesystem::path file_of(const std::filesystem::path& path) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) return path;
-    std::vector<std::filesystem::path> files;
-    for (const std::string_view name : shared_names)
-        if (std::filesystem::exists(path / name, error)) files.push_back(path / name);
-    if (files.empty()) {
-        fail(
-            ExitCode::bad_input, path.string(),
-            ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
-    }
-    return files.size() == 1 ? files.front() : first_readable(files);
+    fail(ExitCode::bad_input, faults);
 }
 
 void check_utf8(std::string_view text) {
@@ -70,8 +66,24 @@ void check_utf8(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> files;
+    std::error_code ignored;
+    for (const std::string_view name : shared_names) {
+        if (name == "vocab.json" && !files.empty()) break;
+        if (std::filesystem::exists(folder / name, ignored)) files.push_back(folder / name);
+    }
+    return files;
+}
+
+void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken) {
+    if (!faults.empty() && !stdout_silenced()) warn(faults, "; takes ", taken.string());
+}
+
 TokenizerFile read_tokenizer(const std::filesystem::path& given) {
-    const std::filesystem::path path = file_of(given);
+    std::error_code error;
+    const bool is_folder = std::filesystem::is_directory(given, error);
+    const std::filesystem::path path = is_folder ? first_readable(given) : given;
     if (named_vocabulary(path)) {
         return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
                 configured_eos_token(path), path};
@@ -83,7 +95,11 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
              "(.model)");
     }
     if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
-    if (is_tokenizer_json(file.bytes)) file.eos_token = configured_eos_token(path);
+    if (is_tokenizer_json(file.bytes)) {
+        file.eos_token = configured_eos_token(path);
+    } else if (path.filename() == "tokenizer.model") {
+        check_no_added_tokens(path, std::ssize(check_model(file.bytes, file.source).pieces));
+    }
     return file;
 }
 

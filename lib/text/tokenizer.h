@@ -27,10 +27,18 @@ struct TokenizerFile {
 };
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
-/// Of a folder, reads the first of the first three that it has and gptrain can load. The last two
-/// are converted to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too
-/// large is an Error (bad_input); a run spec in its place is an Error (usage).
+/// Of a folder, reads the first of tokenizers_in() that gptrain can load. The last two are
+/// converted to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too
+/// large is an Error (bad_input), and so are tokens added to a tokenizer.model; a run spec in its
+/// place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
+
+/// The tokenizers of a folder, as models are shared, the preferred one first: tokenizer.json and
+/// tokenizer.model. Only without them it is vocab.json (with merges.txt), which does not say how to
+/// split a text: a tokenizer.json that gptrain cannot read says it otherwise.
+std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder);
+/// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
+void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken);
 
 /// What to do about a tokenizer without an end-of-document token, as the end of a message.
 std::string_view end_token_advice(const TokenizerFile& file);

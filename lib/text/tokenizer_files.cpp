@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "text/chat_template.h"
 #include "text/tokenizer_json.h"
 
 namespace gptrain {
@@ -68,6 +70,44 @@ Json default_added_tokens(const Json& vocabulary) {
     if (vocabulary.contains(end) && vocabulary.at(end).is_number_integer())
         added.push_back(added_token(end, vocabulary.at(end).get<std::int64_t>(), true));
     return added;
+}
+
+/// Inserts the tokens that a value of a special_tokens_map.json names.
+void add_names(const Json& value, std::set<std::string>& names) {
+    if (value.is_string()) names.insert(value.get<std::string>());
+    if (value.is_object() && value.contains("content")) add_names(value.at("content"), names);
+    if (!value.is_array()) return;
+    for (const Json& one : value)
+        add_names(one, names);
+}
+
+/// The tokens that an added_tokens.json lists.
+Json added_tokens_of(const NamedText& file, const NamedText& special) {
+    Json added = Json::array();
+    if (file.source.empty()) return added;
+    std::set<std::string> names;
+    if (!special.source.empty()) {
+        const Json map = parse_json(special.bytes, special.source);
+        for (const auto& [key, value] : map.items())
+            add_names(value, names);
+    }
+    const Json tokens = parse_json(file.bytes, file.source);
+    const JsonReader reader(tokens, file.source);
+    for (const auto& [content, id] : tokens.items())
+        added.push_back(added_token(content, reader.integer(content), names.contains(content)));
+    return added;
+}
+
+/// A file of a folder; without a name if there is none.
+NamedText file_in(const std::filesystem::path& folder, const char* name) {
+    const std::filesystem::path path = folder / name;
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return {};
+    return {read_file(path, max_config_bytes), path.string()};
+}
+
+Json object_in(const NamedText& file) {
+    return file.source.empty() ? Json::object() : parse_json(file.bytes, file.source);
 }
 
 /// True if the class of a tokenizer_config.json is Qwen2's, false if it is GPT-2's.
@@ -207,25 +247,49 @@ std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t m
     VocabularyFiles files;
     files.vocabulary = read(original ? "encoder.json" : "vocab.json", max_bytes);
     files.merges = read(original ? "vocab.bpe" : "merges.txt", max_bytes);
-    std::error_code error;
-    if (std::filesystem::exists(path.parent_path() / "tokenizer_config.json", error))
-        files.config = read("tokenizer_config.json", max_config_bytes);
+    files.config = file_in(path.parent_path(), "tokenizer_config.json");
+    files.added = file_in(path.parent_path(), "added_tokens.json");
+    files.special = file_in(path.parent_path(), "special_tokens_map.json");
     return convert_vocabulary(files);
+}
+
+void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces) {
+    const NamedText config_file = file_in(model.parent_path(), "tokenizer_config.json");
+    const NamedText added_file = file_in(model.parent_path(), "added_tokens.json");
+    const Json config = object_in(config_file);
+    const std::string pad = token_in_config(config, config_file.source, "pad_token");
+    const auto check = [&](const Json& added, const std::string& source) {
+        for (const Json& token : added) {
+            const auto id = token.at("id").get<std::int64_t>();
+            const auto& content = token.at("content").get_ref<const std::string&>();
+            if (id < pieces || content == pad) continue;
+            fail(ExitCode::bad_input, model.string(), ": has ", pieces, " pieces, but ", source,
+                 " adds ", to_line(content), " with the id ", id,
+                 "; gptrain reads added tokens only with byte-level BPE");
+        }
+    };
+    check(added_tokens_of(config, config_file.source), config_file.source);
+    check(added_tokens_of(added_file, {}), added_file.source);
 }
 
 std::string convert_vocabulary(const VocabularyFiles& files) {
     Json vocabulary = parse_json(files.vocabulary.bytes, files.vocabulary.source);
     Json merges = merges_of(files.merges.bytes, files.merges.source);
     const std::string& config_source = files.config.source;
-    const Json config =
-        config_source.empty() ? Json::object() : parse_json(files.config.bytes, config_source);
+    const Json config = object_in(files.config);
     const bool qwen2 = is_qwen2(config, config_source);
     BpeDescription form;  // for all that is not in the files
     form.splitters = {qwen2 ? Splitter::qwen2 : Splitter::gpt2};
     form.nfc = qwen2;
     Json file = parse_json(to_tokenizer_json(form), "form");
     Json added = added_tokens_of(config, config_source);
-    file["added_tokens"] = added.empty() ? default_added_tokens(vocabulary) : std::move(added);
+    if (added.empty()) {
+        added = default_added_tokens(vocabulary);
+        for (Json& token : added_tokens_of(files.added, files.special))
+            if (added.empty() || token.at("content") != added.front().at("content"))
+                added.push_back(std::move(token));
+    }
+    file["added_tokens"] = std::move(added);
     file["model"]["vocab"] = std::move(vocabulary);
     file["model"]["merges"] = std::move(merges);
     return to_line(file) + "\n";

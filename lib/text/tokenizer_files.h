@@ -16,8 +16,14 @@ bool named_vocabulary(const std::filesystem::path& path);
 
 /// The tokenizer.json of vocab.json and merges.txt (GPT-2: encoder.json and vocab.bpe); `path` is
 /// one of the two. If the folder has a tokenizer_config.json, that distinguishes GPT-2 from Qwen2
-/// and lists the added tokens; otherwise they are GPT-2's. Errors (bad_input) name the file.
+/// and lists the added tokens; otherwise they are GPT-2's and those of an added_tokens.json,
+/// special if special_tokens_map.json names them. Errors (bad_input) name the file.
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
+
+/// Error (bad_input) if a tokenizer_config.json or added_tokens.json next to a sentencepiece model
+/// adds tokens to its `pieces`, which no model file holds; the token for padding, which is in no
+/// text, may be one.
+void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces);
 
 /// A file's contents, and its name in errors.
 struct NamedText {
@@ -25,11 +31,13 @@ struct NamedText {
     std::string source;
 };
 
-/// The same from contents. `config` has no name if there is no such file.
+/// The same from contents. Of the last three, those that do not exist have no name.
 struct VocabularyFiles {
     NamedText vocabulary;
     NamedText merges;
-    NamedText config;
+    NamedText config = {};
+    NamedText added = {};    ///< added_tokens.json
+    NamedText special = {};  ///< special_tokens_map.json
 };
 std::string convert_vocabulary(const VocabularyFiles& files);
 

@@ -48,4 +48,45 @@ says err "tok2.json" "names tok.json"
 printf '{"model": {"type": "Unigram", "vocab": []}}' >uni.json
 train 3 other training.steps=10 data.tokenizer=uni.json
 says err 'uni.json: model.type: "Unigram": not supported'
+
+# In a folder a tokenizer.model may take its place, which a line says, but not vocab.json, which does
+# not say how text is split.
+expect_exit 0 "$preprocess" train-tokenizer --type bpe --input text.txt --vocab-size 320 \
+    --model-prefix pieces
+mkdir folder
+mv uni.json folder/tokenizer.json
+cp pieces.model folder/tokenizer.model
+encode() {
+    "$preprocess" --input text.txt --tokenizer folder --output-prefix "$2" >out 2>err
+    local got=$?
+    ((got == $1)) || fail "exit code $got instead of $1: $(tail -c 400 err)"
+}
+encode 0 pieces
+says err 'warning: folder/tokenizer.json: model.type: "Unigram": not supported' \
+    "; takes folder/tokenizer.model"
+rm folder/tokenizer.model
+cp "$(dirname "$script")/../text/bpe"/{vocab.json,merges.txt} folder
+encode 3 none
+says err 'folder/tokenizer.json: model.type: "Unigram": not supported'
+rm folder/tokenizer.json
+encode 0 vocab
+[[ ! -s err ]] || fail "$(cat err)"
+
+# Tokens added to a sentencepiece model are in no file that gptrain reads; a token for padding is in
+# no text.
+rm -r folder
+mkdir folder
+cp pieces.model folder/tokenizer.model
+echo '{"<pad>": 320}' >folder/added_tokens.json
+echo '{"pad_token": "<pad>"}' >folder/tokenizer_config.json
+encode 0 padded
+echo '{"<|im_end|>": 320}' >folder/added_tokens.json
+encode 3 none
+says err 'folder/tokenizer.model: has 320 pieces, but folder/added_tokens.json adds "<|im_end|>" with the id 320'
+rm folder/added_tokens.json
+cat >folder/tokenizer_config.json <<'END'
+{"added_tokens_decoder": {"2": {"content": "</s>", "special": true}, "321": {"content": "<|x|>", "special": true}}}
+END
+encode 3 none
+says err 'folder/tokenizer_config.json adds "<|x|>" with the id 321'
 finish

@@ -13,6 +13,7 @@
 #include "catch.h"
 #include "text/bpe_merges.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -209,6 +210,25 @@ TEST_CASE("the end of a document is found by name, in the file or in tokenizer_c
     CHECK(!Tokenizer(json, "other").eos_id());
     CHECK(Tokenizer(TokenizerFile{json, "other", "<|otherwise|>"}).eos_id() == tokenizer.eos_id());
     CHECK(!Tokenizer(TokenizerFile{json, "other", "<|nowhere|>"}).eos_id());
+}
+
+TEST_CASE("added_tokens.json adds tokens to vocab.json") {
+    const auto file = [](const char* name) {
+        return NamedText{read_file(fixture / name, max_tokenizer_bytes), name};
+    };
+    VocabularyFiles files = {.vocabulary = file("vocab.json"), .merges = file("merges.txt")};
+    const Tokenizer plain(convert_vocabulary(files), "vocab.json");
+    const auto first = static_cast<std::int32_t>(plain.vocab_size());
+    files.added = {text(R"({"<|im_start|>": )", first, R"(, "<|x|>": )", first + 1, "}"), "added"};
+    files.special = {R"({"additional_special_tokens": [{"content": "<|im_start|>"}]})", "special"};
+    const Tokenizer tokenizer(convert_vocabulary(files), "vocab.json");
+    CHECK(tokenizer.eos_id() == plain.eos_id());
+    CHECK(tokenizer.mark(first) == "<|im_start|>");
+    std::vector<std::int32_t> expected = {first};
+    plain.encode("let there", expected);
+    expected.push_back(first + 1);
+    CHECK(ids_of(tokenizer, "<|im_start|>let there<|x|>") == expected);
+    CHECK(tokenizer.decode(expected) == "let there<|x|>");
 }
 
 TEST_CASE("the mask token is found by name") {
