@@ -82,12 +82,15 @@ std::string ConversationCodec::end_of_turn() const {
 
 std::string ConversationCodec::render(const Json& messages) const {
     Json variables = Json::object();
-    const auto add = [&](const char* name, std::string_view own, std::string_view by_name) {
-        const std::string_view token = !own.empty() || named_ == nullptr ? own : by_name;
+    const auto add = [&](const char* name, const std::string& own, const std::string& otherwise) {
+        const std::string& token = own.empty() ? otherwise : own;
         if (!token.empty()) variables[name] = token;
     };
-    add("bos_token", codec_.bos_token(), named_ != nullptr ? named_->bos_token : "");
-    add("eos_token", codec_.eos_token(), named_ != nullptr ? named_->eos_token : "");
+    const bool named = named_ != nullptr;
+    add("bos_token", codec_.bos_token(),
+        named ? std::string(named_->bos_token) : codec_.bos_mark());
+    add("eos_token", codec_.eos_token(),
+        named ? std::string(named_->eos_token) : codec_.eos_mark());
     return template_.render(messages, variables, true);
 }
 

@@ -44,38 +44,63 @@ bool has(const std::vector<NamedFile>& files, std::string_view name) {
     return find_file(files, name) != nullptr;
 }
 
-/// A tokenizer.json that came without its configuration, as gpt-preprocess trains them, gets one.
-void add_tokenizer_config(const InferenceRun& run, HfTokenizer& tokenizer) {
-    const bool alone =
-        has(tokenizer.files, "tokenizer.json") && !has(tokenizer.files, "tokenizer_config.json");
-    const auto own = alone ? run.tokenizer.open() : std::nullopt;
-    if (!own) return;
-    tokenizer.ids.eos = own->eos_id();
-    const Json json = parse_json(*run.tokenizer.bytes(), "tokenizer.json");
-    std::string eos;
-    for (const Json& token : json.value("added_tokens", Json::array()))
-        if (token.value("id", -1) == own->eos_id()) eos = token.value("content", "");
-    tokenizer.files.push_back(
-        {"tokenizer_config.json", tokenizer_config({.eos = eos}, run.plan.model.max_positions)});
-}
-
-/// The model file of the run itself becomes tokenizer.json: transformers would misread it.
-void convert_own_model(const InferenceRun& run, HfTokenizer& tokenizer) {
-    const auto& bytes = run.tokenizer.bytes();
-    if (!bytes || has(tokenizer.files, "tokenizer.json")) return;
-    const auto own = tokenizer_files(*bytes, (run.source.folder() / "tokenizer.model").string(),
-                                     run.plan.model.max_positions);
-    if (!own) return;
-    tokenizer.files = {{"tokenizer.json", own->tokenizer_json},
-                       {"tokenizer_config.json", own->tokenizer_config}};
-    tokenizer.ids = own->ids;
-}
-
 /// An object; without members if there is no such file.
 Json json_of(const std::vector<NamedFile>& files, const std::string& name) {
     const std::string* contents = find_file(files, name);
     Json json = contents == nullptr ? Json::object() : parse_json(*contents, name);
     return json.is_object() ? json : Json::object();
+}
+
+/// Replaces the file of that name, if there is one.
+void put_file(std::vector<NamedFile>& files, std::string name, std::string contents) {
+    std::erase_if(files, [&](const NamedFile& file) { return file.name == name; });
+    files.push_back({std::move(name), std::move(contents)});
+}
+
+bool lacks(const Json& config, const char* key) {
+    return !config.contains(key) || config.at(key).is_null();
+}
+
+/// Without a class transformers takes that of the model, which splits texts in its own way.
+void name_class(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t max_length) {
+    Json config = json_of(tokenizer.files, "tokenizer_config.json");
+    if (!has(tokenizer.files, "tokenizer.json") || !lacks(config, "tokenizer_class")) return;
+    const Tokenizer own(file);
+    const auto mark = [&](const std::optional<std::int64_t>& id) {
+        return id ? own.mark(narrow<std::int32_t>(*id)) : std::string_view();
+    };
+    const Json added = parse_json(
+        tokenizer_config({.bos = mark(tokenizer.ids.bos), .eos = mark(tokenizer.ids.eos)},
+                         max_length),
+        "tokenizer_config.json");
+    for (const auto& [key, value] : added.items())
+        if (lacks(config, key.c_str())) config[key] = value;
+    put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
+}
+
+/// A sentencepiece model as gpt-preprocess trains them becomes tokenizer.json: transformers would
+/// misread it. It reads one of Llama's kind if it is told the class.
+void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t max_length) {
+    if (has(tokenizer.files, "tokenizer.json")) return;
+    Json config = json_of(tokenizer.files, "tokenizer_config.json");
+    const auto own = tokenizer_files(file.bytes, file.source, max_length);
+    if (own) {
+        std::erase_if(tokenizer.files,
+                      [](const NamedFile& one) { return one.name == "tokenizer.model"; });
+        put_file(tokenizer.files, "tokenizer.json", own->tokenizer_json);
+        config.update(parse_json(own->tokenizer_config, "tokenizer_config.json"));
+        put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
+    } else if (lacks(config, "tokenizer_class")) {
+        const auto of_llama = llama_tokenizer_config(file.bytes, file.source, max_length);
+        if (!of_llama) {
+            warn(file.source,
+                 ": transformers will misread this sentencepiece model without a "
+                 "tokenizer_config.json that names its tokenizer_class");
+            return;
+        }
+        config.update(parse_json(*of_llama, "tokenizer_config.json"));
+        put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
+    }
 }
 
 /// True if the part of a tokenizer.json that adds special tokens puts one before a text.
@@ -104,44 +129,51 @@ SpecialIds ids_of(const InferenceRun& run, const GgufTokenizer& tokenizer,
     const Tokenizer own(TokenizerFile{tokenizer.bytes, tokenizer.source, eos_token});
     HfTokenizer kept = {.files = {}, .ids = {own.bos_id(), own.eos_id()}};
     if (run.plan.end_of_document.id) kept.ids.eos = run.plan.end_of_document.id;
-    const SpecialIds fallback = kept.ids;
     add_generation_config(run, kept);
-    return {kept.ids.bos ? kept.ids.bos : fallback.bos, kept.ids.eos ? kept.ids.eos : fallback.eos};
+    return kept.ids;
 }
 
-/// The ids of special tokens in a folder's tokenizer; none if gptrain cannot read it.
-SpecialIds ids_in(const std::filesystem::path& from, std::int64_t vocab) {
-    std::optional<Tokenizer> tokenizer;
+/// A folder's tokenizer; none if gptrain cannot read it. Error (usage) if it is too large.
+std::optional<TokenizerFile> tokenizer_in(const std::filesystem::path& from, std::int64_t vocab) {
     try {
-        tokenizer.emplace(read_tokenizer(from));
+        TokenizerFile file = read_tokenizer(from);
+        const std::int64_t size = Tokenizer(file).vocab_size();
+        if (size > vocab) {
+            fail(ExitCode::usage, "--tokenizer-from ", from.string(), ": has ", size,
+                 " tokens, but the model has only ", vocab);
+        }
+        return file;
     } catch (const Error& error) {
         if (error.code() != ExitCode::bad_input) throw;
         warn(error.what(), "; the export does not know the tokenizer's size and end token");
-        return {};
+        return std::nullopt;
     }
-    if (tokenizer->vocab_size() > vocab) {
-        fail(ExitCode::usage, "--tokenizer-from ", from.string(), ": has ", tokenizer->vocab_size(),
-             " tokens, but the model has only ", vocab);
-    }
-    return {tokenizer->bos_id(), tokenizer->eos_id()};
+}
+
+/// The run's own tokenizer; none if the checkpoint has none.
+std::optional<TokenizerFile> saved_tokenizer_of(const InferenceRun& run) {
+    const auto& bytes = run.tokenizer.bytes();
+    if (!bytes) return std::nullopt;
+    return TokenizerFile{*bytes, (run.source.folder() / tokenizer_file_name(*bytes)).string(), ""};
 }
 
 }  // namespace
 
 HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     HfTokenizer tokenizer;
-    if (from.empty()) {
-        tokenizer.files = files_in(run.source.checkpoint());
-        const auto& bytes = run.tokenizer.bytes();
-        if (bytes && tokenizer.files.empty())
-            tokenizer.files.push_back({"tokenizer.model", *bytes});
-        convert_own_model(run, tokenizer);
-        add_tokenizer_config(run, tokenizer);
-    } else {
-        tokenizer.files = files_in(from);
-        tokenizer.ids = ids_in(from, run.plan.model.vocab);
+    tokenizer.files = from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
+    const auto file =
+        from.empty() ? saved_tokenizer_of(run) : tokenizer_in(from, run.plan.model.vocab);
+    if (file) {
+        const std::int64_t max_length = run.plan.model.max_positions;
+        const Tokenizer own(*file);
+        tokenizer.ids = {own.bos_id(), own.eos_id()};
+        if (tokenizer.files.empty()) tokenizer.files.push_back({"tokenizer.model", file->bytes});
+        if (tokenizer_file_name(file->bytes) == "tokenizer.model")
+            convert_model(tokenizer, *file, max_length);
     }
     if (run.plan.end_of_document.id) tokenizer.ids.eos = run.plan.end_of_document.id;
+    if (file) name_class(tokenizer, *file, run.plan.model.max_positions);
     return tokenizer;
 }
 
@@ -153,8 +185,14 @@ void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer) {
         return;
     }
     const std::string source = (run.source.folder() / name).string();
-    tokenizer.ids = special_ids(parse_json(*kept, source), source, run.plan.model.vocab);
-    tokenizer.files.push_back({name, *kept});
+    Json config = parse_json(*kept, source);
+    SpecialIds ids = special_ids(config, source, run.plan.model.vocab);
+    if (!ids.bos) ids.bos = tokenizer.ids.bos;
+    const bool adds_eos = lacks(config, "eos_token_id") && tokenizer.ids.eos;
+    if (adds_eos) config["eos_token_id"] = *tokenizer.ids.eos;
+    if (!ids.eos) ids.eos = tokenizer.ids.eos;
+    tokenizer.ids = ids;
+    tokenizer.files.push_back({name, adds_eos ? to_document(config) : *kept});
 }
 
 GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {

@@ -19,10 +19,11 @@ struct HfTokenizer {
 };
 
 /// `from`: the folder; empty: the checkpoint. A sentencepiece model made by gpt-preprocess becomes
-/// tokenizer.json, because transformers would misread it.
+/// tokenizer.json, because transformers would misread it. A tokenizer_config.json names the class.
 HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from);
 
-/// Adds generation_config.json: an imported model's own, whose ids then hold.
+/// Adds generation_config.json: an imported model's own, whose ids then hold. An end of text that
+/// it lacks is added.
 void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer);
 
 /// For llama.cpp. Without bytes if there is no tokenizer that gptrain can use.

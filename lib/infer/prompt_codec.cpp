@@ -1,6 +1,7 @@
 #include "infer/prompt_codec.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/json.h"
@@ -70,6 +71,11 @@ PromptCodec::PromptCodec(const InferenceRun& run)
 
 void PromptCodec::read_generation_config(const ModelSource& source) {
     const auto config = read_config(source, hf_generation_name);
+    if (!config && source.hf() != nullptr) {
+        const SpecialIds& ids = source.hf()->config().ids;
+        std::copy_if(ids.more_eos.begin(), ids.more_eos.end(), std::back_inserter(ends_),
+                     [&](std::int64_t id) { return id < vocab_; });
+    }
     if (!config) return;
     const JsonReader reader(config->json, config->source);
     if (!reader.has("eos_token_id") || config->json.at("eos_token_id").is_null()) return;

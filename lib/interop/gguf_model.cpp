@@ -100,7 +100,10 @@ void check_gguf_model(const ModelShape& model) {
 }
 
 std::int64_t gguf_context(const ModelShape& model) {
-    return std::min(model.max_positions, model.sliding_window.value_or(model.max_positions));
+    bool any_window = false;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        any_window = any_window || model.has_window(layer);
+    return any_window ? std::min(model.max_positions, *model.sliding_window) : model.max_positions;
 }
 
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {

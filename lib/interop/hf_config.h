@@ -17,6 +17,7 @@ namespace gptrain {
 struct SpecialIds {
     std::optional<std::int64_t> bos;
     std::optional<std::int64_t> eos;
+    std::vector<std::int64_t> more_eos = {};  ///< others that end a text
 };
 
 struct HfConfig {

@@ -41,6 +41,11 @@ public:
         if (!(value > 0)) refuse(key, "it must be above 0");
         return value;
     }
+    double number_from_0(std::string_view key, double otherwise) const {
+        const double value = has(key) ? JsonReader(json_, source_).number(key) : otherwise;
+        if (!(value >= 0)) refuse(key, "it must be at least 0");
+        return value;
+    }
     bool flag(std::string_view key, bool otherwise) const {
         return has(key) ? JsonReader(json_, source_).boolean(key) : otherwise;
     }
@@ -248,14 +253,21 @@ void read_variant(const Config& config, const HfClassNames& names, ModelSpec& mo
     read_rope(config, model);
 }
 
-/// The first one, of a list of ids.
-std::optional<std::int64_t> id_in(const Config& config, std::string_view key, std::int64_t vocab) {
-    if (!config.has(key)) return std::nullopt;
+/// The ids under a key, of which there may be a list, that are in the vocabulary.
+std::vector<std::int64_t> ids_in(const Config& config, std::string_view key, std::int64_t vocab) {
+    std::vector<std::int64_t> ids;
+    if (!config.has(key)) return ids;
     const Json& value = config.json().at(std::string(key));
-    const Json& first = value.is_array() && !value.empty() ? value.front() : value;
-    if (!first.is_number_integer()) config.refuse(key, "it must be an id");
-    const auto id = first.get<std::int64_t>();
-    return id >= 0 && id < vocab ? std::optional(id) : std::nullopt;
+    for (const Json& one : value.is_array() ? value : Json::array({value})) {
+        if (!one.is_number_integer()) config.refuse(key, "it must be an id");
+        const auto id = one.get<std::int64_t>();
+        if (id >= 0 && id < vocab) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::optional<std::int64_t> first_of(const std::vector<std::int64_t>& ids) {
+    return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
 }  // namespace
@@ -280,7 +292,7 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.activation = activation_in(config, names);
     model.norm_eps = config.number(names.norm_eps, names.norm_eps == "rms_norm_eps" ? 1e-6 : 1e-5);
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
-    model.init_std = config.number("initializer_range", model.init_std);
+    model.init_std = config.number_from_0("initializer_range", model.init_std);
     read_variant(config, names, model);
     // Without a window Mistral is a Llama.
     if (names.hf_class == HfClass::mistral && !model.sliding_window)
@@ -291,7 +303,11 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
 
 SpecialIds special_ids(const Json& json, const std::string& source, std::int64_t vocab) {
     const Config config(json, source);
-    return {id_in(config, "bos_token_id", vocab), id_in(config, "eos_token_id", vocab)};
+    const std::vector<std::int64_t> ends = ids_in(config, "eos_token_id", vocab);
+    SpecialIds ids = {.bos = first_of(ids_in(config, "bos_token_id", vocab)),
+                      .eos = first_of(ends)};
+    if (ends.size() > 1) ids.more_eos.assign(ends.begin() + 1, ends.end());
+    return ids;
 }
 
 ModelShape shape_of(const ModelSpec& model) {

@@ -116,6 +116,30 @@ std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_lengt
     return to_document(config);
 }
 
+std::optional<std::string> llama_tokenizer_config(std::string_view model, const std::string& source,
+                                                  std::int64_t max_length) {
+    const CheckedModel checked = check_model(model, source);
+    if (checked.model != PieceModel::bpe || !checked.byte_fallback || !checked.add_dummy_prefix ||
+        checked.remove_extra_whitespaces || checked.has_charsmap)
+        return std::nullopt;
+    const auto piece = [&](std::int64_t id) {
+        return id >= 0 ? checked.pieces[static_cast<std::size_t>(id)].text : std::string_view();
+    };
+    const auto unknown =
+        std::find_if(checked.pieces.begin(), checked.pieces.end(),
+                     [](const ModelPiece& one) { return one.type == PieceType::unknown; });
+    if (unknown == checked.pieces.end()) return std::nullopt;
+    Json config = parse_json(
+        tokenizer_config(
+            {.unk = unknown->text, .bos = piece(checked.bos_id), .eos = piece(checked.eos_id)},
+            max_length),
+        "tokenizer_config.json");
+    config["tokenizer_class"] = "LlamaTokenizer";
+    config["legacy"] = true;
+    config["add_bos_token"] = false;
+    return to_document(config);
+}
+
 std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std::string& source,
                                               std::int64_t max_length) {
     const CheckedModel checked = check_model(model, source);

@@ -19,6 +19,11 @@ struct SpecialTokens {
 /// A tokenizer_config.json. `max_length`: of a text.
 std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_length);
 
+/// The tokenizer_config.json with which transformers reads a sentencepiece model of Llama's kind:
+/// BPE with byte pieces that prepends a blank and changes nothing else. Nothing for other models.
+std::optional<std::string> llama_tokenizer_config(std::string_view model, const std::string& source,
+                                                  std::int64_t max_length);
+
 /// The tokenizer files of a sentencepiece model.
 struct TokenizerFiles {
     std::string tokenizer_json;

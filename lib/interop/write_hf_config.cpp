@@ -117,6 +117,15 @@ Json rope_config(const ModelShape& model, const HfClassNames& names) {
     return config;
 }
 
+/// An id, or a list of several.
+Json ends_of(const SpecialIds& ids) {
+    if (ids.more_eos.empty()) return or_null(ids.eos);
+    Json ends = Json::array({*ids.eos});
+    for (const std::int64_t id : ids.more_eos)
+        ends.push_back(id);
+    return ends;
+}
+
 }  // namespace
 
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
@@ -127,14 +136,14 @@ Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
     config["vocab_size"] = model.vocab;
     config["tie_word_embeddings"] = model.tie_embeddings;
     config["bos_token_id"] = or_null(ids.bos);
-    config["eos_token_id"] = or_null(ids.eos);
+    config["eos_token_id"] = ends_of(ids);
     config["dtype"] = dtype_word(dtype);
     config["torch_dtype"] = dtype_word(dtype);
     return config;
 }
 
 std::string generation_config(const SpecialIds& ids) {
-    return to_document({{"bos_token_id", or_null(ids.bos)}, {"eos_token_id", or_null(ids.eos)}});
+    return to_document({{"bos_token_id", or_null(ids.bos)}, {"eos_token_id", ends_of(ids)}});
 }
 
 }  // namespace gptrain

@@ -117,12 +117,15 @@ void ChatEncoder::open_template(const TokenizerFile& file) {
     } else if (!own_template_.empty()) {
         template_.emplace(own_template_, own_template_source_);
     }
-    const auto add = [&](const char* name, std::string_view own, std::string_view by_name) {
-        const std::string_view token = own.empty() ? by_name : own;
+    const auto mark = [&](const std::optional<std::int32_t>& id) {
+        return id ? tokenizer_.mark(*id) : std::string_view();
+    };
+    const auto add = [&](const char* name, std::string_view own, std::string_view otherwise) {
+        const std::string_view token = own.empty() ? otherwise : own;
         if (!token.empty()) variables_[name] = token;
     };
-    add("bos_token", bos_token_, named != nullptr ? named->bos_token : "");
-    add("eos_token", eos_token_, named != nullptr ? named->eos_token : "");
+    add("bos_token", bos_token_, named != nullptr ? named->bos_token : mark(tokenizer_.bos_id()));
+    add("eos_token", eos_token_, named != nullptr ? named->eos_token : mark(tokenizer_.eos_id()));
 }
 
 std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFormat& format,

@@ -111,11 +111,13 @@ std::string_view end_token_advice(const TokenizerFile& file) {
 
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer) {
     const std::string name = tokenizer.filename();
-    if (std::find(std::begin(shared_names), std::end(shared_names), name) == std::end(shared_names))
-        return {};
+    const bool shared = std::find(std::begin(shared_names), std::end(shared_names), name) !=
+                            std::end(shared_names) ||
+                        named_vocabulary(tokenizer);
     std::vector<NamedFile> files;
-    for (const char* other : {"tokenizer_config.json", "special_tokens_map.json",
-                              "chat_template.jinja", "generation_config.json"}) {
+    for (const std::string other : {"tokenizer_config.json", "special_tokens_map.json",
+                                    "chat_template.jinja", "generation_config.json"}) {
+        if (!shared && other == "generation_config.json") continue;
         std::error_code ignored;
         const std::filesystem::path path = tokenizer.parent_path() / other;
         if (std::filesystem::exists(path, ignored))

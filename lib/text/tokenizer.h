@@ -51,8 +51,8 @@ struct NamedFile {
 
 /// The other files of a shared model that belong to its tokenizer: tokenizer_config.json,
 /// special_tokens_map.json, chat_template.jinja and generation_config.json, as far as they lie next
-/// to `tokenizer`. None if its file has a name of its own, because then they may be those of
-/// another one. Error (bad_input): one is not regular or too large.
+/// to `tokenizer`. Without generation_config.json if its file has a name of its own: then no model
+/// is shared there. Error (bad_input): one is not regular or too large.
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer);
 
 /// The name of a tokenizer's file in a checkpoint: tokenizer.json or tokenizer.model.

@@ -107,6 +107,38 @@ says err "has no tokenizer file"
 expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from hf
 same hf/tokenizer.json tokens/tokenizer.json
 
+# A sentencepiece model of ours becomes tokenizer.json wherever it is from; its companions stay.
+mkdir ours
+cp tok.model ours/tokenizer.model
+echo 'say {{ messages }}' >ours/chat_template.jinja
+echo '{"model_max_length": 1, "note": "kept"}' >ours/tokenizer_config.json
+train 0 with-ours model.position_embedding=rope model.normalization=rmsnorm \
+    model.activation=swiglu model.bias=false training.steps=2 data.tokenizer=ours
+expect_exit 0 "$gptrain" export run --format hf --output ours-given --tokenizer-from ours
+expect_exit 0 "$gptrain" export with-ours --format hf --output ours-saved
+for folder in ours-given ours-saved; do
+    [[ ! -e $folder/tokenizer.model ]] || fail "$folder has a tokenizer.model"
+    same hf/tokenizer.json $folder/tokenizer.json
+    same ours/chat_template.jinja $folder/chat_template.jinja
+    says $folder/tokenizer_config.json '"note": "kept"' '"model_max_length": 16' \
+        '"tokenizer_class": "PreTrainedTokenizerFast"' '"eos_token": "</s>"'
+done
+
+# Every end of text in a config.json counts; init_std may be 0.
+cp -r hf ends
+rm ends/generation_config.json ends/tokenizer*.json
+generate_ends() {
+    sed -i "s/\"eos_token_id\": [^]a-z]*\(\],\|,\)/\"eos_token_id\": $1,/; s/\"initializer_range\": [^,]*/\"initializer_range\": 0.0/" ends/config.json
+    expect_exit 0 "$gptrain" generate --checkpoint ends --prompt "3 4 5" --max-tokens 6 --temperature 0
+}
+generate_ends '[]'
+written=$(cat out)
+read -ra words <<<"${written#3 4 5}"
+generate_ends "[2, ${words[2]}]"
+(($(wc -w <out) < $(wc -w <<<"$written"))) || fail "does not end at ${words[2]}: $(cat out), as $written"
+expect_exit 0 "$gptrain" import ends --output in-ends
+says in-ends/generation_config.json "${words[2]}"
+
 # One file for llama.cpp. What it cannot express, or an output that exists, leaves nothing.
 expect_exit 2 "$gptrain" export run --format gguf --output run.gguf
 says err "tokenizer.model: llama.cpp cannot read this tokenizer: a unigram model"
@@ -134,6 +166,11 @@ for model in gpt2 llama3 mistral_window qwen2 qwen3 stablelm starcoder2; do
 done
 expect_exit 0 "$gptrain" export in-mistral_window --format gguf --output window.gguf
 says err "is for texts of at most 5 tokens" "model.sliding_window"
+train 0 no-window model.position_embedding=rope model.normalization=rmsnorm \
+    model.activation=swiglu model.bias=false model.qkv_bias=true training.steps=2 \
+    model.sliding_window=8 'model.full_attention_layers=[0, 1]'
+expect_exit 0 "$gptrain" export no-window --format gguf --output no-window.gguf --tokenizer-from bytes
+[[ ! -s err ]] || fail "no layer has a window: $(cat err)"
 expect_exit 2 "$gptrain" export in-llama --format gguf --output gpt2.gguf
 says err "--output $work/gpt2.gguf: exists"
 expect_exit 2 "$gptrain" export in-llama --format gguf --output none --max-shard-size 5GB

@@ -25,15 +25,27 @@ cp tok.json shared/tokenizer.json
 cat >shared/tokenizer_config.json <<'END'
 {"eos_token": "<|endoftext|>", "chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}
 END
-echo '{"eos_token_id": 319, "top_k": 7}' >shared/generation_config.json
+echo '{"top_k": 7}' >shared/generation_config.json
 llama=(model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu model.bias=false)
 train 0 with-shared "${llama[@]}" training.steps=10 data.tokenizer=shared
 rm -r shared
 expect_exit 0 "$gptrain" generate --checkpoint with-shared --chat --prompt "and the" --max-tokens 4
 expect_exit 0 "$gptrain" export with-shared --format hf --output exported
 says exported/tokenizer_config.json '"chat_template"'
-says exported/generation_config.json '"top_k": 7'
+says exported/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
+says exported/generation_config.json '"top_k": 7' '"eos_token_id": 319'
 expect_exit 0 "$gptrain" inspect "$(checkpoint with-shared 10)" --verify
+
+# The same of a tokenizer with a name of its own. Its end of text is the template's eos_token.
+mkdir own
+cp tok.json own/stories.json
+echo '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}' >own/chat_template.jinja
+echo '{"messages": [{"role": "user", "content": "let"}, {"role": "assistant", "content": "there"}]}' >chat.jsonl
+expect_exit 0 "$preprocess" chat --input chat.jsonl --tokenizer own/stories.json --output-prefix chat
+says err "1 document has the end-of-document token inside"
+train 0 with-own "${llama[@]}" training.steps=10 data.tokenizer=own/stories.json
+rm -r own
+expect_exit 0 "$gptrain" generate --checkpoint with-own --chat --prompt "and the" --max-tokens 4
 
 # Another end of document than the tokenizer's is an error, before anything is written.
 train 2 other training.steps=10 data.eod_id=5
