@@ -44,9 +44,12 @@ Manifest read_part(const std::filesystem::path& folder, const CheckpointIndex& i
     }
     Manifest read{index.meta, index.files, read_records(folder, index, shards)};
     // Tensors of another shape are in the part, too, without extents.
+    std::set<std::pair<std::string, std::string>> found;
+    for (const TensorRecord& tensor : read.tensors)
+        found.emplace(tensor.group, tensor.name);
     for (const TensorRecord& need : needs) {
         const TensorEntry* tensor = lookup.tensor(need.group, need.name);
-        if (tensor != nullptr && read.find(need.group, need.name) == nullptr)
+        if (tensor != nullptr && found.emplace(need.group, need.name).second)
             read.tensors.push_back({tensor->group, tensor->name, tensor->shape, {}});
     }
     ShardRecords part = ManifestParts(read).part_for(needs);

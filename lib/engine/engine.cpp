@@ -10,7 +10,7 @@ namespace gptrain {
 namespace {
 
 // fp16: the loss scale of the first step, and the number of clean steps after which it doubles.
-constexpr double first_loss_scale = 65536;
+constexpr double fp16_loss_scale = 65536;
 constexpr std::int64_t loss_scale_interval = 1000;
 
 Tensor reserve_state_copy(Memory& memory) {
@@ -66,7 +66,11 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
 
 void Engine::initialise() {
     optimizer_.initialise(plan_.seed);
-    write_state(initial_step_state(plan_.compute == DType::f16 ? first_loss_scale : 1));
+    write_state(initial_step_state(first_loss_scale()));
+}
+
+double Engine::first_loss_scale() const {
+    return plan_.compute == DType::f16 ? fp16_loss_scale : 1;
 }
 
 void Engine::write_state(const StepState& state) {

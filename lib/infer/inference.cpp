@@ -6,6 +6,7 @@
 #include "meter/meter_communicator.h"
 #include "train/load_streamed.h"
 #include "train/resume.h"
+#include "train/source_weights.h"
 
 namespace gptrain {
 namespace {
@@ -45,6 +46,17 @@ ParameterLayout inference_layout(const RunPlan& plan, const MeshPlace& place) {
 Json model_of(const CheckpointMeta& meta) {
     const std::string source = text("checkpoint of step ", meta.step, ": identity");
     return JsonReader(meta.identity, source).object("model");
+}
+
+/// Checks the checkpoint that `source` has opened after a damaged one.
+std::function<void()> same_model(ModelSource& source) {
+    if (source.hf() != nullptr) return [] {};
+    return [&source, model = model_of(source.checkpoint().meta())] {
+        const RestartPoint& checkpoint = source.checkpoint();
+        if (model_of(checkpoint.meta()) == model) return;
+        fail(ExitCode::usage, checkpoint.folder().string(),
+             ": has a different model from the damaged checkpoint; name the checkpoint to use");
+    };
 }
 
 }  // namespace
@@ -103,11 +115,14 @@ void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
     Chosen rest;
     for (const Parameter& parameter : parameters_.layout().parameters)
         (is_adapter_parameter(parameter.shard.name) ? adapter : rest).push_back(&parameter);
-    load(source.adapted() != nullptr ? *source.adapted() : source, ranks, rest);
-    if (source.adapted() != nullptr) load(source, ranks, adapter);
+    ModelSource* adapted = source.adapted();
+    if (adapted == nullptr) return load(source, ranks, rest, same_model(source));
+    load(*adapted, ranks, rest, [&] { refuse_older_weights(*adapted); });
+    load(source, ranks, adapter, same_model(source));
 }
 
-void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters) {
+void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters,
+                          const std::function<void()>& check_older) {
     std::vector<StreamedState> states;
     for (const Parameter* parameter : parameters) {
         const Tensor values = read_buffer(*parameter);
@@ -115,14 +130,7 @@ void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Ch
                               parameters_.set(context_.backend, *parameter, values);
                           }});
     }
-    std::optional<Json> model;
-    if (source.hf() == nullptr) model = model_of(source.checkpoint().meta());
-    load_streamed(source, context_.backend, ranks, states, [&] {
-        RestartPoint& checkpoint = source.checkpoint();
-        if (model_of(checkpoint.meta()) == model) return;
-        fail(ExitCode::usage, checkpoint.folder().string(),
-             ": has a different model from the damaged checkpoint; name the checkpoint to use");
-    });
+    load_streamed(source, context_.backend, ranks, states, check_older);
 }
 
 void InferenceModel::load(const WeightReader& weights) {

@@ -1,6 +1,7 @@
 // A trained model without its optimizer, on any mesh, for `generate` and `eval`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,7 +61,8 @@ public:
 
 private:
     using Chosen = std::vector<const Parameter*>;
-    void load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters);
+    void load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters,
+              const std::function<void()>& check_older);
     /// The memory into which a parameter's fp32 values are read.
     Tensor read_buffer(const Parameter& parameter) const;
 

@@ -217,6 +217,12 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         compare(key);
 }
 
+std::string setting_of(const std::string& yaml, const std::string& key) {
+    const auto settings = settings_of(yaml);
+    const auto found = settings.find(key);
+    return found == settings.end() ? "" : found->second;
+}
+
 std::vector<std::string> changed_settings(const std::string& before, const std::string& now) {
     const auto old_settings = settings_of(before);
     std::vector<std::string> lines;

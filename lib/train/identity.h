@@ -30,6 +30,9 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
                     OnChange on_change = OnChange::refuse);
 
+/// The value of a key, such as "precision.compute", in a spec given as YAML; empty if it is absent.
+std::string setting_of(const std::string& yaml, const std::string& key);
+
 /// One line "key: old -> new" for each key in which two specs, given as YAML, differ.
 std::vector<std::string> changed_settings(const std::string& before, const std::string& now);
 

@@ -82,9 +82,13 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
     }
 }
 
-InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& model,
+InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& model, bool adapted,
                                const MpiSession& ranks)
-    : from_(std::move(from)), model_(model), ranks_(ranks), source_(from_, ranks) {
+    : from_(std::move(from)),
+      model_(model),
+      adapted_(adapted),
+      ranks_(ranks),
+      source_(from_, ranks) {
     ranks.run_on_all([&] { check(); });
 }
 
@@ -116,6 +120,11 @@ void InitialWeights::check() const {
     if (model_.position_embedding != PositionEmbedding::rope) return;
     note("rope_theta", theirs.rope_theta, model_.rope_theta);
     note("max_position_embeddings", theirs.max_positions, model_.max_positions);
+}
+
+void InitialWeights::check_older() const {
+    if (adapted_) refuse_older_weights(source_);
+    check();
 }
 
 std::filesystem::path InitialWeights::tokenizer_folder() const {
@@ -150,13 +159,13 @@ void InitialWeights::load(Backend& backend, const StateSource& weights) {
         ranks_.run_on_all(
             [&] { weights([&](const NamedState& one) { read_weights(*folder, backend, one); }); });
     } else {
-        source_.checkpoint().load(backend, weights, [&] { check(); });
+        source_.checkpoint().load(backend, weights, [&] { check_older(); });
     }
     report();
 }
 
 void InitialWeights::load_streamed(Backend& backend, std::span<const StreamedState> weights) {
-    gptrain::load_streamed(source_, backend, ranks_, weights, [&] { check(); });
+    gptrain::load_streamed(source_, backend, ranks_, weights, [&] { check_older(); });
     report();
 }
 

@@ -25,8 +25,10 @@ class InitialWeights {
 public:
     /// `from`: a checkpoint, its model.h5 or an output directory, or a folder of Hugging Face's
     /// transformers. Error (usage) if the model differs (check_same_weights) or there is none. The
-    /// session must outlive it.
-    InitialWeights(std::filesystem::path from, const ModelShape& model, const MpiSession& ranks);
+    /// session must outlive it. `adapted`: an adapter belongs to the weights, so load refuses the
+    /// next older checkpoint where it finds the newest one damaged.
+    InitialWeights(std::filesystem::path from, const ModelShape& model, bool adapted,
+                   const MpiSession& ranks);
 
     /// The folder with the tokenizer of the weights, for data.tokenizer; empty if they have none.
     std::filesystem::path tokenizer_folder() const;
@@ -47,11 +49,14 @@ public:
 private:
     /// Checks the model of the weights.
     void check() const;
+    /// Checks the next older checkpoint, after a damaged one.
+    void check_older() const;
     /// Prints where the weights come from.
     void report() const;
 
     std::filesystem::path from_;
     ModelShape model_;
+    bool adapted_;
     const MpiSession& ranks_;
     ModelSource source_;
 };

@@ -86,11 +86,19 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& ret
             .record_time = record_save_time});
 }
 
+void RunCheckpoints::adapt_loss_scale(StepState& state, const std::string& saved_spec) const {
+    const std::string key = "precision.compute";
+    if (setting_of(saved_spec, key) == setting_of(spec_yaml_, key)) return;
+    state.loss_scale = engine_.first_loss_scale();
+    state.clean_steps = 0;
+}
+
 SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     const CheckpointMeta& meta = checkpoint.meta();
     checkpoint.load(engine_.backend(), state_source(),
                     [&] { check_older(meta, checkpoint.folder().string()); });
     SavedRun saved = saved_run(meta);
+    adapt_loss_scale(saved.state, saved.spec_yaml);
     run.last = saved.state;
     engine_.restore(run.last);
     run.step = meta.step;

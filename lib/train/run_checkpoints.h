@@ -65,6 +65,8 @@ private:
     /// Error if a checkpoint older than the one chosen first cannot take its place.
     void check_older(const CheckpointMeta& meta, const std::string& folder) const;
     CheckpointMeta meta_of(const RunState& run) const;
+    /// The loss scale of a run with another precision says nothing about this one.
+    void adapt_loss_scale(StepState& state, const std::string& saved_spec) const;
     /// On rank 0: the step of the course's newest checkpoint, if it is in the output directory.
     std::optional<std::int64_t> newest_own() const;
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);

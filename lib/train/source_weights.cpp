@@ -54,4 +54,12 @@ std::string fingerprint(const ModelSource& source, const MpiSession& ranks) {
     return ranks.broadcast(result);
 }
 
+void refuse_older_weights(const ModelSource& adapted) {
+    fail(
+        ExitCode::usage, adapted.folder().string(),
+        ": is not the model that the adapter belongs to, whose checkpoint is damaged; restore that "
+        "one, or train a new adapter with init_from: ",
+        adapted.folder().string());
+}
+
 }  // namespace gptrain

@@ -73,7 +73,7 @@ std::optional<InitialWeights> initial_weights(const RunSpec& spec, const RunPlan
     const std::filesystem::path checkpoints = RunPaths{spec.output_dir}.checkpoints();
     if (!spec.init_from || !(spec.adapter || starts_fresh(resume, checkpoints, ranks))) return {};
     std::optional<InitialWeights> initial;
-    initial.emplace(*spec.init_from, without_adapter(plan.model), ranks);
+    initial.emplace(*spec.init_from, without_adapter(plan.model), spec.adapter.has_value(), ranks);
     if (spec.data.tokenizer || ranks.rank() != 0) return initial;
     const std::filesystem::path folder = initial->tokenizer_folder();
     if (!folder.empty())

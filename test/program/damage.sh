@@ -133,4 +133,23 @@ says err "trying again"
 says out "after step 10"
 same "$(checkpoint whole 20)/shard-00000.h5" "$(checkpoint unread 20)/shard-00000.h5"
 
+# An adapter belongs to one model: an older checkpoint of it is another. The damage is beyond what
+# tells models apart.
+large=(model.num_layers=1 model.hidden_size=256 model.ffn_hidden_size=8192)
+train 0 model "${large[@]}" training.steps=2 checkpoint.interval=1
+adapter='adapter={kind: lora, rank: 2, alpha: 4}'
+train 0 adapted "${large[@]}" init_from=model "$adapter" training.steps=1
+damaged=$(checkpoint model 2)
+start=$(sed -n 's/.*"weight","name":"h.0.mlp.fc.weight",.*"byte_offset":\([0-9]*\).*/\1/p' \
+    "$damaged/record-00000.json")
+flip "$damaged/shard-00000.h5" $((start + (6 << 20)))
+for run in adapted fresh; do
+    for frozen in compute int8; do
+        train 2 "$run" "${large[@]}" init_from=model "$adapter" precision.frozen=$frozen training.steps=2
+        says err "step-000001: is not the model that the adapter belongs to"
+    done
+done
+expect_exit 2 "$gptrain" eval --checkpoint adapted --data text_text_document
+says err "step-000001: is not the model that the adapter belongs to"
+
 finish

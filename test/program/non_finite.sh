@@ -49,6 +49,17 @@ says_not err "max_skipped_steps"
 train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001 training.steps=10
 train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
 same_run fp16 fp16-resumed 20
+# A run that changes its precision begins with the loss scale of the new one.
+scale() {
+    local last
+    last=$(grep '"loss_scale"' "$1/metrics.jsonl" | tail -n 1)
+    [[ $last == *"\"loss_scale\": $2,"* ]] || fail "no loss scale $2: $last"
+}
+train 0 changed training.steps=10
+train 0 changed precision.compute=fp16 training.steps=11 checkpoint.interval=11
+scale changed 65536
+train 0 changed training.steps=12
+scale changed 1
 
 # It doubles after a thousand clean steps, most of them before a resume.
 long=(precision.compute=fp16 model.num_layers=1 model.hidden_size=8 training.seq_length=4
