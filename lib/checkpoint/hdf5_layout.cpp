@@ -25,28 +25,22 @@ Dims dims_of(const Shape& shape) {
     return dims;
 }
 
-/// A new file of this node: in memory if there is room for files, else in the folder for temporary
-/// ones. Thousands of ranks then ask nothing of a file server.
-std::filesystem::path new_local_file(const std::string& name) {
-    std::error_code error;
-    const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
-    for (const std::filesystem::path& folder : {std::filesystem::path("/dev/shm"), temporary}) {
-        std::string path = (folder / "gptrain-XXXXXX").string();
-        const int descriptor = ::mkstemp(path.data());
-        if (descriptor < 0) continue;
-        ::close(descriptor);
-        return path;
-    }
-    fail(ExitCode::io, name, ": no scratch file in /dev/shm or ", temporary.string(), ": ",
-         error_text(errno));
+/// A new file in a folder.
+std::filesystem::path new_file(const std::filesystem::path& folder, const std::string& name) {
+    std::string path = (folder / "gptrain-XXXXXX").string();
+    const int descriptor = ::mkstemp(path.data());
+    if (descriptor < 0) fail(ExitCode::io, name, ": mkstemp: ", error_text(errno));
+    ::close(descriptor);
+    return path;
 }
 
 /// An HDF5 file under construction, removed at the end of its scope. Its data are a hole.
 class ScratchFile {
 public:
-    /// `name` is for messages.
-    explicit ScratchFile(std::string name)
-        : name_(std::move(name)), file_([&] { return new_local_file(name_); }) {
+    /// `name` is that of the finished file, for messages.
+    ScratchFile(const std::filesystem::path& name, const std::filesystem::path& folder)
+        : name_(text(name.string(), ", laid out in ", folder.string())),
+          file_([&] { return new_file(folder, name_); }) {
         // Without memory the library cannot even close its files.
         require_memory(std::int64_t{16} << 20);
         prepare_hdf5();
@@ -100,6 +94,19 @@ private:
     std::string name_;
     TemporaryFile file_;
 };
+
+/// Calls work(scratch) with a file of this node: in memory, or in the folder for temporary files if
+/// there is no room. Thousands of ranks then ask nothing of a file server.
+auto with_scratch(const std::filesystem::path& name, const auto& work) {
+    std::error_code missing;
+    const std::filesystem::path temporary = std::filesystem::temp_directory_path(missing);
+    try {
+        return work(ScratchFile(name, "/dev/shm"));
+    } catch (const Error& error) {
+        if (error.code() != ExitCode::io || missing) throw;
+    }
+    return work(ScratchFile(name, temporary));
+}
 
 std::string group_of(const std::string& dataset) {
     return dataset.substr(0, dataset.rfind('/'));
@@ -249,11 +256,7 @@ void create_virtual(const ScratchFile& scratch, hid_t file, const TensorRecord& 
     dataset.close(name);
 }
 
-}  // namespace
-
-Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
-                            std::span<const Hdf5Dataset> datasets) {
-    const ScratchFile scratch(path.string());
+Hdf5Layout lay_out(const ScratchFile& scratch, std::span<const Hdf5Dataset> datasets) {
     Hdf5Handle file = scratch.create();
     std::set<std::string> groups;
     for (const Hdf5Dataset& dataset : datasets)
@@ -274,9 +277,8 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
     return layout;
 }
 
-std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
-                          const Json& attributes) {
-    const ScratchFile scratch(path.string());
+std::string index_in(const ScratchFile& scratch, std::span<const TensorRecord> tensors,
+                     const Json& attributes) {
     Hdf5Handle file = scratch.create();
     write_attributes(file, attributes, scratch.name());
     std::set<std::string> groups;
@@ -295,6 +297,19 @@ std::string virtual_index(const std::filesystem::path& path, std::span<const Ten
     }
     finished.close(scratch.name());
     return read_file(scratch.path(), std::int64_t{1} << 32, ExitCode::io);
+}
+
+}  // namespace
+
+Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
+                            std::span<const Hdf5Dataset> datasets) {
+    return with_scratch(path, [&](const ScratchFile& file) { return lay_out(file, datasets); });
+}
+
+std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
+                          const Json& attributes) {
+    return with_scratch(
+        path, [&](const ScratchFile& file) { return index_in(file, tensors, attributes); });
 }
 
 }  // namespace gptrain

@@ -88,6 +88,16 @@ train 0 halted training.steps=40 checkpoint.interval=0
 says out "after step 30"
 same_run passes halted 40
 
+# A full /dev/shm: the structure of the files is laid out in the folder for temporary files.
+if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/dev/null; then
+    settings output_dir=shm
+    run="$(printf '%q ' "$gptrain" --config run.yaml "${set[@]}")"
+    expect_exit 0 unshare --map-root-user --mount bash -c \
+        "mount -t tmpfs -o size=16k none /dev/shm && TMPDIR=$(printf %q "$work") $run"
+    [[ ! -s err ]] || fail "warnings: $(cat err)"
+    same_run straight shm 20
+fi
+
 # A stdout that accepts nothing: the work is done, and the exit code reports the lost output.
 untold() {
     timeout --signal=KILL 60 "$@" >/dev/full 2>err
