@@ -24,13 +24,24 @@ void VerifiedCheckpoints::add(const CheckpointFolder& checkpoint) {
     stamps_[checkpoint.step] = stamp_of(checkpoint);
 }
 
+void VerifiedCheckpoints::reject(const CheckpointFolder& checkpoint) {
+    rejected_[checkpoint.step] = stamp_of(checkpoint);
+}
+
 bool VerifiedCheckpoints::contains(const CheckpointFolder& checkpoint) const {
     const auto known = stamps_.find(checkpoint.step);
     const Stamp stamp = stamp_of(checkpoint);
-    return known != stamps_.end() && known->second == stamp && stamp != Stamp{};
+    return known != stamps_.end() && known->second == stamp && stamp != Stamp{} &&
+           !is_rejected(checkpoint);
+}
+
+bool VerifiedCheckpoints::is_rejected(const CheckpointFolder& checkpoint) const {
+    const auto found = rejected_.find(checkpoint.step);
+    return found != rejected_.end() && found->second == stamp_of(checkpoint);
 }
 
 bool VerifiedCheckpoints::verifies(const CheckpointFolder& checkpoint) {
+    if (is_rejected(checkpoint)) return false;
     if (contains(checkpoint)) return true;
     try {
         verify_checkpoint(checkpoint.path, VerifyDepth::structure);

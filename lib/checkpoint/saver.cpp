@@ -37,6 +37,13 @@ void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source
     if (!options_.async) finish_save();
 }
 
+void CheckpointSaver::continue_from(std::int64_t step) {
+    finish_save();
+    if (ranks_.rank() != 0) return;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(options_.retention.folder))
+        if (checkpoint.step > step) verified_.reject(checkpoint);
+}
+
 void CheckpointSaver::poll() {
     report_failure();
     if (stage_ == Stage::idle) return;

@@ -73,6 +73,9 @@ public:
     /// snapshot, a synchronous one when everything is durable. Waits first for a save in progress:
     /// there are never two.
     void save(const CheckpointMeta& meta, const StateSource& source);
+    /// The run has loaded the checkpoint of that step. Later ones in the folder are damaged or of a
+    /// course that was left, and do not count as kept.
+    void continue_from(std::int64_t step);
     /// Moves a save in progress to its next stage if all ranks are ready for it; never waits for
     /// the disk. Call it once a step.
     void poll();

@@ -109,6 +109,7 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     latest_ = checkpoint.folder();
     loaded_save_seconds_ = saved.save_seconds;
     course_ = checkpoint.course();
+    saver_->continue_from(run.step);
     begin_course(checkpoint.local() ? checkpoint.local()->save() : "");
     return saved;
 }

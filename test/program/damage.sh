@@ -133,6 +133,21 @@ says err "trying again"
 says out "after step 10"
 same "$(checkpoint whole 20)/shard-00000.h5" "$(checkpoint unread 20)/shard-00000.h5"
 
+# A checkpoint that was skipped as damaged, or whose course was left, does not count as kept.
+for start in skipped left; do
+    train 0 $start checkpoint.interval=5 checkpoint.keep_last=2
+    if [[ $start == skipped ]]; then
+        flip "$(checkpoint $start 20)/shard-00000.h5" 20096  # in a tensor
+    else
+        options=(--resume left/checkpoints/step-000015)
+    fi
+    train 0 $start checkpoint.interval=3 checkpoint.keep_last=2 training.steps=21
+    options=()
+    says out "after step 15"
+    [[ $(ls -m $start/checkpoints) == "step-000018, step-000020, step-000021" ]] ||
+        fail "$start: kept $(ls -m $start/checkpoints)"
+done
+
 # An adapter belongs to one model: an older checkpoint of it is another. The damage is beyond what
 # tells models apart.
 large=(model.num_layers=1 model.hidden_size=256 model.ffn_hidden_size=8192)
