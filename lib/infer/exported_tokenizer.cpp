@@ -14,8 +14,10 @@ namespace {
 
 std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
     std::vector<NamedFile> files;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored))
+        fail(ExitCode::usage, "--tokenizer-from ", folder.string(), ": no such folder");
     for (const std::string_view name : hf_tokenizer_names) {
-        std::error_code ignored;
         if (std::filesystem::exists(folder / name, ignored))
             files.push_back({std::string(name), read_file(folder / name, max_hf_file_bytes)});
     }

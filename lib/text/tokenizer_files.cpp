@@ -112,7 +112,7 @@ Json object_in(const NamedText& file) {
 
 /// True if the class of a tokenizer_config.json is Qwen2's, false if it is GPT-2's.
 bool is_qwen2(const Json& config, const std::string& source) {
-    if (!config.contains("tokenizer_class")) return false;
+    if (!config.contains("tokenizer_class") || config.at("tokenizer_class").is_null()) return false;
     const std::string& name = JsonReader(config, source).string("tokenizer_class");
     if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast") return true;
     if (name == "GPT2Tokenizer" || name == "GPT2TokenizerFast") return false;

@@ -18,6 +18,10 @@ constexpr std::int64_t piece_elements = std::int64_t{1} << 22;
 
 void refuse_without_config(const std::filesystem::path& folder) {
     std::error_code ignored;
+    if (std::filesystem::exists(folder / "adapter_config.json", ignored))
+        fail(ExitCode::usage, folder.string(),
+             ": is an adapter for PEFT, which gptrain writes but does not read; give the run that "
+             "trained it, or a whole model (gptrain export --merge)");
     for (const std::string_view name : {hf_weights_name, hf_index_name}) {
         if (!std::filesystem::exists(folder / name, ignored)) continue;
         fail(ExitCode::usage, folder.string(), ": has ", name, ", but no ", hf_config_name,

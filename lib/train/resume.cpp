@@ -44,7 +44,12 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     require_folder(folder);
     if (is_checkpoint(folder)) return {folder};
     std::vector<std::filesystem::path> paths = paths_in(checkpoints_of(folder));
-    if (paths.empty()) fail(ExitCode::usage, folder.string(), ": no checkpoint found", usage_hint);
+    if (paths.empty()) {
+        if (checkpoint_step(folder.filename()))
+            fail(ExitCode::usage, folder.string(),
+                 ": is no whole checkpoint, because it has no manifest.json; give another one");
+        fail(ExitCode::usage, folder.string(), ": no checkpoint found", usage_hint);
+    }
     return paths;
 }
 

@@ -70,6 +70,14 @@ options=(--resume never)
 train 2 all
 options=()
 
+# One without its manifest is none.
+cp -r "$(checkpoint whole 10)" step-000010
+rm step-000010/manifest.json
+options=(--resume step-000010)
+train 2 unfinished
+says err "step-000010: is no whole checkpoint, because it has no manifest.json"
+options=()
+
 # A checkpoint that was named is not replaced by another.
 for command in "generate --prompt and" "eval --data text_text_document"; do
     expect_exit 3 "$gptrain" $command --checkpoint "$(checkpoint all 10)"

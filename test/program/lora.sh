@@ -76,6 +76,8 @@ train 0 again init_from=merged training.steps=10
 # The adapter alone, for PEFT.
 expect_exit 0 "$gptrain" export tuned --format hf --output peft
 says out "exported the adapter"
+expect_exit 2 "$gptrain" generate --checkpoint peft --prompt and
+says err "peft: is an adapter for PEFT"
 [[ -f peft/adapter_config.json && -f peft/adapter_model.safetensors ]] || fail "no adapter: $(ls peft)"
 
 # PEFT would compute with the model's own norms.
