@@ -1,6 +1,7 @@
 #include "corpus.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -19,6 +20,12 @@ constexpr std::int64_t reported_faults = 10;
 
 namespace fs = std::filesystem;
 
+/// The files of a tokenizer as models are shared with it, and of such a model.
+constexpr std::array<std::string_view, 11> tokenizer_names = {
+    "tokenizer.json",         "tokenizer_config.json",   "vocab.json",   "merges.txt",
+    "added_tokens.json",      "special_tokens_map.json", "encoder.json", "config.json",
+    "generation_config.json", "tokenizer.model",         "vocab.bpe"};
+
 /// The ending of a name, of a compressed file both: ".csv.gz".
 std::string ending_of(const fs::path& path) {
     if (path.filename().string().ends_with(".meta.json")) return ".meta.json";
@@ -32,7 +39,14 @@ class FolderSearch {
 public:
     FolderSearch(CorpusFiles wanted, const fs::path& tokenizer) : wanted_(wanted) {
         if (tokenizer.empty()) return;
-        tokenizer_ = {tokenizer, tokenizer / "tokenizer.json", tokenizer / "vocab.json"};
+        tokenizer_ = {tokenizer};
+        std::error_code missing;
+        const bool is_folder = fs::is_directory(tokenizer, missing);
+        const bool is_shared = std::find(tokenizer_names.begin(), tokenizer_names.end(),
+                                         tokenizer.filename().string()) != tokenizer_names.end();
+        if (!is_folder && !is_shared) return;
+        for (const std::string_view name : tokenizer_names)
+            tokenizer_.push_back((is_folder ? tokenizer : folder_of(tokenizer)) / name);
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.
@@ -70,9 +84,12 @@ private:
         for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
             std::error_code dangling;
             const bool is_folder = entry.is_directory(dangling);
-            if (!is_folder) {
+            const bool is_hidden = entry.path().filename().string().starts_with('.');
+            if (!is_folder && is_hidden) {
+                ++others_["hidden"];
+            } else if (!is_folder) {
                 add_file(entry.path());
-            } else if (entry.path().filename().string().starts_with('.')) {
+            } else if (is_hidden) {
                 continue;
             } else if (entry.is_symlink()) {
                 links.push_back(entry.path());
@@ -105,7 +122,7 @@ private:
     }
 
     CorpusFiles wanted_;
-    std::vector<fs::path> tokenizer_;  ///< a file, or files of a folder
+    std::vector<fs::path> tokenizer_;  ///< it, and the files of its folder
     std::set<fs::path> searched_;
     std::vector<fs::path> links_;
     std::vector<std::string> files_;

@@ -24,7 +24,7 @@ std::uint64_t pair_of(char32_t first, char32_t second) {
 /// The tables of normalization in the form that it needs.
 class Normalizer {
 public:
-    Normalizer() : classes_(code_points), changes_(code_points), blocks_(256 * 256) {
+    Normalizer() : classes_(code_points), changes_(code_points), blocks_(std::size_t{256} * 256) {
         for (const CombiningRange& range : combining_ranges) {
             for (char32_t code = range.first; code <= range.last; ++code) {
                 classes_[code] = static_cast<std::uint8_t>(range.combining_class);

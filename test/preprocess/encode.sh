@@ -63,10 +63,11 @@ echo 1 >linked/UPPER.TXT
 echo 1 >linked/one.ndjson
 echo 1 >linked/two.ndjson
 echo 1 >linked/README
+printf '\0\1' >linked/._a.jsonl
 gzip -c corpus.txt >linked/table.csv.gz
 encode --input linked --output-prefix linked --append-eod
 same w1_text_document.bin linked_text_document.bin
-says out "linked: leaves out the files with other endings: 1 without an ending, 1 .TXT, 1 .csv.gz, 1 .meta.json, 2 .ndjson"
+says out "linked: leaves out the files with other endings: 1 without an ending, 1 .TXT, 1 .csv.gz, 1 .meta.json, 2 .ndjson, 1 hidden"
 [ ! -s err ] || fail "a warning: $(cat err)"
 ln -s nowhere linked/gone.jsonl
 expect 3 "$tool" --tokenizer tok.model --input linked --output-prefix none
@@ -80,6 +81,15 @@ mkdir with_tokenizer
 cp a.jsonl with_tokenizer
 expect 0 "$tool" train-tokenizer --input with_tokenizer --vocab-size 300 --model-prefix with_tokenizer/tok
 cp with_tokenizer/tok.json with_tokenizer/tokenizer.json
+echo '#version: 0.2' >with_tokenizer/merges.txt
+echo '{}' | tee with_tokenizer/tokenizer_config.json >with_tokenizer/config.json
+mv with_tokenizer/tok.json other_tok.json
+for tokenizer in with_tokenizer with_tokenizer/tokenizer.json; do
+    expect 0 "$tool" --input with_tokenizer --tokenizer "$tokenizer" --output-prefix shared
+    says out "wrote" " from $(wc -l <a.jsonl) documents"
+done
+mv other_tok.json with_tokenizer/tok.json
+rm with_tokenizer/merges.txt with_tokenizer/tokenizer_config.json with_tokenizer/config.json
 expect 3 "$tool" --input with_tokenizer --tokenizer with_tokenizer/tok.json --output-prefix none
 says err "with_tokenizer/tokenizer.json"
 rm with_tokenizer/tokenizer.json
