@@ -44,9 +44,13 @@ public:
         const bool is_folder = fs::is_directory(tokenizer, missing);
         const bool is_shared = std::find(tokenizer_names.begin(), tokenizer_names.end(),
                                          tokenizer.filename().string()) != tokenizer_names.end();
-        if (!is_folder && !is_shared) return;
-        for (const std::string_view name : tokenizer_names)
-            tokenizer_.push_back((is_folder ? tokenizer : folder_of(tokenizer)) / name);
+        const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
+        for (const std::string_view name : tokenizer_names) {
+            const bool is_companion = name == "tokenizer_config.json" ||
+                                      name == "special_tokens_map.json" ||
+                                      name == "generation_config.json";
+            if (is_folder || is_shared || is_companion) tokenizer_.push_back(folder / name);
+        }
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.

@@ -23,6 +23,7 @@ public:
     void add(const CheckpointFolder& checkpoint);
     /// One that the run has found damaged, or whose course it has left: it never verifies.
     void reject(const CheckpointFolder& checkpoint);
+    bool is_rejected(const CheckpointFolder& checkpoint) const;
     /// Reads it if it is not known.
     bool verifies(const CheckpointFolder& checkpoint);
     bool contains(const CheckpointFolder& checkpoint) const;
@@ -36,16 +37,15 @@ private:
         bool operator==(const Stamp&) const = default;
     };
     static Stamp stamp_of(const CheckpointFolder& checkpoint);
-    bool is_rejected(const CheckpointFolder& checkpoint) const;
 
     std::map<std::int64_t, Stamp> stamps_;    ///< by step
     std::map<std::int64_t, Stamp> rejected_;  ///< by step
 };
 
-/// Keeps the `keep_last` newest checkpoints that verify (structure), others that are newer than one
-/// of these, and multiples of `keep_every`; removes the rest. Ignores steps after `newest`, which
-/// belong to another course of the run. A checkpoint is renamed before it is removed, so that
-/// nobody sees it half-removed. Warns of what cannot be removed.
+/// Keeps the `keep_last` newest checkpoints that verify (structure), any others newer than
+/// the oldest of these, and multiples of `keep_every`; removes the rest. Ignores steps after
+/// `newest`, which belong to another course of the run. A checkpoint is renamed before it is
+/// removed, so that nobody sees it half-removed. Warns of what cannot be removed.
 void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
                             VerifiedCheckpoints& verified);
 

@@ -39,9 +39,10 @@ void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source
 
 void CheckpointSaver::continue_from(std::int64_t step) {
     finish_save();
-    if (ranks_.rank() != 0) return;
-    for (const CheckpointFolder& checkpoint : list_checkpoints(options_.retention.folder))
-        if (checkpoint.step > step) verified_.reject(checkpoint);
+    ranks_.run_on_first([&] {
+        for (const CheckpointFolder& checkpoint : list_checkpoints(options_.retention.folder))
+            if (checkpoint.step > step) verified_.reject(checkpoint);
+    });
 }
 
 void CheckpointSaver::poll() {
@@ -127,7 +128,10 @@ void CheckpointSaver::plan_view(const std::vector<TensorRecord>& own) {
 
 void CheckpointSaver::verify_older() {
     std::vector<CheckpointFolder> older;
-    ranks_.run_on_first([&] { older = list_checkpoints(options_.retention.folder); });
+    ranks_.run_on_first([&] {
+        older = list_checkpoints(options_.retention.folder);
+        std::erase_if(older, [this](const auto& one) { return verified_.is_rejected(one); });
+    });
     const std::int64_t most = options_.retention.keep_last;
     const std::int64_t count = ranks_.max(std::min(std::ssize(older), most));
     older.resize(static_cast<std::size_t>(count));

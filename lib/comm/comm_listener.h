@@ -19,7 +19,7 @@ struct CommCall {
     int communicator = 0;
     std::string_view operation;  ///< static text: "all_reduce", "send", ...
     std::int64_t number = 0;     ///< counts this communicator's operations from 1
-    std::int64_t bytes = 0;      ///< bytes that this rank sends
+    std::int64_t bytes = 0;  ///< bytes that this rank sends (of a broadcast, the mean of all ranks)
     /// Bytes that the rank which sends the most of a collective operation sends, on which its time
     /// depends; of a message between two ranks, `bytes`.
     std::int64_t most_bytes = 0;

@@ -212,7 +212,8 @@ Mesh one_rank_mesh() {
 
 void share_sum_of_head(const Mesh& mesh, const Tensor& x) {
     mesh.dp_cp().all_reduce(x, Reduce::sum).wait();
-    mesh.model().broadcast(x, mesh.head_rank()).wait();
+    // The ranks of tp have the same sum.
+    if (mesh.shape().pipeline > 1) mesh.model().broadcast(x, mesh.head_rank()).wait();
 }
 
 }  // namespace gptrain

@@ -23,7 +23,7 @@ enum class Axis {
     tp,
     cp,
     dp,
-    pp,     ///< neighbouring stages have channels; sums go over tp x pp
+    pp,     ///< stages: neighbours have channels, and the rest goes over tp x pp
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
     kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups

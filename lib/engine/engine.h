@@ -56,7 +56,7 @@ public:
     Optimizer::GradientName faulty_gradient(const StepState& state) const {
         return optimizer_.gradient(state.faulty_tensor);
     }
-    /// That of a new run.
+    /// The loss scale of a new run.
     double first_loss_scale() const;
     /// Continues from a loaded state: the weights have been filled through `visit`, and `carried`
     /// has the step state's carried values.

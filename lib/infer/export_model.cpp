@@ -30,8 +30,9 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
     const ModelShape& own = run.plan.model;
     const auto check = [&](std::string_view key, const auto& there, const auto& here) {
         if (there == here) return;
-        const std::string remedy = own.prompt ? text("train the virtual tokens with ", there)
-                                              : "write the whole model with --merge";
+        const std::string remedy =
+            own.prompt ? text("train the virtual tokens with model.", key, ": ", there)
+                       : "write the whole model with --merge";
         fail(ExitCode::usage, run.source.folder().string(), ": its model.", key, " is ", here,
              ", but that of the adapted model ", run.source.adapted()->folder().string(), " is ",
              there, ", which PEFT would use; ", remedy);

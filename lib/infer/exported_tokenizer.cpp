@@ -63,25 +63,31 @@ bool lacks(const Json& config, const char* key) {
     return !config.contains(key) || config.at(key).is_null();
 }
 
+/// Adds to a tokenizer_config.json what it lacks.
+void complete(Json& config, const std::string& added) {
+    const Json wanted = parse_json(added, "tokenizer_config.json");
+    for (const auto& [key, value] : wanted.items())
+        if (lacks(config, key.c_str())) config[key] = value;
+}
+
 /// Without a class transformers takes that of the model, which splits texts in its own way.
 void name_class(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t max_length) {
     Json config = json_of(tokenizer.files, "tokenizer_config.json");
     if (!has(tokenizer.files, "tokenizer.json") || !lacks(config, "tokenizer_class")) return;
     const Tokenizer own(file);
-    const auto mark = [&](const std::optional<std::int64_t>& id) {
-        return id ? own.mark(narrow<std::int32_t>(*id)) : std::string_view();
+    const auto spelled = [&](const std::optional<std::int64_t>& id) -> std::string_view {
+        if (!id) return {};
+        const std::string_view mark = own.mark(narrow<std::int32_t>(*id));
+        return mark.empty() ? own.bytes(narrow<std::int32_t>(*id)) : mark;
     };
-    const Json added = parse_json(
-        tokenizer_config({.bos = mark(tokenizer.ids.bos), .eos = mark(tokenizer.ids.eos)},
-                         max_length),
-        "tokenizer_config.json");
-    for (const auto& [key, value] : added.items())
-        if (lacks(config, key.c_str())) config[key] = value;
+    complete(config, tokenizer_config(
+                         {.bos = spelled(tokenizer.ids.bos), .eos = spelled(tokenizer.ids.eos)},
+                         max_length));
     put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
 }
 
-/// A sentencepiece model as gpt-preprocess trains them becomes tokenizer.json: transformers would
-/// misread it. It reads one of Llama's kind if it is told the class.
+/// A sentencepiece model of gpt-preprocess becomes tokenizer.json: transformers would misread it.
+/// It reads one of Llama's kind if it is told the class.
 void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t max_length) {
     if (has(tokenizer.files, "tokenizer.json")) return;
     Json config = json_of(tokenizer.files, "tokenizer_config.json");
@@ -100,7 +106,7 @@ void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64
                  "tokenizer_config.json that names its tokenizer_class");
             return;
         }
-        config.update(parse_json(*of_llama, "tokenizer_config.json"));
+        complete(config, *of_llama);
         put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
     }
 }

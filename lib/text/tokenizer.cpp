@@ -56,7 +56,11 @@ std::filesystem::path first_readable(const std::filesystem::path& folder) {
             faults += text(faults.empty() ? "" : "; ", error.what());
         }
     }
-    fail(ExitCode::bad_input, faults);
+    std::error_code ignored;
+    const bool replaced = files.front().filename() != "vocab.json" &&
+                          std::filesystem::exists(folder / "vocab.json", ignored);
+    fail(ExitCode::bad_input, faults,
+         replaced ? "; name its vocab.json to split texts as GPT-2 or Qwen2 does" : "");
 }
 
 void check_utf8(std::string_view text) {
@@ -77,7 +81,7 @@ std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& fo
 }
 
 void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken) {
-    if (!faults.empty() && !stdout_silenced()) warn(faults, "; takes ", taken.string());
+    if (!faults.empty() && !stdout_silenced()) warn(faults, "; uses ", taken.string(), " instead");
 }
 
 TokenizerFile read_tokenizer(const std::filesystem::path& given) {
@@ -115,6 +119,8 @@ std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokeniz
                             std::end(shared_names) ||
                         named_vocabulary(tokenizer);
     std::vector<NamedFile> files;
+    // Those next to another tokenizer are that one's.
+    if (!shared && !tokenizers_in(tokenizer.parent_path()).empty()) return files;
     for (const std::string other : {"tokenizer_config.json", "special_tokens_map.json",
                                     "chat_template.jinja", "generation_config.json"}) {
         if (!shared && other == "generation_config.json") continue;

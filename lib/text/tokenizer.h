@@ -34,8 +34,8 @@ struct TokenizerFile {
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
 
 /// The tokenizers of a folder, as models are shared, the preferred one first: tokenizer.json and
-/// tokenizer.model. Only without them it is vocab.json (with merges.txt), which does not say how to
-/// split a text: a tokenizer.json that gptrain cannot read says it otherwise.
+/// tokenizer.model. Only without both it is vocab.json (with merges.txt), which does not say how to
+/// split texts as tokenizer.json does.
 std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder);
 /// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
 void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken);

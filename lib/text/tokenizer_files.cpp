@@ -257,15 +257,20 @@ void check_no_added_tokens(const std::filesystem::path& model, std::int64_t piec
     const NamedText config_file = file_in(model.parent_path(), "tokenizer_config.json");
     const NamedText added_file = file_in(model.parent_path(), "added_tokens.json");
     const Json config = object_in(config_file);
-    const std::string pad = token_in_config(config, config_file.source, "pad_token");
+    const NamedText special_file = file_in(model.parent_path(), "special_tokens_map.json");
+    std::set<std::string> pads = {token_in_config(config, config_file.source, "pad_token")};
+    if (const Json special = object_in(special_file); special.contains("pad_token"))
+        add_names(special.at("pad_token"), pads);
     const auto check = [&](const Json& added, const std::string& source) {
         for (const Json& token : added) {
             const auto id = token.at("id").get<std::int64_t>();
             const auto& content = token.at("content").get_ref<const std::string&>();
-            if (id < pieces || content == pad) continue;
+            if (id < pieces || pads.contains(content)) continue;
             fail(ExitCode::bad_input, model.string(), ": has ", pieces, " pieces, but ", source,
                  " adds ", to_line(content), " with the id ", id,
-                 "; gptrain reads added tokens only with byte-level BPE");
+                 "; gptrain reads added tokens only with byte-level BPE. To do without them, give "
+                 "a copy "
+                 "of the model in a folder of its own");
         }
     };
     check(added_tokens_of(config, config_file.source), config_file.source);

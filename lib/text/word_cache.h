@@ -66,7 +66,7 @@ public:
         std::array<std::uint64_t, 4> words_;
     };
 
-    /// Speeds up a `find` soon after.
+    /// Speeds up an `append` soon after.
     void prefetch(const Key& key) const { __builtin_prefetch(&places_[key.place()]); }
     /// Appends the ids of a word; false if it is not there.
     bool append(const Key& key, std::vector<std::int32_t>& out) {
@@ -97,7 +97,7 @@ public:
 
 private:
     static constexpr int place_bits = 17;
-    /// The ids of a word, in the form that all ids of the vocabulary fit. Others follow the last.
+    /// The ids of a word, in a form that holds every id of the vocabulary, filled up.
     using NarrowIds = std::array<std::uint16_t, 16>;
     using WideIds = std::array<std::int32_t, 8>;
     static constexpr std::uint16_t no_narrow_id = 0xFFFF;

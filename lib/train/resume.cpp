@@ -45,9 +45,10 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     if (is_checkpoint(folder)) return {folder};
     std::vector<std::filesystem::path> paths = paths_in(checkpoints_of(folder));
     if (paths.empty()) {
-        if (checkpoint_step(folder.filename()))
+        const bool ends_in_slash = folder.filename().empty();
+        if (checkpoint_step((ends_in_slash ? folder.parent_path() : folder).filename()))
             fail(ExitCode::usage, folder.string(),
-                 ": is no whole checkpoint, because it has no manifest.json; give another one");
+                 ": is not a complete checkpoint: it has no manifest.json; give another one");
         fail(ExitCode::usage, folder.string(), ": no checkpoint found", usage_hint);
     }
     return paths;

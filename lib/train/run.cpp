@@ -41,13 +41,13 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       progress_(devices.observers.watchdog.progress()),
       effective_(effective_spec(spec_, plan_)),
       report_(inputs, devices, cost.memory),
+      state_{.interval_loss = IntervalLoss(spec_.logging.interval),
+             .loss_spikes = LossSpikes(spec_.faults.loss_spike)},
       engine_(make_engine(cost)),
       steps_(*engine_, injected_.get(), devices.observers),
       checkpoints_(inputs, effective_, *engine_, ranks_,
                    [this](const std::string& reason) { report_.save_failed(state_.step, reason); }),
-      faults_(inputs, devices, *engine_, checkpoints_, report_),
-      state_{.interval_loss = IntervalLoss(spec_.logging.interval),
-             .loss_spikes = LossSpikes(spec_.faults.loss_spike)} {}
+      faults_(inputs, devices, *engine_, checkpoints_, report_) {}
 
 std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
     ObservedEngine made = gptrain::make_engine(spec_, plan_, devices_, cost);
@@ -255,10 +255,11 @@ void Run::save_and_fail(const CommonError& failure) {
     } catch (const CommonError& unsaved) {
         throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
     }
-    const std::string_view remedy = failure.code() == ExitCode::bad_input
-                                        ? "with repaired data, data.on_change: continue goes on"
-                                        : "the same command continues";
-    throw CommonError(failure.code(), text(what, " is saved, and ", remedy, " from it"));
+    const std::string_view remedy =
+        failure.code() == ExitCode::bad_input
+            ? "; repair the data and set data.on_change: continue to go on from it"
+            : ", and the same command continues from it";
+    throw CommonError(failure.code(), text(what, " is saved", remedy));
 }
 
 void Run::issue_step(const StepBatch& batch) {

@@ -73,7 +73,7 @@ private:
     /// The loop. `run` then closes the reports.
     ExitCode loop();
     /// A hang report shows that the rank loads a batch while this runs. If any rank cannot read its
-    /// batch, all throw; a failure of a disk (io) first saves the state.
+    /// batch, all throw; a failed disk (io) or bad data (bad_input) first saves the state.
     StepBatch next_batch(BatchLoader& loader);
     /// Saves the state after the last step, unless that is done, and throws `failure`, with what
     /// became of the state.
@@ -110,13 +110,13 @@ private:
     RunSpec effective_;
 
     RunReport report_;
+    RunState state_;
     std::unique_ptr<InjectedFaults> injected_;  ///< in tests only
     std::unique_ptr<Engine> engine_;
     StepRunner steps_;
     RunCheckpoints checkpoints_;
     NumericalFaults faults_;
 
-    RunState state_;
     double slowest_step_ = 0;  ///< in seconds
     double slowest_local_save_ = 0;
     bool saved_ = false;  ///< in this start

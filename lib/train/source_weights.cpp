@@ -55,11 +55,11 @@ std::string fingerprint(const ModelSource& source, const MpiSession& ranks) {
 }
 
 void refuse_older_weights(const ModelSource& adapted) {
-    fail(
-        ExitCode::usage, adapted.folder().string(),
-        ": is not the model that the adapter belongs to, whose checkpoint is damaged; restore that "
-        "one, or train a new adapter with init_from: ",
-        adapted.folder().string());
+    const std::string folder = adapted.folder().string();
+    fail(ExitCode::usage, folder,
+         ": is another model than the newer checkpoint, which is damaged and to which the adapter "
+         "belongs; restore that one, or train a new adapter with init_from: ",
+         folder);
 }
 
 }  // namespace gptrain

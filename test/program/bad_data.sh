@@ -105,7 +105,7 @@ done
 damaged=("data.train=[{prefix: damaged}]" training.steps=80 checkpoint.interval=200)
 train 3 found "${damaged[@]}"
 says err "damaged.bin: sequence " "token id 32767 is outside the vocabulary (320)" \
-    "is saved, and with repaired data, data.on_change: continue goes on from it"
+    "is saved; repair the data and set data.on_change: continue to go on from it"
 step=$(sed -n 's/.*the state after step \([0-9]*\) is saved.*/\1/p' err)
 [[ $(ls found/checkpoints) == "step-$(printf %06d "$step")" ]] || fail "saved: $(ls found/checkpoints)"
 cp text_text_document.bin damaged.bin

@@ -73,9 +73,9 @@ options=()
 # One without its manifest is none.
 cp -r "$(checkpoint whole 10)" step-000010
 rm step-000010/manifest.json
-options=(--resume step-000010)
+options=(--resume step-000010/)
 train 2 unfinished
-says err "step-000010: is no whole checkpoint, because it has no manifest.json"
+says err "step-000010/: is not a complete checkpoint: it has no manifest.json"
 options=()
 
 # A checkpoint that was named is not replaced by another.
@@ -169,10 +169,10 @@ flip "$damaged/shard-00000.h5" $((start + (6 << 20)))
 for run in adapted fresh; do
     for frozen in compute int8; do
         train 2 "$run" "${large[@]}" init_from=model "$adapter" precision.frozen=$frozen training.steps=2
-        says err "step-000001: is not the model that the adapter belongs to"
+        says err "step-000001: is another model than the newer checkpoint"
     done
 done
 expect_exit 2 "$gptrain" eval --checkpoint adapted --data text_text_document
-says err "step-000001: is not the model that the adapter belongs to"
+says err "step-000001: is another model than the newer checkpoint"
 
 finish

@@ -96,6 +96,8 @@ if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/d
         "mount -t tmpfs -o size=16k none /dev/shm && TMPDIR=$(printf %q "$work") $run"
     [[ ! -s err ]] || fail "warnings: $(cat err)"
     same_run straight shm 20
+else
+    echo "skipped: no mount namespace with a /dev/shm of its own"
 fi
 
 # A stdout that accepts nothing: the work is done, and the exit code reports the lost output.

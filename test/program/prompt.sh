@@ -150,7 +150,7 @@ says peft-tuning/adapter_config.json '"P_TUNING"' '"encoder_hidden_size": 24'
 # What cannot be meant.
 adapt 0 eps "$prompt" training.steps=2 model.norm_eps=0.01
 expect_exit 2 "$gptrain" export eps --format hf --output no
-says err "its model.norm_eps is 0.01" "train the virtual tokens with 1e-05"
+says err "its model.norm_eps is 0.01" "train the virtual tokens with model.norm_eps: 1e-05"
 expect_exit 2 "$gptrain" export prompt --format hf --merge --output no
 says err "--merge" "has virtual tokens, which cannot be merged into a model"
 expect_exit 2 "$gptrain" export prompt --format gguf --output no.gguf

@@ -75,7 +75,7 @@ encode() {
 }
 encode 0 pieces
 says err 'warning: folder/tokenizer.json: model.type: "Unigram": not supported' \
-    "; takes folder/tokenizer.model"
+    "; uses folder/tokenizer.model instead"
 rm folder/tokenizer.model
 cp "$(dirname "$script")/../text/bpe"/{vocab.json,merges.txt} folder
 encode 3 none
