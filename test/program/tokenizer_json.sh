@@ -44,6 +44,10 @@ echo '{"messages": [{"role": "user", "content": "let"}, {"role": "assistant", "c
 expect_exit 0 "$preprocess" chat --input chat.jsonl --tokenizer own/stories.json --output-prefix chat
 says err "1 document has the end-of-document token inside"
 train 0 with-own "${llama[@]}" training.steps=10 data.tokenizer=own/stories.json
+# Next to another tokenizer the template is that one's.
+cp tok.json own/tokenizer.json
+train 0 beside "${llama[@]}" training.steps=1 data.tokenizer=own/stories.json
+[[ ! -e $(checkpoint beside 1)/chat_template.jinja ]] || fail "kept the template of another tokenizer"
 rm -r own
 expect_exit 0 "$gptrain" generate --checkpoint with-own --chat --prompt "and the" --max-tokens 4
 
