@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
@@ -20,11 +21,11 @@ constexpr std::int64_t reported_faults = 10;
 
 namespace fs = std::filesystem;
 
-/// The files of a tokenizer as models are shared with it, and of such a model.
-constexpr std::array<std::string_view, 11> tokenizer_names = {
-    "tokenizer.json",         "tokenizer_config.json",   "vocab.json",   "merges.txt",
-    "added_tokens.json",      "special_tokens_map.json", "encoder.json", "config.json",
-    "generation_config.json", "tokenizer.model",         "vocab.bpe"};
+/// The files of a tokenizer as models are shared with it, and of such a model; companion_names are
+/// further ones.
+constexpr std::array<std::string_view, 8> tokenizer_names = {
+    "tokenizer.json",    "tokenizer.model", "vocab.json", "merges.txt",
+    "added_tokens.json", "encoder.json",    "vocab.bpe",  "config.json"};
 
 /// The ending of a name, of a compressed file both: ".csv.gz".
 std::string ending_of(const fs::path& path) {
@@ -45,12 +46,11 @@ public:
         const bool is_shared = std::find(tokenizer_names.begin(), tokenizer_names.end(),
                                          tokenizer.filename().string()) != tokenizer_names.end();
         const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
-        for (const std::string_view name : tokenizer_names) {
-            const bool is_companion = name == "tokenizer_config.json" ||
-                                      name == "special_tokens_map.json" ||
-                                      name == "generation_config.json";
-            if (is_folder || is_shared || is_companion) tokenizer_.push_back(folder / name);
-        }
+        for (const std::string_view name : companion_names)
+            tokenizer_.push_back(folder / name);
+        if (!is_folder && !is_shared) return;
+        for (const std::string_view name : tokenizer_names)
+            tokenizer_.push_back(folder / name);
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.

@@ -25,14 +25,14 @@ void VerifiedCheckpoints::add(const CheckpointFolder& checkpoint) {
 }
 
 void VerifiedCheckpoints::reject(const CheckpointFolder& checkpoint) {
+    stamps_.erase(checkpoint.step);
     rejected_[checkpoint.step] = stamp_of(checkpoint);
 }
 
 bool VerifiedCheckpoints::contains(const CheckpointFolder& checkpoint) const {
     const auto known = stamps_.find(checkpoint.step);
     const Stamp stamp = stamp_of(checkpoint);
-    return known != stamps_.end() && known->second == stamp && stamp != Stamp{} &&
-           !is_rejected(checkpoint);
+    return known != stamps_.end() && known->second == stamp && stamp != Stamp{};
 }
 
 bool VerifiedCheckpoints::is_rejected(const CheckpointFolder& checkpoint) const {

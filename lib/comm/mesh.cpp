@@ -145,7 +145,7 @@ Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections
         Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
         if (const auto twin = twin_of(axis, shape, connections)) {
             // Communicators have the numbers of their axes, as hang reports expect.
-            make({axis, rank_of(place, shape), 0, 1});
+            make(group_over({}, axis, place, shape));
             mine = &(*this)[*twin];
             continue;
         }
@@ -164,7 +164,7 @@ void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFacto
         const auto mine = std::find_if(round.begin(), round.end(), [&](const Channel& channel) {
             return channel.from == place_.pp || channel.to == place_.pp;
         });
-        RankGroup group = {Axis::pp, rank_of(place_, shape_), 0, 1};
+        RankGroup group = group_over({}, Axis::pp, place_, shape_);
         if (mine == round.end()) {
             make(group);
             continue;

@@ -45,6 +45,10 @@ std::filesystem::path first_readable(const std::filesystem::path& folder) {
             ExitCode::bad_input, folder.string(),
             ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
     }
+    std::error_code ignored;
+    const bool has_unused_vocabulary = files.front().filename() != "vocab.json" &&
+                                       std::filesystem::exists(folder / "vocab.json", ignored);
+    if (files.size() == 1 && !has_unused_vocabulary) return files.front();
     std::string faults;
     for (const std::filesystem::path& file : files) {
         try {
@@ -56,11 +60,9 @@ std::filesystem::path first_readable(const std::filesystem::path& folder) {
             faults += text(faults.empty() ? "" : "; ", error.what());
         }
     }
-    std::error_code ignored;
-    const bool replaced = files.front().filename() != "vocab.json" &&
-                          std::filesystem::exists(folder / "vocab.json", ignored);
-    fail(ExitCode::bad_input, faults,
-         replaced ? "; name its vocab.json to split texts as GPT-2 or Qwen2 does" : "");
+    fail(
+        ExitCode::bad_input, faults,
+        has_unused_vocabulary ? "; name its vocab.json to split texts as GPT-2 or Qwen2 does" : "");
 }
 
 void check_utf8(std::string_view text) {
@@ -121,13 +123,12 @@ std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokeniz
     std::vector<NamedFile> files;
     // Those next to another tokenizer are that one's.
     if (!shared && !tokenizers_in(tokenizer.parent_path()).empty()) return files;
-    for (const std::string other : {"tokenizer_config.json", "special_tokens_map.json",
-                                    "chat_template.jinja", "generation_config.json"}) {
+    for (const std::string_view other : companion_names) {
         if (!shared && other == "generation_config.json") continue;
         std::error_code ignored;
         const std::filesystem::path path = tokenizer.parent_path() / other;
         if (std::filesystem::exists(path, ignored))
-            files.push_back({other, read_file(path, max_tokenizer_bytes)});
+            files.push_back({std::string(other), read_file(path, max_tokenizer_bytes)});
     }
     return files;
 }

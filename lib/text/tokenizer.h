@@ -49,6 +49,10 @@ struct NamedFile {
     std::string contents;
 };
 
+/// The names of the files that tokenizer_companions reads.
+constexpr std::string_view companion_names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                                "chat_template.jinja", "generation_config.json"};
+
 /// The other files of a shared model that belong to its tokenizer: tokenizer_config.json,
 /// special_tokens_map.json, chat_template.jinja and generation_config.json, as far as they lie next
 /// to `tokenizer`. Without generation_config.json if its file has a name of its own: then no model

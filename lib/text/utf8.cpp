@@ -7,33 +7,6 @@
 namespace gptrain {
 namespace {
 
-/// What may follow a byte.
-struct Lead {
-    unsigned char bytes = 0;   // length of the character; 0: not a lead byte
-    unsigned char low = 0x80;  // range of the second byte
-    unsigned char high = 0xBF;
-};
-
-constexpr Lead lead_of(unsigned byte) {
-    if (byte < 0x80) return {1};
-    if (byte < 0xC2) return {0};
-    if (byte < 0xE0) return {2};
-    if (byte == 0xE0) return {3, 0xA0, 0xBF};
-    if (byte == 0xED) return {3, 0x80, 0x9F};
-    if (byte < 0xF0) return {3};
-    if (byte == 0xF0) return {4, 0x90, 0xBF};
-    if (byte < 0xF4) return {4};
-    if (byte == 0xF4) return {4, 0x80, 0x8F};
-    return {0};
-}
-
-constexpr std::array<Lead, 256> lead_bytes = [] {
-    std::array<Lead, 256> all;
-    for (unsigned byte = 0; byte < all.size(); ++byte)
-        all[byte] = lead_of(byte);
-    return all;
-}();
-
 /// What a text that is valid so far needs next: a character, or tail bytes of one. Each is a number
 /// of bits, by which a row of `transitions` is shifted.
 enum Expected : std::uint64_t {
@@ -65,12 +38,15 @@ constexpr Expected expected_after(Expected before, unsigned byte) {
         case invalid: return invalid;
         default: break;
     }
-    const Lead lead = lead_of(byte);
-    if (lead.bytes == 1) return character;
-    if (lead.bytes == 2) return one_tail;
-    if (lead.bytes == 3) return byte == 0xE0 ? after_e0 : byte == 0xED ? after_ed : two_tails;
-    if (lead.bytes == 4) return byte == 0xF0 ? after_f0 : byte == 0xF4 ? after_f4 : three_tails;
-    return invalid;
+    if (byte < 0x80) return character;
+    if (byte < 0xC2) return invalid;
+    if (byte < 0xE0) return one_tail;
+    if (byte == 0xE0) return after_e0;
+    if (byte == 0xED) return after_ed;
+    if (byte < 0xF0) return two_tails;
+    if (byte == 0xF0) return after_f0;
+    if (byte < 0xF4) return three_tails;
+    return byte == 0xF4 ? after_f4 : invalid;
 }
 
 /// For each byte, what is expected after it, in six bits for each state before it. A step through
@@ -84,39 +60,38 @@ constexpr std::array<std::uint64_t, 256> transitions = [] {
     return rows;
 }();
 
+/// What is expected, in the lowest six bits, after a byte.
+std::uint64_t next(std::uint64_t expected, char byte) {
+    return transitions[static_cast<unsigned char>(byte)] >> (expected & 63);
+}
+
 bool is_valid(std::string_view text) {
-    std::uint64_t expected = character;  // in the lowest six bits
-    const auto step = [&expected](char byte) {
-        expected = transitions[static_cast<unsigned char>(byte)] >> (expected & 63);
-    };
+    std::uint64_t expected = character;
     while (text.size() >= 8) {
         std::uint64_t eight = 0;
         std::memcpy(&eight, text.data(), sizeof eight);
         const bool ascii = (eight & 0x8080808080808080u) == 0;
         if (!ascii || (expected & 63) != character) {
             for (int i = 0; i < 8; ++i)
-                step(text[i]);
+                expected = next(expected, text[i]);
         }
         text.remove_prefix(8);
     }
     for (const char byte : text)
-        step(byte);
+        expected = next(expected, byte);
     return (expected & 63) == character;
 }
 
 }  // namespace
 
 Utf8Step utf8_step(std::string_view text) {
-    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const Lead lead = lead_bytes[byte(0)];
-    if (lead.bytes == 0) return {Utf8::invalid, 1};
-    for (std::size_t i = 1; i < lead.bytes; ++i) {
-        if (i == text.size()) return {Utf8::incomplete, i};
-        const unsigned char low = i == 1 ? lead.low : 0x80;
-        const unsigned char high = i == 1 ? lead.high : 0xBF;
-        if (byte(i) < low || byte(i) > high) return {Utf8::invalid, 1};
+    std::uint64_t expected = character;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        expected = next(expected, text[i]);
+        if ((expected & 63) == character) return {Utf8::valid, i + 1};
+        if ((expected & 63) == invalid) return {Utf8::invalid, 1};
     }
-    return {Utf8::valid, lead.bytes};
+    return {Utf8::incomplete, text.size()};
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {
