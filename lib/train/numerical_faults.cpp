@@ -61,9 +61,9 @@ void NumericalFaults::check(const RunState& run) {
     const bool faulty = run.skipped() && run.last.skip != Skip::nothing_learned;
     if (faulty && run.last.skipped_in_a_row >= policy_.max_skipped_steps) {
         report_.log(run);
-        fail_run(text("step ", run.step, ": ", run.last.skipped_in_a_row,
-                      " steps in a row were skipped (faults.max_skipped_steps); the weights are "
-                      "from before those steps; lower optimizer.lr or check the data"));
+        note_failure(text("step ", run.step, ": ", run.last.skipped_in_a_row,
+                          " steps in a row were skipped (faults.max_skipped_steps); lower "
+                          "optimizer.lr or check the data"));
     }
     if (run.last.skip == Skip::loss_limit) check_spike(run);
 }
@@ -73,24 +73,18 @@ void NumericalFaults::check_spike(const RunState& run) {
     if (action == LossSpike::Action::rollback && !spike_) spike_ = {run.step, run.consumed_samples};
     if (action == LossSpike::Action::stop) {
         report_.log(run);
-        fail_run(text("step ", run.step, ": the loss, ", fixed(run.mean_loss(), 4), ", is above ",
-                      fixed(run.last.loss_limit, 4),
-                      " (faults.loss_spike: stop); the weights are from before that step"));
+        note_failure(text("step ", run.step, ": the loss, ", fixed(run.mean_loss(), 4),
+                          ", is above ", fixed(run.last.loss_limit, 4),
+                          " (faults.loss_spike: stop); its update was skipped"));
     }
 }
 
-void NumericalFaults::roll_back(RunState& run) {
+bool NumericalFaults::roll_back(RunState& run) {
     checkpoints_.saver().finish_save();
     const Spike spike = *std::exchange(spike_, std::nullopt);
     progress_.phase("load", spike.step);
-    auto checkpoint = checkpoints_.find_newest();
-    const std::int64_t tries = policy_.max_skipped_steps;
-    if (!checkpoint || ++rollbacks_in_a_row_ > tries) {
-        fail_run(text("step ", spike.step,
-                      ": the loss is above its limit (faults.loss_spike: rollback), ",
-                      checkpoint ? text("after ", tries, " rollbacks to the newest checkpoint")
-                                 : "and there is no checkpoint to roll back to"));
-    }
+    auto checkpoint = rollback_target(spike.step);
+    if (!checkpoint) return false;
     const auto start = std::chrono::steady_clock::now();
     run.goodput.roll_back(checkpoints_.load(*checkpoint, run).goodput);
     run.goodput.add(&TimeSpent::load, seconds_since(start));
@@ -98,12 +92,31 @@ void NumericalFaults::roll_back(RunState& run) {
     print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
           "; skipping samples ", position, " to ", run.consumed_samples - 1);
     report_.rolled_back(run.step, spike.step);
+    return true;
 }
 
-void NumericalFaults::fail_run(const std::string& message) {
-    report_.sync();
-    checkpoints_.saver().finish_save();
-    throw CommonError(ExitCode::numerical, message);
+std::optional<RestartPoint> NumericalFaults::rollback_target(std::int64_t step) {
+    const std::string what =
+        text("step ", step, ": the loss is above its limit (faults.loss_spike: rollback), ");
+    const std::int64_t tries = policy_.max_skipped_steps;
+    if (rollbacks_in_a_row_ >= tries) {
+        note_failure(text(what, "after ", tries, " rollbacks to the newest checkpoint"));
+        return std::nullopt;
+    }
+    try {
+        if (auto checkpoint = checkpoints_.find_newest()) {
+            ++rollbacks_in_a_row_;
+            return checkpoint;
+        }
+        note_failure(text(what, "and there is no checkpoint to roll back to"));
+    } catch (const CommonError& error) {
+        note_failure(text(what, "and no checkpoint can be loaded: ", error.what()));
+    }
+    return std::nullopt;
+}
+
+void NumericalFaults::note_failure(std::string reason) {
+    if (!failure_) failure_ = std::move(reason);
 }
 
 }  // namespace gptrain

@@ -22,14 +22,16 @@ public:
 
     /// Warns if the last step, of `samples` samples, skipped its update, and records it.
     void report_skip(const RunState& run, std::int64_t samples) const;
-    /// Throws (numerical) if too many steps in a row were skipped, or if the last step was a spike
-    /// that stops the run. Notes a spike to roll back from.
+    /// Notes a spike to roll back from, and what ends the run: too many skipped steps in a row, or
+    /// a spike where the run is to stop. The next step may already be in flight.
     void check(const RunState& run);
     bool rollback_due() const { return spike_.has_value(); }
+    /// Why the run must end, if it must. All ranks get the same words.
+    const std::optional<std::string>& failure() const { return failure_; }
     /// Loads the newest checkpoint of this start's course and continues with the samples after the
-    /// spike. No step may be in flight. Throws (numerical) if there is no checkpoint, or after too
-    /// many rollbacks.
-    void roll_back(RunState& run);
+    /// spike. No step may be in flight. If no checkpoint can be loaded, or after too many
+    /// rollbacks, it notes a failure and returns false.
+    bool roll_back(RunState& run);
     /// Call it after a save: rollbacks without a new checkpoint in between are limited.
     void saved() { rollbacks_in_a_row_ = 0; }
 
@@ -39,8 +41,10 @@ private:
     /// The rank and tensor where the fault of the last step occurred.
     std::string place_of_fault(const RunState& run, std::int64_t first_sample) const;
     void check_spike(const RunState& run);
-    /// Ends the save in flight, then throws (numerical).
-    [[noreturn]] void fail_run(const std::string& message);
+    /// The checkpoint to roll back to. If there is none, notes a failure of step `step`.
+    std::optional<RestartPoint> rollback_target(std::int64_t step);
+    /// The first one counts.
+    void note_failure(std::string reason);
 
     struct Spike {
         std::int64_t step;
@@ -55,6 +59,7 @@ private:
     RunCheckpoints& checkpoints_;
     RunReport& report_;
     std::optional<Spike> spike_;           ///< the spike to roll back from
+    std::optional<std::string> failure_;   ///< what ends the run
     std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint in between
 };
 

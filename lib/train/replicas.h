@@ -27,9 +27,8 @@ std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums
 std::string describe_replicas(const std::vector<std::int64_t>& ranks,
                               const std::vector<ReplicaSum>& sums, const MeshShape& mesh);
 
-/// Throws on all ranks (bug) if ranks that should hold the same weights do not. All ranks call it,
-/// after the same step.
-void check_replicas(std::int64_t step, Engine& engine, const MpiSession& ranks,
-                    const MeshShape& mesh);
+/// The differing replicas of all ranks, described; empty if there are none. All ranks call it after
+/// the same step and get the same text.
+std::string differing_weights(Engine& engine, const MpiSession& ranks, const MeshShape& mesh);
 
 }  // namespace gptrain

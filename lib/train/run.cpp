@@ -13,7 +13,6 @@
 #include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/make_engine.h"
-#include "train/replicas.h"
 
 namespace gptrain {
 namespace {
@@ -97,6 +96,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
             load_seconds = seconds_since(start);
         }
     }
+    last_equal_ = state_.step;
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);
     state_.goodput.add(&TimeSpent::init, seconds_since(devices_.started) - load_seconds);
@@ -190,16 +190,18 @@ ExitCode Run::loop() {
         if (asked != Request::none || results_due()) record(steps_.finish());
         if (faults_.rollback_due()) {
             record(steps_.finish());
-            faults_.roll_back(state_);
-            loader = training_loader();
-            continue;
+            if (!faults_.failure() && faults_.roll_back(state_)) {
+                last_equal_ = state_.step;
+                loader = training_loader();
+                continue;
+            }
         }
+        if (faults_.failure()) save_and_fail({ExitCode::numerical, *faults_.failure()});
         if (steps_.in_flight()) continue;
         check_directory();
         const bool last = state_.step == plan_.steps;
         if (last || due(spec_.logging.interval, state_.step)) report_.log(state_);
-        if (replica_check_due(state_.step))
-            check_replicas(state_.step, *engine_, ranks_, plan_.mesh);
+        if (replica_check_due(state_.step)) check_replicas();
         evaluation_interrupted = !evaluate(evaluations_due(state_.step)) && last;
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
@@ -240,26 +242,6 @@ StepBatch Run::next_batch(BatchLoader& loader) {
         throw;
     }
     return batch;
-}
-
-void Run::save_and_fail(const CommonError& failure) {
-    record(steps_.finish());
-    if (state_.step == 0) throw failure;
-    const std::string what = text(failure.what(), "; the state after step ", state_.step);
-    const std::filesystem::path path =
-        RunPaths{spec_.output_dir}.checkpoints() / checkpoint_name(state_.step);
-    try {
-        if (checkpoints_.latest() != path) save();
-        wait_for_save();
-        report_.ended(state_);
-    } catch (const CommonError& unsaved) {
-        throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
-    }
-    const std::string_view remedy =
-        failure.code() == ExitCode::bad_input
-            ? "; repair the data and set data.on_change: continue to go on from it"
-            : ", and the same command continues from it";
-    throw CommonError(failure.code(), text(what, " is saved", remedy));
 }
 
 void Run::issue_step(const StepBatch& batch) {
@@ -357,49 +339,6 @@ void Run::wait_for_save() {
     if (LocalCopies* local = checkpoints_.local()) local->finish();
     checkpoints_.saver().wait();
     state_.goodput.add(&TimeSpent::save, seconds_since(start));
-}
-
-void Run::check_directory() {
-    const bool lost =
-        directory_ && (!directory_->still_held() || is_missing(directory_->paths().spec()));
-    if (ranks_.max(lost ? 1 : 0) > 0) save_and_leave();
-}
-
-void Run::save_and_leave() {
-    const std::string what = text("output_dir ", spec_.output_dir.string(),
-                                  ": was deleted, emptied or replaced during the run; ");
-    std::optional<RunDirectory> new_directory;
-    try {
-        checkpoints_.saver().discard();
-        ranks_.run_on_first([&] {
-            if (!directory_->still_held()) new_directory.emplace(spec_.output_dir);
-            const RunDirectory& held = new_directory ? *new_directory : *directory_;
-            held.write_spec(checkpoints_.spec_yaml());
-        });
-        // Those found there now are not this run's to delete.
-        checkpoints_.keep_all();
-        save();
-        checkpoints_.saver().wait();
-    } catch (const CommonError& failure) {
-        checkpoints_.saver().discard();
-        throw CommonError(ExitCode::io, text(what, "the state after step ", state_.step,
-                                             " could not be saved: ", failure.what()));
-    }
-    throw CommonError(ExitCode::io,
-                      text(what, "the state after step ", state_.step,
-                           " is saved there; the checkpoints and metrics that were deleted are "
-                           "lost; the same command continues from this state"));
-}
-
-ExitCode Run::finished() {
-    print("finished ", report_.end_summary(state_, checkpoints_.latest()));
-    return ExitCode::done;
-}
-
-ExitCode Run::stopped(Request why) {
-    print("stopped (", name_of(why), ") ", report_.end_summary(state_, checkpoints_.latest()),
-          "; the same command continues from there");
-    return exit_code_of(why);
 }
 
 }  // namespace gptrain

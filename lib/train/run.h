@@ -1,7 +1,8 @@
 // One start of a run: the loop over steps, evaluations and checkpoints.
 //
-// The loop decides what is due after each step. StepRunner issues the steps, NumericalFaults judges
-// their results, RunCheckpoints saves and loads, and RunReport reports; all of them share RunState.
+// The loop (run.cpp) decides what is due after each step. StepRunner issues the steps,
+// NumericalFaults judges their results, RunCheckpoints saves and loads, and RunReport reports; all
+// of them share RunState.
 #pragma once
 
 #include <cstdint>
@@ -75,9 +76,6 @@ private:
     /// A hang report shows that the rank loads a batch while this runs. If any rank cannot read its
     /// batch, all throw; a failed disk (io) or bad data (bad_input) first saves the state.
     StepBatch next_batch(BatchLoader& loader);
-    /// Saves the state after the last step, unless that is done, and throws `failure`, with what
-    /// became of the state.
-    [[noreturn]] void save_and_fail(const CommonError& failure);
     /// Issues the next step, then records the results of the one before it.
     void issue_step(const StepBatch& batch);
     /// Adds the results of the next step, if there are any.
@@ -92,12 +90,22 @@ private:
     void finish_save();
     /// Waits for the last save and throws if it failed.
     void wait_for_save();
+
+    // run_endings.cpp
+    ExitCode finished();
+    ExitCode stopped(Request why);
+    /// Saves the state after the last step issued, unless that is done, and throws `failure`, with
+    /// what became of the state. A numerical failure removes no older checkpoint: they may be the
+    /// better ones.
+    [[noreturn]] void save_and_fail(const CommonError& failure);
+    /// From now on, no save removes a checkpoint.
+    void keep_checkpoints();
+    /// Throws on all ranks (bug) if ranks that should hold the same weights do not.
+    void check_replicas();
     /// If the output directory is no longer the one that this run holds, all ranks leave.
     void check_directory();
     /// Saves into a new output directory and throws.
     [[noreturn]] void save_and_leave();
-    ExitCode finished();
-    ExitCode stopped(Request why);
 
     const RunInputs& inputs_;
     const RunSpec& spec_;
@@ -119,7 +127,8 @@ private:
 
     double slowest_step_ = 0;  ///< in seconds
     double slowest_local_save_ = 0;
-    bool saved_ = false;  ///< in this start
+    bool saved_ = false;           ///< in this start
+    std::int64_t last_equal_ = 0;  ///< the last step after which all replicas were equal
 };
 
 }  // namespace gptrain

@@ -136,10 +136,21 @@ void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& 
 }
 
 std::optional<RestartPoint> RunCheckpoints::find_newest() const {
-    std::vector<std::filesystem::path> candidates = course_;
-    // Saves have removed the oldest.
-    std::erase_if(candidates, is_missing);
-    return RestartPoint::find(std::move(candidates), ranks_);
+    return RestartPoint::find(remaining(), ranks_);
+}
+
+std::vector<std::filesystem::path> RunCheckpoints::remaining() const {
+    std::vector<std::filesystem::path> paths = course_;
+    std::erase_if(paths, is_missing);
+    return paths;
+}
+
+std::optional<std::filesystem::path> RunCheckpoints::newest_until(std::int64_t step) const {
+    for (const std::filesystem::path& path : remaining()) {
+        const auto saved = checkpoint_step(path.filename().string());
+        if (saved && *saved <= step) return path;
+    }
+    return std::nullopt;
 }
 
 void RunCheckpoints::save(const RunState& run) {

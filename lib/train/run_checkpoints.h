@@ -40,6 +40,9 @@ public:
     /// The newest valid checkpoint of this start's course: of those that it came from or saved. The
     /// folder may hold others, of a course that the run has left.
     std::optional<RestartPoint> find_newest() const;
+    /// On rank 0: the newest checkpoint of this course that is of step `step` or earlier,
+    /// unverified.
+    std::optional<std::filesystem::path> newest_until(std::int64_t step) const;
     /// Saves weights, optimizer state and `run`; asynchronously if the spec says so.
     void save(const RunState& run);
     /// From now on saves are synchronous and remove no checkpoint.
@@ -67,6 +70,8 @@ private:
     CheckpointMeta meta_of(const RunState& run) const;
     /// The loss scale of a run with another precision says nothing about this one.
     void adapt_loss_scale(StepState& state, const std::string& saved_spec) const;
+    /// The checkpoints of this course, newest first; retention has removed the oldest.
+    std::vector<std::filesystem::path> remaining() const;
     /// On rank 0: the step of the course's newest checkpoint, if it is in the output directory.
     std::optional<std::int64_t> newest_own() const;
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);

@@ -25,8 +25,23 @@ train 0 calm "$(policy 100.0 rollback)"
 train 0 without
 same_run calm without 20
 
-train 4 stop "$(policy 1.0 stop)"
-says err "faults.loss_spike: stop" "is above"
+# saved_at_end DIR: the run that has just ended with an error saved the state after its last step.
+saved_at_end() {
+    step=$(sed -n 's/.*; the state after step \([0-9]*\) is saved, and the same command continues.*/\1/p' err)
+    [[ -n $step ]] || fail "no state is saved: $(cat err)"
+    expect_exit 0 "$gptrain" inspect "$(checkpoint "$1" "$step")" --verify
+}
+
+# The run stops between two checkpoints: the newest is of the step of the spike, or of the one after
+# it, which may have been under way. No earlier one has been removed for it.
+train 4 stop "$(policy 1.0 stop)" checkpoint.interval=3 checkpoint.keep_last=2
+says err "faults.loss_spike: stop" "is above" "--resume DIR goes back to an earlier checkpoint"
+spike=$(sed -n 's/^gptrain: error: step \([0-9]*\):.*/\1/p' err)
+saved_at_end stop
+((spike > 6)) || fail "there are no two checkpoints before the spike in step $spike"
+[[ -d $(checkpoint stop $(((spike - 1) / 3 * 3 - 3))) ]] || fail "an earlier checkpoint is gone: $(ls stop/checkpoints)"
+train 0 stop "$(policy 100.0 stop)" checkpoint.interval=3 checkpoint.keep_last=2
+says out "resumed from" "$(checkpoint stop "$step") after step $step"
 
 # Back to the last checkpoint, then on with other samples, but not for ever.
 train 4 back "$(policy 1.0 rollback)" faults.max_skipped_steps=3
@@ -55,6 +70,15 @@ train 0 as-often "${restless[@]}" faults.max_skipped_steps="$enough"
 same_run often as-often 19
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
+saved_at_end none
+# All checkpoints are damaged while the run goes on.
+start damaged "$(policy 1.0 rollback)" checkpoint.interval=5 checkpoint.keep_last=2 \
+    "fault_injection={faults: [{kind: slow, step: 16, seconds: 1}]}"
+wait_for damaged/checkpoints/step-000015/manifest.json .
+truncate -s 100 damaged/checkpoints/*/manifest.json
+ends 4
+says err "no checkpoint can be loaded" "all 2 checkpoints"
+saved_at_end damaged
 
 # Not to a checkpoint of a course that the run has left, which may be of a later step.
 train 0 left checkpoint.keep_last=10

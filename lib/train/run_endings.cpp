@@ -1,0 +1,114 @@
+// How a run ends: finished, stopped, or with an error before which its state is saved.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/folder.h"
+#include "train/replicas.h"
+#include "train/run.h"
+
+namespace gptrain {
+namespace {
+
+/// What an error says after the state has been saved.
+std::string_view way_on(ExitCode code) {
+    switch (code) {
+        case ExitCode::bad_input:
+            return "; repair the data and set data.on_change: continue to go on from it";
+        case ExitCode::numerical:
+            return ", and the same command continues from it; --resume DIR goes back to an earlier "
+                   "checkpoint";
+        default: return ", and the same command continues from it";
+    }
+}
+
+}  // namespace
+
+ExitCode Run::finished() {
+    print("finished ", report_.end_summary(state_, checkpoints_.latest()));
+    return ExitCode::done;
+}
+
+ExitCode Run::stopped(Request why) {
+    print("stopped (", name_of(why), ") ", report_.end_summary(state_, checkpoints_.latest()),
+          "; the same command continues from there");
+    return exit_code_of(why);
+}
+
+void Run::save_and_fail(const CommonError& failure) {
+    record(steps_.finish());
+    if (state_.step == 0) throw failure;
+    const std::string what = text(failure.what(), "; the state after step ", state_.step);
+    const std::filesystem::path path =
+        RunPaths{spec_.output_dir}.checkpoints() / checkpoint_name(state_.step);
+    try {
+        if (failure.code() == ExitCode::numerical) keep_checkpoints();
+        if (checkpoints_.latest() != path) save();
+        wait_for_save();
+        report_.ended(state_);
+    } catch (const CommonError& unsaved) {
+        throw CommonError(failure.code(), text(what, " could not be saved: ", unsaved.what()));
+    }
+    throw CommonError(failure.code(), text(what, " is saved", way_on(failure.code())));
+}
+
+void Run::keep_checkpoints() {
+    checkpoints_.saver().finish_save();
+    checkpoints_.keep_all();
+}
+
+void Run::check_replicas() {
+    const std::string differing = differing_weights(*engine_, ranks_, plan_.mesh);
+    if (differing.empty()) {
+        last_equal_ = state_.step;
+        return;
+    }
+    checkpoints_.saver().discard();
+    std::string remedy;
+    ranks_.run_on_first([&] {
+        const auto sound = checkpoints_.newest_until(last_equal_);
+        remedy = sound ? text("go back to the last state in which they were equal with --resume ",
+                              sound->string())
+                       : "start the run anew: no checkpoint is from before the difference";
+    });
+    throw CommonError(
+        ExitCode::bug,
+        text("step ", state_.step, ": ranks with replicas of the same weights differ: ", differing,
+             "; after step ", last_equal_, " they were equal (faults.replica_check_interval); ",
+             "check these devices, leave out the faulty one and ", ranks_.broadcast(remedy)));
+}
+
+void Run::check_directory() {
+    const bool lost =
+        directory_ && (!directory_->still_held() || is_missing(directory_->paths().spec()));
+    if (ranks_.max(lost ? 1 : 0) > 0) save_and_leave();
+}
+
+void Run::save_and_leave() {
+    const std::string what = text("output_dir ", spec_.output_dir.string(),
+                                  ": was deleted, emptied or replaced during the run; ");
+    std::optional<RunDirectory> new_directory;
+    try {
+        checkpoints_.saver().discard();
+        ranks_.run_on_first([&] {
+            if (!directory_->still_held()) new_directory.emplace(spec_.output_dir);
+            const RunDirectory& held = new_directory ? *new_directory : *directory_;
+            held.write_spec(checkpoints_.spec_yaml());
+        });
+        // Those found there now are not this run's to delete.
+        checkpoints_.keep_all();
+        save();
+        checkpoints_.saver().wait();
+    } catch (const CommonError& failure) {
+        checkpoints_.saver().discard();
+        throw CommonError(ExitCode::io, text(what, "the state after step ", state_.step,
+                                             " could not be saved: ", failure.what()));
+    }
+    throw CommonError(ExitCode::io,
+                      text(what, "the state after step ", state_.step,
+                           " is saved there; the checkpoints and metrics that were deleted are "
+                           "lost; the same command continues from this state"));
+}
+
+}  // namespace gptrain
