@@ -146,6 +146,9 @@ awk -v rooms="$rooms" -v folders="$folders" '
         for (i = 1; i <= libraries && place != "test"; ++i)
             if (header ~ pattern_of[i] && index(places_of[i], " " place " ") == 0)
                 violation(library_of[i] " is not seen in " place ": <" header ">")
+        if (place == "test" && header ~ /^catch2\// &&
+            FILENAME !~ /^test\/(catch\.h|comm\/case_listener\.cpp)$/)
+            violation("tests include \"catch.h\", which knows both versions of Catch2")
 
         if (is_kernel && header ~ cuda_headers)
             violation("kernels include no header of CUDA: <" header ">")

@@ -2,7 +2,6 @@
 #include "calibrate/calibrate.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <omp.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "base/file.h"
 #include "calibrate/profile_text.h"
 #include "calibrate/samples.h"
+#include "catch.h"
 #include "cpu/cpu_backend.h"
 #include "hardware/load_profile.h"
 #include "planner/step_estimate.h"

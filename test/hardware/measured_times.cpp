@@ -1,7 +1,7 @@
 // Times by measured ops and messages, by hand.
-#include <catch2/catch.hpp>
 #include <cmath>
 
+#include "catch.h"
 #include "hardware/measured_time.h"
 #include "hardware/message_time.h"
 

@@ -1,11 +1,11 @@
 // The time of messages and where the ranks of a group are, by hand.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "catch.h"
 #include "hardware/message_time.h"
 
 namespace gptrain::test {

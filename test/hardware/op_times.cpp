@@ -1,7 +1,6 @@
 // The time of ops, by hand.
-#include <catch2/catch.hpp>
-
 #include "base/error.h"
+#include "catch.h"
 #include "hardware/op_time.h"
 
 namespace gptrain::test {

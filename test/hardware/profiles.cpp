@@ -1,8 +1,8 @@
 // Reading hardware profiles: those of the program, and mistakes in others.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "catch.h"
 #include "hardware/load_profile.h"
 #include "hardware/message_time.h"
 #include "hardware/op_time.h"

@@ -1,9 +1,8 @@
 // The time of a step: traces and profiles so small that every second can be counted by hand.
 #include "planner/step_time.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/error.h"
+#include "catch.h"
 
 namespace gptrain::test {
 namespace {
