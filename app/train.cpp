@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "commands.h"
 #include "dry_run.h"
@@ -58,6 +61,23 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
+/// `spec.yaml` in an output directory that was moved or copied names the one of before.
+void check_same_directory(const TrainCommand& options, const RunSpec& spec) {
+    const std::filesystem::path config = options.config;
+    const RunPaths here = {folder_of(config)};
+    const bool given = std::any_of(options.settings.begin(), options.settings.end(),
+                                   [](const auto& set) { return set.starts_with("output_dir="); });
+    std::error_code missing;
+    if (given || config.filename() != here.spec().filename() ||
+        !std::filesystem::is_directory(here.checkpoints(), missing) ||
+        std::filesystem::equivalent(here.folder, spec.output_dir, missing))
+        return;
+    fail(ExitCode::usage, config.string(), ": output_dir is ", spec.output_dir.string(),
+         ", but the checkpoints next to this file are in ", here.folder.string(),
+         "; to use these, add --set output_dir=", here.folder.string(),
+         ", to use those, give the spec.yaml there");
+}
+
 RunSpec load_training(const TrainCommand& options) {
     RunSpec spec = load_run_spec(options.config, options.settings);
     check_int8_training(spec);
@@ -69,6 +89,7 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     ranks.check_same_program();
     RunSpec spec;
     session.run_on_all([&] { spec = load_training(options); });
+    session.run_on_first([&] { check_same_directory(options, spec); });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;

@@ -21,11 +21,17 @@ constexpr std::string_view aside_mark = ".tmp-aside";
 /// A removal is a round trip to a file server, and a checkpoint has two files for each rank.
 constexpr int removing_threads = 8;
 
-/// The entries of the folder; none if it does not exist.
+/// The entries of the folder; none if it does not exist. Error (io): it cannot be listed, or is a
+/// link to what does not exist, such as a file system that is not mounted.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
     std::error_code error;
     if (!std::filesystem::exists(folder, error)) {
         if (error) fail(ExitCode::io, folder.string(), ": ", error.message());
+        if (std::filesystem::is_symlink(std::filesystem::symlink_status(folder, error))) {
+            fail(ExitCode::io, folder.string(), ": is a link to ",
+                 std::filesystem::read_symlink(folder, error).string(),
+                 ", which does not exist; is its file system mounted?");
+        }
         return {};
     }
     std::vector<std::filesystem::path> entries;

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "checkpoint/folder.h"
 
 namespace gptrain {
@@ -134,11 +135,27 @@ std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
     return {};
 }
 
-/// True if the copies were made after a checkpoint that is gone, the newest one being `newest`:
-/// somebody has removed it to go back.
-bool follow_removed(const CheckpointMeta& copies, std::int64_t newest) {
+/// The step of the checkpoint after which the copies were made, if it is gone.
+std::optional<std::int64_t> removed_before(const CheckpointMeta& copies,
+                                           std::optional<std::int64_t> newest) {
     const auto before = saved_run(copies).newest_checkpoint;
-    return before && *before > newest;
+    if (!before || (newest && *before <= *newest)) return std::nullopt;
+    return before;
+}
+
+/// Local copies that were made after the checkpoint of step `removed`, which is gone, are not used:
+/// somebody has removed it to go back to the one of step `newest`. If no checkpoint is left, the
+/// folder itself may be lost for now.
+void ignore_copies(const std::filesystem::path& checkpoints, std::int64_t copies,
+                   std::int64_t removed, std::optional<std::int64_t> newest) {
+    const std::string made = text("the local copies of step ", copies, " were made after ",
+                                  checkpoint_name(removed), ", which is gone");
+    if (newest) {
+        warn(checkpoints.string(), ": ", made, "; they are not used, and removed");
+        return;
+    }
+    fail(ExitCode::usage, checkpoints.string(), ": has no checkpoint, but ", made,
+         "; is its file system mounted? To start from scratch, choose another output_dir");
 }
 
 }  // namespace
@@ -155,10 +172,12 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
     ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
     const auto newest =
         candidates.empty() ? std::nullopt : checkpoint_step(candidates.front().filename());
-    const std::int64_t newest_step = ranks.max(newest.value_or(-1));
-    ranks.run_on_all([&] {
-        if (copies && follow_removed(copies->meta(), newest_step)) copies.reset();
+    std::optional<std::int64_t> removed;
+    ranks.run_on_first([&] {
+        if (copies) removed = removed_before(copies->meta(), newest);
+        if (removed) ignore_copies(checkpoints, copies->meta().step, *removed, newest);
     });
+    if (ranks.max(removed ? 1 : 0) > 0) copies.reset();
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
 }
 

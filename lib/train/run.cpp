@@ -80,6 +80,9 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         print("resumed from ", checkpoint->folder().string(), " after step ", state_.step,
               local_words(*checkpoint));
     } else {
+        if (report_.logged_time())
+            warn(RunPaths{spec_.output_dir}.checkpoints().string(),
+                 ": has no checkpoint, but the run has logged steps; starting from scratch");
         checkpoints_.begin_course();
         engine_->initialise();
         state_.last = engine_->read_state();

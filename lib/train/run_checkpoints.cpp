@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/log.h"
 #include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "spec/spec_json.h"
@@ -115,13 +116,28 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
 }
 
 void RunCheckpoints::begin_course(const std::string& from) {
-    LocalCourse course = {ranks_.broadcast(new_course_id()), from};
-    ranks_.run_on_first([&] {
-        // Without local copies, earlier ones no longer count.
-        if (local_ || is_there(paths_.local_copies()))
-            write_file_durably(paths_.local_copies(), to_text(course));
-    });
-    if (local_) local_->begin_course(std::move(course));
+    const LocalCourse course = {ranks_.broadcast(new_course_id()), from};
+    unnoted_ = course;
+    note_course();
+    if (local_) local_->begin_course(course);
+}
+
+bool RunCheckpoints::note_course() {
+    if (!unnoted_) return true;
+    try {
+        ranks_.run_on_first([&] {
+            // Without local copies, earlier ones no longer count.
+            if (local_ || is_there(paths_.local_copies()))
+                write_file_durably(paths_.local_copies(), to_text(*unnoted_));
+        });
+    } catch (const CommonError& error) {
+        if (!local_ || error.code() != ExitCode::io) throw;
+        if (ranks_.rank() == 0)
+            warn(error.what(), "; no local copies are made until it can be written");
+        return false;
+    }
+    unnoted_.reset();
+    return true;
 }
 
 void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& folder) const {
@@ -164,6 +180,7 @@ std::optional<std::int64_t> RunCheckpoints::newest_own() const {
 }
 
 void RunCheckpoints::save_locally(const RunState& run) {
+    if (!note_course()) return;
     CheckpointMeta meta = meta_of(run);
     if (const auto newest = newest_own()) meta.state["newest_checkpoint"] = *newest;
     local_->save(meta, state_source());

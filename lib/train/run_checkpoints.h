@@ -58,7 +58,8 @@ public:
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
     LocalCopies* local() const { return local_.get(); }
-    /// From now on only local copies made later count, plus the save `from`, if any.
+    /// From now on only local copies made later count, plus the save `from`, if any. If the output
+    /// directory cannot be written, a warning: no copies are made until it can.
     void begin_course(const std::string& from = "");
 
 private:
@@ -74,6 +75,8 @@ private:
     std::vector<std::filesystem::path> remaining() const;
     /// On rank 0: the step of the course's newest checkpoint, if it is in the output directory.
     std::optional<std::int64_t> newest_own() const;
+    /// Writes which local copies count. False if the disk refuses it.
+    bool note_course();
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
 
     const RunSpec& effective_;
@@ -90,6 +93,7 @@ private:
     std::vector<std::filesystem::path> course_;  ///< on rank 0: its checkpoints, newest first
     std::optional<LocalFolder> local_folder_;
     std::unique_ptr<LocalCopies> local_;
+    std::optional<LocalCourse> unnoted_;  ///< a course that is not yet noted
     /// Destroyed first: it finishes a save, and reports it to the members above.
     std::unique_ptr<CheckpointSaver> saver_;
 };

@@ -2,15 +2,29 @@
 # How train.sh puts its job back into the queue, which nodes the job leaves out, and when a job is in a
 # crash loop. Sourced by it, for its variables.
 
-# The newest state that the run is known to have saved, as a checkpoint's name: its newest checkpoint,
-# or where its last start resumed, which may be from local copies.
+# The step where the last start resumed, which may be from local copies.
+resumed_step() {
+    tac "$output_dir/metrics.jsonl" | grep -m 1 '^{"event": "resume", ' |
+        sed -nE 's/.*"step": ([1-9][0-9]*).*/\1/p'
+}
+
+# The newest state that the run is known to have saved, as a checkpoint's name.
 newest_state() {
     {
         ls "$output_dir/checkpoints" | grep -E '^step-[0-9]+$'
-        tac "$output_dir/metrics.jsonl" | grep -m 1 '^{"event": "resume", ' |
-            sed -nE 's/.*"step": ([1-9][0-9]*).*/\1/p' | xargs -r printf 'step-%06d\n'
+        resumed_step | xargs -r printf 'step-%06d\n'
         true
     } 2>/dev/null | sort -V | tail -n 1 | grep . || echo none
+}
+
+# One word that changes with every checkpoint that the run saves and with the step where it resumes.
+# While a later checkpoint is damaged, the one that was saved last is not the newest by its step.
+progress() {
+    {
+        find "$output_dir/checkpoints" -name manifest.json -printf '%T@\n' | sort -n | tail -n 1
+        resumed_step
+        true
+    } 2>/dev/null | paste -sd - | grep . || echo none
 }
 
 job_says() { scontrol --oneliner show job "$self" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
@@ -64,24 +78,25 @@ put_back() {
 }
 
 # Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
-# newest state when it was last put back, and how often in a row that has been the same one.
+# progress when it was last put back, and how often in a row that has been the same.
 requeue() {
-    local code=$1 state=$output_dir/slurm-restarts now job="" checkpoint="" restarts=""
-    now=$(newest_state)
-    [[ ! -f $state ]] || read -r job checkpoint restarts <"$state" || true
-    # The count of another job, of an older checkpoint, or damaged.
-    [[ "$job $checkpoint" == "$self $now" && $restarts =~ ^[0-9]$ ]] || restarts=0
+    local code=$1 state=$output_dir/slurm-restarts newest now job="" before="" restarts=""
+    newest=$(newest_state)
+    now=$(progress)
+    [[ ! -f $state ]] || read -r job before restarts <"$state" || true
+    # The count of another job, of an earlier state, or damaged.
+    [[ "$job $before" == "$self $now" && $restarts =~ ^[0-9]$ ]] || restarts=0
     ((restarts < max_restarts)) || end "$code" \
-        "exit code $code after $restarts restarts without a new checkpoint (newest: $now)"
+        "exit code $code after $restarts restarts without a new checkpoint (newest: $newest)"
     # Without a count there would be no end.
     mkdir -p "$output_dir" && echo "$self $now $((restarts + 1))" >"$state" ||
         end "$code" "exit code $code, and restarts cannot be counted in $state"
-    say "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
-    local before excluded list="" update=()
-    before=$(faulty_nodes)
+    say "gptrain ended with code $code, newest checkpoint: $newest; back into the queue"
+    local faulty excluded list="" update=()
+    faulty=$(faulty_nodes)
     if ((code == 75)); then rm -f "$faults"; else count_faults; fi
-    if [[ $(faulty_nodes) != "$before" ]]; then
-        excluded=$(nodes_in "$(job_says ExcNodeList)" | grep -vFx -e "$before") || true
+    if [[ $(faulty_nodes) != "$faulty" ]]; then
+        excluded=$(nodes_in "$(job_says ExcNodeList)" | grep -vFx -e "$faulty") || true
         list=$(printf '%s\n' "$excluded" "$(faulty_nodes)" | grep . | sort -u | paste -sd ,) || true
         if can_do_without "$list"; then
             update=(ExcNodeList="$list")

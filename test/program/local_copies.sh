@@ -9,14 +9,17 @@ unshare -m true 2>/dev/null || not_run "no mount namespaces here, which give eac
 make_data
 make_spec
 
-# A node sees its own disk at disk/.
+# A node sees its own disk at disk/. On node b the file $unreadable cannot be opened the first time.
 cat >with-disk <<'END'
 #!/bin/sh
 mkdir -p "$work/disk-$node"
+if [ -n "$unreadable" ] && [ "$node" = nodeb ]; then
+    set -- strace -f -o /dev/null -P "$unreadable" -e trace=openat -e inject=openat:error=EIO:when=1 "$@"
+fi
 exec unshare -m sh -c 'mount --bind "$work/disk-$node" "$work/disk" && exec "$@"' sh "$@"
 END
 chmod +x with-disk
-export work
+export work unreadable=
 mkdir disk
 two_nodes "$work/with-disk"
 
@@ -92,13 +95,26 @@ damage() {
         done
     done
 }
+# as_killed: everything is as it was after the rank died.
+as_killed() {
+    rm -rf disk-nodea disk-nodeb damaged
+    cp -r again damaged && cp -r again-a disk-nodea && cp -r again-b disk-nodeb
+}
 damage b
 run 0 damaged "${local[@]}"
 says out "after step $step (local copies)"
 says warnings "copy-00002.bin" "; taking the copy of another node"
 same_shards whole damaged 20
-rm -rf disk-nodea disk-nodeb damaged
-mv again damaged && mv again-a disk-nodea && mv again-b disk-nodeb
+if strace -o trace true 2>err; then
+    as_killed
+    unreadable=$work/disk/$(cd disk-nodeb && ls damaged-*/*/step-*"$step"-*/copy-00002.json)
+    run 0 damaged "${local[@]}"
+    unreadable=
+    says out "after step $step (local copies)"
+    says warnings "Input/output error; taking the copy of another node"
+    same_shards whole damaged 20
+fi
+as_killed
 damage a b
 run 3 damaged "${local[@]}"
 says err "the local copies of step $step are damaged, and the run has no checkpoint; remove them"

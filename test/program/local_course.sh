@@ -43,6 +43,28 @@ made_without 10 15 18
 train 0 run "${local[@]}"
 says out "after step 5"
 says_not out "local copies)"
+says err "warning: " "the local copies of step 16 were made after step-000015, which is gone"
+
+# The checkpoints are away, as on a file system that is not mounted: no copy is removed.
+made_without 18
+mv run/checkpoints elsewhere
+train 2 run "${local[@]}"
+says err "checkpoints: has no checkpoint, but the local copies of step 16 were made after step-000015"
+ln -s nowhere run/checkpoints
+train 5 run "${local[@]}"
+says err "run/checkpoints: is a link to nowhere, which does not exist"
+rm run/checkpoints
+mv elsewhere run/checkpoints
+train 0 run "${local[@]}"
+says out "after step 16 (local copies)"
+
+# The output directory cannot be written to say which copies count: none are made.
+made_without 18
+mkdir run/local-copies.tmp
+train 0 run "${local[@]}"
+says err "local-copies.tmp" "; no local copies are made until it can be written"
+same "$(checkpoint straight 20)/shard-00000.h5" "$(checkpoint run 20)/shard-00000.h5"
+[[ -z $(find disk -name '*.manifest.json' | grep -v step-000016) ]] || fail "copies: $(find disk)"
 
 # A start without local copies leaves those of before behind.
 made_without 18

@@ -12,6 +12,19 @@ sed -i 's/^model: {/&max_position_embeddings: 16, /
 train 0 base training.steps=10
 cp base/metrics.jsonl metrics.before
 cp base/spec.yaml spec.before
+# An output directory that was moved or copied: its spec names the old place.
+cp -r base moved
+expect_exit 2 "$gptrain" --config moved/spec.yaml
+says err "moved/spec.yaml: output_dir is $work/base" "add --set output_dir=moved"
+expect_exit 0 "$gptrain" --config moved/spec.yaml --set output_dir=moved
+says out "nothing left to do"
+ln -s base same
+expect_exit 0 "$gptrain" --config same/spec.yaml
+# Its checkpoints are gone: it starts from scratch, but not without a word.
+rm -r moved/checkpoints
+train 0 moved training.steps=10
+says err "moved/checkpoints: has no checkpoint, but the run has logged steps; starting from scratch"
+rm -r moved same
 
 # refused KEY=VALUE WORDS...: exit code 2, both values are named, and nothing has changed.
 refused() {

@@ -43,9 +43,18 @@ start '{"event": "resume", "step": 40}' ""
 says err "exit code 6 after 3 restarts without a new checkpoint (newest: step-000040)"
 
 # A new checkpoint is newer than that.
-mkdir -p "$(checkpoint run 50)"
+saved() {
+    mkdir -p "$(checkpoint run "$1")"
+    echo "$1" >"$(checkpoint run "$1")/manifest.json"
+}
+saved 50
 start "" requeued
 says out "newest checkpoint: step-000050"
+# While a later one is damaged, those of earlier steps are progress.
+for step in 41 42 43 44; do
+    saved $step
+    start "" requeued
+done
 # One that nothing was saved for.
 rm -r run
 mkdir run
