@@ -284,7 +284,7 @@ TEST_CASE("another length is refused where data may not change, and damage is na
     CHECK(refused.num_samples == before.num_samples);
     SavedData saved = saved_after(corpus.open({corpus.a}, 8, saved_after(before, 4, 60)), 8, 70);
     saved.phase->sources[0].changes[0].given = 125;
-    CHECK_THROWS_WITH(corpus.open({corpus.a}, 8, saved), Catch::Contains("of 124"));
+    CHECK_THROWS_WITH(corpus.open({corpus.a}, 8, saved), contains_text("of 124"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void compare(const std::string& line) {
     if (!taken) return;
     const auto member = json.find("text");
     GPTRAIN_CHECK((kind == JsonText::missing) == (member == json.end()), line);
-    if (kind == JsonText::found) GPTRAIN_CHECK(found == *member, line);
+    if (kind == JsonText::found) GPTRAIN_CHECK(*member == Json(found), line);
     if (kind == JsonText::not_a_string) GPTRAIN_CHECK(!member->is_string(), line);
 }
 

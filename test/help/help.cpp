@@ -3,6 +3,7 @@
 #include <catch.h>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "help/formats.h"
 #include "help/value_choices.h"
@@ -48,7 +49,7 @@ struct Sample {
     }
 };
 
-const OptionHelp& find(const CommandHelp& command, const std::string& name) {
+const OptionHelp& find(const CommandHelp& command, std::string_view name) {
     for (const OptionHelp& option : command.options)
         for (const std::string& own : option.names)
             if (own == name) return option;
