@@ -172,7 +172,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
         ->type_name("FILE");
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
     command->add_flag("--view", options->view,
-                      "Make model.h5 for a checkpoint of so many ranks that it was left out");
+                      "Make the model.h5 of a checkpoint that was saved without it or has lost it");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return inspect(*options); }; });
 }

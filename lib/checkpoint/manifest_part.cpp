@@ -66,16 +66,22 @@ ManifestParts::ManifestParts(const Manifest& manifest) {
 ShardRecords ManifestParts::part_for(std::span<const TensorRecord> needs) const {
     ShardRecords part;
     std::set<std::string_view> files;
+    // A rank may hold several shards of one tensor: of a frozen one, the part that it saves, and
+    // what is before and after it.
+    std::map<Name, std::size_t> places;
+    std::set<const ExtentRecord*> taken;
     for (const TensorRecord& need : needs) {
         const auto found = tensors_.find(Name(need.group, need.name));
         if (found == tensors_.end()) continue;
         const TensorRecord& tensor = *found->second;
-        TensorRecord& record =
-            part.tensors.emplace_back(TensorRecord{tensor.group, tensor.name, tensor.shape, {}});
+        const auto [place, first] = places.emplace(found->first, part.tensors.size());
+        if (first) part.tensors.push_back({tensor.group, tensor.name, tensor.shape, {}});
         if (tensor.shape != need.shape) continue;
+        TensorRecord& record = part.tensors[place->second];
         const Shard needed = shard_of(need, need.extents.front());
         for (const ExtentRecord& extent : tensor.extents) {
             if (!may_overlap(needed, shard_of(tensor, extent))) continue;
+            if (!taken.insert(&extent).second) continue;
             record.extents.push_back(extent);
             if (files.insert(extent.file).second) part.files.push_back(*files_.at(extent.file));
         }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/parallel_for.h"
 #include "checkpoint/block.h"
 #include "checkpoint/shard_record.h"
@@ -57,6 +58,17 @@ void verify_file(const std::filesystem::path& folder, const FileRecord& record,
     }
 }
 
+/// Programs that read HDF5 see the tensors in model.h5; gptrain never reads it.
+void verify_view(const std::filesystem::path& folder, const FileRecord& view) {
+    try {
+        verify_file(folder, view, {}, VerifyDepth::structure);
+    } catch (const Error& damage) {
+        if (damage.code() != ExitCode::bad_input) throw;
+        warn(damage.what(), "; gptrain does not need it; to write it again: gptrain inspect ",
+             folder.string(), " --view");
+    }
+}
+
 }  // namespace
 
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth) {
@@ -83,6 +95,8 @@ void verify_part(const std::filesystem::path& folder, const CheckpointIndex& ind
     for (const FileRecord& file : index.files) {
         if (const auto shard = shard_number_of(file.name)) {
             if (*shard % parts == part) shards.push_back(&file);
+        } else if (part == 0 && file.name == model_index_name) {
+            verify_view(folder, file);
         } else if (part == 0 && !record_number_of(file.name)) {
             verify_whole(folder, file);
         }

@@ -18,7 +18,8 @@ enum class VerifyDepth {
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth);
 
 /// Verifies the structure of part `part` of `parts` of a checkpoint: some of its shard files, with
-/// their records, and in part 0 its other files. So several ranks share the work.
+/// their records, and in part 0 its other files. So several ranks share the work. A model.h5 that
+/// is lost or damaged is a warning.
 void verify_part(const std::filesystem::path& folder, const CheckpointIndex& index, int part,
                  int parts);
 

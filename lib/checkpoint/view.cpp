@@ -1,15 +1,37 @@
 #include "checkpoint/view.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/temporary_file.h"
 #include "checkpoint/hdf5_layout.h"
+#include "checkpoint/verify.h"
 
 namespace gptrain {
+namespace {
+
+/// True if the manifest lists model.h5 and the file is not as it says.
+bool is_damaged(const std::filesystem::path& folder, const Manifest& manifest) {
+    const auto listed =
+        std::find_if(manifest.files.begin(), manifest.files.end(),
+                     [](const FileRecord& file) { return file.name == model_index_name; });
+    if (listed == manifest.files.end()) return false;
+    try {
+        verify_whole(folder, *listed);
+    } catch (const Error& damage) {
+        if (damage.code() != ExitCode::bad_input) throw;
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
 
 void write_view(const std::filesystem::path& folder, const Manifest& manifest, const Json& model) {
     const std::filesystem::path path = folder / model_index_name;
     std::error_code ignored;
-    if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
+    if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)) &&
+        !is_damaged(folder, manifest))
         fail(ExitCode::usage, path.string(), ": exists; --view is for checkpoints without it");
     write_file_durably(path, virtual_index(path, manifest.tensors, model));
 }

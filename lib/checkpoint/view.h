@@ -1,4 +1,4 @@
-// model.h5 of a checkpoint that was saved without it, because so many ranks cut its tensors.
+// Makes model.h5 for a checkpoint that was saved without it or has lost it.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 namespace gptrain {
 
 /// Writes model.h5 into the checkpoint `folder`, which has this manifest, with these attributes
-/// (see write_attributes). If there is one: Error (usage).
+/// (see write_attributes), also in place of a damaged one. If there is a sound one: Error (usage).
 void write_view(const std::filesystem::path& folder, const Manifest& manifest, const Json& model);
 
 }  // namespace gptrain

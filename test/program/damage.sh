@@ -18,7 +18,6 @@ damages=(
     'flip $newest/shard-00000.h5 $(($(size_of $newest/shard-00000.h5) / 2))'
     'flip $newest/shard-00000.h5 $(($(size_of $newest/shard-00000.h5) - 1))'
     'flip $newest/shard-00000.h5 60'
-    'flip $newest/model.h5 1000'
     'flip $newest/tokenizer.model 1000'
     'flip $newest/record-00000.json 100'
     'flip $newest/record-00000.json $(($(size_of $newest/record-00000.json) - 10))'
@@ -34,7 +33,6 @@ damages=(
     'truncate -s 1000 $newest/manifest.json'
     'truncate -s 0 $newest/manifest.json'
     'rm $newest/shard-00000.h5'
-    'rm $newest/model.h5'
     'rm $newest/tokenizer.model'
     'rm $newest/manifest.json'
     'cp whole/checkpoints/step-000015/manifest.json $newest/manifest.json'
@@ -49,6 +47,19 @@ for damage in "${damages[@]}"; do
     says out "after step 15" "finished after step 20"
     same_run whole damaged 20
     ((failures == 0)) || fail "after: $damage"
+done
+
+# model.h5 is for other programs; no run reads it.
+for damage in 'flip $newest/model.h5 1000' 'rm $newest/model.h5'; do
+    rm -rf damaged
+    cp -r whole damaged
+    eval "$damage"
+    train 0 damaged training.steps=21
+    says err "model.h5" "gptrain does not need it; to write it again: gptrain inspect "
+    says out "after step 20"
+    expect_exit 3 "$gptrain" inspect "$newest"
+    expect_exit 0 "$gptrain" inspect "$newest" --view
+    expect_exit 0 "$gptrain" inspect "$newest" --verify
 done
 
 # The two newest are damaged; then all.

@@ -13,22 +13,22 @@ few="init_from=base training.global_batch_size=8 training.steps=6 checkpoint.int
 lora='adapter={kind: lora, rank: 4, targets: [attn.q, attn.proj, mlp.fc, mlp.proj]}'
 losses() { sed -n 's/^{"step": \([1-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
-# near_one RUN: its losses are those of one rank, but for rounding.
-near_one() {
+# near A B: their losses are equal, but for rounding.
+near() {
     (($(losses "$1" | wc -l) == 6)) || fail "$1: $(losses "$1")"
-    paste <(losses one) <(losses "$1") | awk '
+    paste <(losses "$1") <(losses "$2") | awk '
         { apart = $2 > $4 ? $2 - $4 : $4 - $2
           if (NF != 4 || $1 != $3 || apart > 1e-5 * $2) exit 1 }' ||
-        fail "$1: $(paste <(losses one) <(losses "$1"))"
+        fail "$1 and $2: $(paste <(losses "$1") <(losses "$2"))"
 }
 
 for mesh in one dp tp pp cp dp_tp; do
     run_on $mesh $mesh "$lora"
-    near_one $mesh
+    near $mesh one
     # The second half, from what one rank saved.
     run_on one half-$mesh "$lora" training.steps=3 lr_schedule.decay_steps=20
     run_on $mesh half-$mesh "$lora" lr_schedule.decay_steps=20
-    near_one half-$mesh
+    near half-$mesh one
 done
 
 # On the same mesh, resumed equals uninterrupted.
@@ -36,6 +36,15 @@ for mesh in dp tp; do
     run_on $mesh $mesh-parts "$lora" training.steps=3 lr_schedule.decay_steps=20
     run_on $mesh $mesh-parts "$lora" lr_schedule.decay_steps=20
     same_shards $mesh $mesh-parts 6
+done
+
+# The adapted model was saved by several ranks.
+from_ranks=(init_from=base-dp lr_schedule.decay_steps=20)
+run_on dp base-dp init_from=none precision.frozen=compute training.steps=2
+run_on one lora-one "$lora" "${from_ranks[@]}"
+for mesh in dp cp; do
+    run_on $mesh lora-$mesh "$lora" "${from_ranks[@]}"
+    near lora-$mesh lora-one
 done
 
 expect_exit 0 "$gptrain" generate --checkpoint one --prompt "and the" --max-tokens 12 --temperature 0

@@ -93,7 +93,7 @@ says err 'its model.sliding_window is 8, but that of the adapted model' 'is "non
 
 # Only its own model fits, wherever that is.
 adapt 2 parts-fp32 init_from=merged training.steps=30
-says err "adapter.init_from is" "change it back"
+says err "the adapter was trained on other weights than those that init_from finds now"
 adapt 2 parts-fp32 training.steps=30 'adapter.rank=8'
 says err "adapter.rank is 4 in the checkpoint but 8"
 train 2 parts-fp32 training.steps=30 seed=5 'data.train=[{prefix: other_text_document}]'

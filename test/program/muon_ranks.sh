@@ -53,6 +53,15 @@ moved pp dp_tp
 moved dp_tp cp
 moved cp one
 
+# Ranks that share the saving of a frozen parameter load all of it, from any mesh.
+frozen="training.frozen=[h.0.*, wte.weight]"
+run_on one frozen-one "$frozen"
+for mesh in dp cp dp_tp; do
+    run_on $mesh frozen-$mesh "$frozen" training.steps=3 lr_schedule.decay_steps=20
+    run_on $mesh frozen-$mesh "$frozen"
+    near frozen-$mesh frozen-one
+done
+
 # The optimizer of a run is that of its checkpoint.
 train 2 one $few optimizer.name=adamw
 says err "optimizer.name" muon adamw
