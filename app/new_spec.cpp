@@ -91,8 +91,14 @@ std::string mesh_text(const RunSpec& spec) {
 
 std::string limit_text(const SizedRun& run) {
     switch (run.limit) {
-        case SizeLimit::tokens:
-            return text("the token budget (", tokens_per_parameter, " tokens per parameter)");
+        case SizeLimit::tokens: {
+            const std::string budget =
+                text("the token budget (", tokens_per_parameter, " tokens per parameter)");
+            const double needed = tokens_per_parameter * static_cast<double>(run.parameters);
+            if (static_cast<double>(run.tokens) >= needed) return budget;
+            return text("the smallest size that gptrain new suggests; ", budget,
+                        " is for a smaller one");
+        }
         case SizeLimit::time: return "the time budget";
         case SizeLimit::memory: return "the memory";
         case SizeLimit::largest: return "the largest size that gptrain new suggests";

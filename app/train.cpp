@@ -17,6 +17,7 @@
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
 #include "spec/plan_checks.h"
+#include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
 #include "train/signals.h"
@@ -78,6 +79,11 @@ void check_same_directory(const TrainCommand& options, const RunSpec& spec) {
          ", to use those, give the spec.yaml there");
 }
 
+void warn_of_unused_keys(const RunSpec& spec) {
+    for (const std::string& warning : unused_keys(spec))
+        warn(warning);
+}
+
 RunSpec load_training(const TrainCommand& options) {
     RunSpec spec = load_run_spec(options.config, options.settings);
     check_int8_training(spec);
@@ -89,7 +95,10 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     ranks.check_same_program();
     RunSpec spec;
     session.run_on_all([&] { spec = load_training(options); });
-    session.run_on_first([&] { check_same_directory(options, spec); });
+    session.run_on_first([&] {
+        check_same_directory(options, spec);
+        warn_of_unused_keys(spec);
+    });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
@@ -139,6 +148,7 @@ void dry_run(const TrainCommand& options) {
         dry.device_memory_name = dry.hardware->name;
     }
     const RunPlan plan = make_plan(spec, target);
+    warn_of_unused_keys(spec);
     if (!plan.int8_warning.empty()) warn(plan.int8_warning);
     print_dry_run(spec, plan, target, dry);
 }

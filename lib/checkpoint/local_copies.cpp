@@ -183,9 +183,15 @@ void LocalCopies::finish() {
     }
 }
 
-void LocalCopies::begin_course(LocalCourse course) {
+void LocalCopies::begin_course(LocalCourse course, std::int64_t step) {
     finish();
     course_ = std::move(course);
+    const std::int64_t newest =
+        ranks_.max(first_of_node() ? newest_save_of_other_meshes(folder_) : 0);
+    if (newest > step && ranks_.rank() == 0) {
+        warn("the local copies of step ", newest, ", which are of another mesh than ", folder_.mesh,
+             ", are removed");
+    }
     ranks_.run_on_all([&] {
         if (first_of_node()) remove_other_saves(folder_, course_.from);
     });

@@ -41,9 +41,9 @@ public:
     void poll();
     /// Completes the save in progress.
     void finish();
-    /// From now on saves belong to this course. Removes all others but the one that it goes on
-    /// from.
-    void begin_course(LocalCourse course);
+    /// From now on saves belong to this course, which begins after `step`. Removes all others but
+    /// the one that it goes on from. Warns if there were later ones of another mesh.
+    void begin_course(LocalCourse course, std::int64_t step);
 
 private:
     struct SaveInProgress {

@@ -132,6 +132,16 @@ CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int
     return std::move(*index);
 }
 
+std::int64_t newest_save_of_other_meshes(const LocalFolder& folder) {
+    std::int64_t newest = 0;
+    for (const std::filesystem::path& mesh : folders_in(folder.run)) {
+        if (mesh.filename() == folder.mesh) continue;
+        for (const std::filesystem::path& save : folders_in(mesh))
+            newest = std::max(newest, local_save_step(save.filename().string()).value_or(0));
+    }
+    return newest;
+}
+
 void remove_other_saves(const LocalFolder& folder, const std::string& save) {
     for (const std::filesystem::path& mesh : folders_in(folder.run)) {
         for (const std::filesystem::path& other : folders_in(mesh)) {

@@ -69,6 +69,9 @@ std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks);
 /// A rank's part of a save. Error (bad_input): it is damaged or missing.
 CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int rank);
 
+/// The step of the newest save of another mesh than the folder's; 0 without one.
+std::int64_t newest_save_of_other_meshes(const LocalFolder& folder);
+
 /// Removes all saves but one, of all meshes. Warns of what cannot be removed.
 void remove_other_saves(const LocalFolder& folder, const std::string& save);
 

@@ -19,6 +19,7 @@ struct DataSplit {
     struct Bounds {
         double low;
         double high;
+        bool operator==(const Bounds&) const = default;
     };
     std::array<std::optional<Bounds>, 3> parts;
 

@@ -11,6 +11,17 @@ namespace {
 
 constexpr std::size_t max_setting_path = 200;
 
+/// Turns the short forms of a section into one: `none`, and the kind of an objective alone.
+void open_short_form(YamlNode& node, const std::string& path) {
+    if (node.kind != YamlNode::Kind::scalar || node.quoted) return;
+    if (node.scalar == "none") node = {YamlNode::Kind::null, node.location};
+    if (node.scalar == "mlm" && path.starts_with("objective.")) {
+        const YamlNode kind = node;
+        node = {YamlNode::Kind::map, node.location};
+        node.members.push_back({"kind", kind.location, kind});
+    }
+}
+
 /// The value inside `node` named by one part of a setting's path: a key, added if missing, or the
 /// index of a list item.
 YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& path) {
@@ -23,6 +34,7 @@ YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& pa
         }
         return node.items[static_cast<std::size_t>(*index)];
     }
+    open_short_form(node, path);
     if (node.kind == YamlNode::Kind::scalar) {
         fail(ExitCode::usage, "--set ", path, ": ", part, " is not inside a section; found ",
              display_text(node));

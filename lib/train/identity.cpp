@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/checked.h"
+#include "data/split.h"
 
 namespace gptrain {
 namespace {
@@ -61,6 +62,15 @@ bool same_split(const nlohmann::json& before, const Json& now) {
         return flat.contains("/data/validation") && flat["/data/validation"].empty();
     };
     return no_validation(before) == no_validation(now);
+}
+
+/// True if the weights of data.split are in the same proportions, or not used.
+bool same_shares(const nlohmann::json& saved, const Json& current) {
+    const auto unused = [](const auto& flat) { return !flat.contains("/data/validation"); };
+    if (unused(saved) && unused(current)) return true;
+    const std::string_view before = saved.at("/data/split").get_ref<const std::string&>();
+    const std::string_view now = current.at("/data/split").get_ref<const std::string&>();
+    return parse_split(before).parts == parse_split(now).parts;
 }
 
 /// Why a key that concerns data cannot change, and what to do; empty for other keys.
@@ -190,6 +200,9 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         const std::string new_value = value(now, pointer);
         if (old_value == new_value) return;
         if (any_length && pointer == "/model/max_position_embeddings") return;
+        if (pointer == "/data/split" && before.contains(pointer) && before[pointer].is_string() &&
+            same_shares(before, now))
+            return;
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;

@@ -83,7 +83,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         if (report_.logged_time())
             warn(RunPaths{spec_.output_dir}.checkpoints().string(),
                  ": has no checkpoint, but the run has logged steps; starting from scratch");
-        checkpoints_.begin_course();
+        checkpoints_.begin_course(0);
         engine_->initialise();
         state_.last = engine_->read_state();
         if (initial) {

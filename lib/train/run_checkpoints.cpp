@@ -111,15 +111,15 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     loaded_save_seconds_ = saved.save_seconds;
     course_ = checkpoint.course();
     saver_->continue_from(run.step);
-    begin_course(checkpoint.local() ? checkpoint.local()->save() : "");
+    begin_course(run.step, checkpoint.local() ? checkpoint.local()->save() : "");
     return saved;
 }
 
-void RunCheckpoints::begin_course(const std::string& from) {
+void RunCheckpoints::begin_course(std::int64_t step, const std::string& from) {
     const LocalCourse course = {ranks_.broadcast(new_course_id()), from};
     unnoted_ = course;
     note_course();
-    if (local_) local_->begin_course(course);
+    if (local_) local_->begin_course(course, step);
 }
 
 bool RunCheckpoints::note_course() {

@@ -58,9 +58,10 @@ public:
     void save_locally(const RunState& run);
     /// For polling and waiting; null without local copies.
     LocalCopies* local() const { return local_.get(); }
-    /// From now on only local copies made later count, plus the save `from`, if any. If the output
-    /// directory cannot be written, a warning: no copies are made until it can.
-    void begin_course(const std::string& from = "");
+    /// From now on only local copies made later count, plus the save `from`, if any; the state is
+    /// that after `step`. If the output directory cannot be written, a warning: no copies are made
+    /// until it can.
+    void begin_course(std::int64_t step, const std::string& from = "");
 
 private:
     StateSource state_source() {

@@ -100,8 +100,9 @@ void take_end(EndOfDocument& end, const std::optional<std::int32_t>& eos_id) {
     }
 }
 
-/// The same of the mask token.
-void take_mask(MlmSpec& mlm, const TokenizerInput& tokenizer, std::int64_t vocab_size) {
+/// The same of the mask token, which must not be `end`.
+void take_mask(MlmSpec& mlm, const TokenizerInput& tokenizer, const EndOfDocument& end,
+               std::int64_t vocab_size) {
     const std::optional<std::int32_t>& known = tokenizer.mask_id;
     if (mlm.mask_id && known && *mlm.mask_id != *known) {
         fail(ExitCode::usage, "objective.mask_id is ", *mlm.mask_id,
@@ -114,6 +115,11 @@ void take_mask(MlmSpec& mlm, const TokenizerInput& tokenizer, std::int64_t vocab
              vocab_size, " with model.vocab_size ", vocab_size + 1);
     }
     if (!mlm.mask_id) mlm.mask_id = *known;
+    if (end.id && *mlm.mask_id == *end.id) {
+        fail(ExitCode::usage, "objective.mask_id ", *mlm.mask_id,
+             " is the tokenizer's end of document as well; give an id that no text has, such as ",
+             vocab_size, " with model.vocab_size ", vocab_size + 1);
+    }
 }
 
 }  // namespace
@@ -151,7 +157,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer, .identity = {}};
     take_end(inputs.plan.end_of_document, tokenizer.eos_id);
-    if (inputs.plan.mlm) take_mask(*inputs.plan.mlm, tokenizer, plan.model.vocab);
+    if (inputs.plan.mlm)
+        take_mask(*inputs.plan.mlm, tokenizer, inputs.plan.end_of_document, plan.model.vocab);
     const std::int64_t eval_samples = spec.training.eval_steps * plan.batch.global_batch_size;
     inputs.data = make_training_data(
         spec.data, {.seed = plan.seed,

@@ -45,7 +45,7 @@ struct CopyingRun {
         : state({1, ranks().size()}, ranks().rank()),
           arena(backend, MemorySpace::host, "snapshot", 1 << 20),
           copies(backend, arena, ranks(), own_disk(folder), state.source()) {
-        copies.begin_course(first_course);
+        copies.begin_course(first_course, 0);
     }
 
     void save(std::int64_t step) {
@@ -206,10 +206,10 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     CHECK(loaded_step(folder.path()) == 5);
     // One course goes on from that save, the next from elsewhere.
     const LocalCourse second = {.id = "c1", .from = local_save_name(5, first_course.id)};
-    run.copies.begin_course(second);
+    run.copies.begin_course(second, 0);
     CHECK(loaded_step(folder.path(), second) == 5);
     CHECK(loaded_step(folder.path(), {.id = "c2", .from = ""}) == -1);
-    run.copies.begin_course({.id = "c2", .from = ""});
+    run.copies.begin_course({.id = "c2", .from = ""}, 0);
     CHECK(loaded_step(folder.path(), second) == -1);
 }
 

@@ -39,6 +39,11 @@ train 3 run "data.train=[{prefix: other}]"
 says err "other.idx"
 
 # A training part without a token; a validation part without one only turns evaluation off.
+train 0 shares 'data.split="80,20"' training.steps=1
+train 0 shares 'data.split="8,2,0"' training.steps=2
+says_not err "error"
+train 2 shares 'data.split="8,3,0"' training.steps=3
+says err "data.split is"
 train 3 run 'data.split="0,100,0"'
 says err "data.split" "0,100,0"
 train 3 run 'data.split="0.001,99,0"'

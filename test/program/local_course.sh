@@ -74,6 +74,12 @@ train 0 run "${local[@]}" training.steps=17
 says out "after step 15"
 says_not out "local copies)"
 
+# A start on another mesh cannot use the copies, and removes them.
+made_without 18
+(cd disk/run-* && mv dp1-pp1-cp1-tp1 dp2-pp1-cp1-tp1)
+train 0 run "${local[@]}"
+says err "the local copies of step 16, which are of another mesh than dp1-pp1-cp1-tp1, are removed"
+
 # Another run in a new output directory of this name.
 made_without
 rm -r run

@@ -96,6 +96,12 @@ says err "objective.mask_id is 5, but the tokenizer's mask token is 319; remove 
 train 2 no objective=mlm
 says err "objective.mask_id: the tokenizer has no mask token" "such as 320 with model.vocab_size 321"
 
+end=$(sed -nE 's/.*"id":([0-9]+),"content":"<\|endoftext\|>".*/\1/p' masked.json | head -n 1)
+[[ -n $end ]] || fail "masked.json has no <|endoftext|>"
+sed -E 's/\{"id":319,"content":"\[MASK\]"[^}]*\},//' masked.json >unmasked.json
+train 2 no "objective={kind: mlm, mask_id: $end}" data.tokenizer=unmasked.json "${other[0]}"
+says err "objective.mask_id $end is the tokenizer's end of document as well"
+
 # The objective belongs to the model.
 train 2 mlm model.vocab_size=321 training.steps=30
 says err "objective.kind is \"mlm\" in the checkpoint but absent in the run spec"

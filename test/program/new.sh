@@ -13,7 +13,7 @@ says err missing.idx
 
 expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
 says out "tiny.yaml: " "train with: gptrain --config tiny.yaml" \
-    "the model's size is limited by the token budget (20 tokens per parameter)"
+    "limited by the smallest size that gptrain new suggests; the token budget (20 tokens per parameter) is for"
 says err "tokens, fewer than the " " parameters of the smallest model"
 says tiny.yaml "name: tiny" "prefix: text_text_document" "tokenizer: tok.model" \
     "vocab_size: 320" "num_layers: 2" "device: cpu"

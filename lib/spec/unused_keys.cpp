@@ -1,0 +1,73 @@
+#include "spec/unused_keys.h"
+
+#include <string_view>
+
+namespace gptrain {
+namespace {
+
+class UnusedKeys {
+public:
+    /// Call it for a key that works only if `why` does not hold. `set`: it has another value than
+    /// its default.
+    void add(bool set, std::string_view key, std::string_view why) {
+        if (set) warnings.push_back(text(key, " does nothing ", why));
+    }
+
+    std::vector<std::string> warnings;
+};
+
+void add_learning_rate(const LrScheduleSpec& schedule, UnusedKeys& unused) {
+    const std::string why = text("with lr_schedule.kind ", name_of(schedule.kind));
+    const bool constant = schedule.kind == LrKind::constant;
+    const bool decays = !constant && schedule.kind != LrKind::inverse_sqrt;
+    unused.add(constant && schedule.min_lr != 0, "lr_schedule.min_lr", why);
+    unused.add(!decays && schedule.decay_steps.has_value(), "lr_schedule.decay_steps", why);
+}
+
+void add_scaling(const RopeScaling& scaling, UnusedKeys& unused) {
+    const RopeScaling plain;
+    const std::string section = "model.rope_scaling.";
+    const std::string why = text("with kind ", name_of(scaling.kind));
+    const bool llama3 = scaling.kind == RopeScalingKind::llama3;
+    const bool yarn = scaling.kind == RopeScalingKind::yarn;
+    unused.add(!llama3 && scaling.low_freq_factor != plain.low_freq_factor,
+               section + "low_freq_factor", why);
+    unused.add(!llama3 && scaling.high_freq_factor != plain.high_freq_factor,
+               section + "high_freq_factor", why);
+    unused.add(!yarn && scaling.beta_fast != plain.beta_fast, section + "beta_fast", why);
+    unused.add(!yarn && scaling.beta_slow != plain.beta_slow, section + "beta_slow", why);
+    unused.add(!yarn && scaling.attention_factor.has_value(), section + "attention_factor", why);
+    unused.add(!llama3 && !yarn && scaling.original_max_position_embeddings != 0,
+               section + "original_max_position_embeddings", why);
+}
+
+void add_positions(const ModelSpec& model, UnusedKeys& unused) {
+    const ModelSpec plain;
+    unused.add(
+        model.position_embedding != PositionEmbedding::rope && model.rope_theta != plain.rope_theta,
+        "model.rope_theta", "without model.position_embedding rope");
+    unused.add(!model.sliding_window && !model.full_attention_layers.empty(),
+               "model.full_attention_layers", "without model.sliding_window");
+    if (model.rope_scaling) add_scaling(*model.rope_scaling, unused);
+}
+
+}  // namespace
+
+std::vector<std::string> unused_keys(const RunSpec& spec) {
+    UnusedKeys unused;
+    add_positions(spec.model, unused);
+    add_learning_rate(spec.lr_schedule, unused);
+    const RampupSpec& rampup = spec.training.rampup;
+    const RampupSpec plain;
+    const std::string_view no_ramp = "while training.rampup.samples is 0";
+    unused.add(rampup.samples == 0 && rampup.start != plain.start, "training.rampup.start",
+               no_ramp);
+    unused.add(rampup.samples == 0 && rampup.increment != plain.increment,
+               "training.rampup.increment", no_ramp);
+    unused.add(
+        !spec.checkpoint.local && spec.checkpoint.local_interval != CheckpointSpec{}.local_interval,
+        "checkpoint.local_interval", "without checkpoint.local");
+    return std::move(unused.warnings);
+}
+
+}  // namespace gptrain
