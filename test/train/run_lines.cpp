@@ -24,7 +24,6 @@ RunPlan small_plan() {
 TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     TrainingData data;
     data.run_samples = 5000;
-    data.num_samples = 3900;
     data.train_tokens = 64000;
     data.learned_tokens = 64000;
     const StartSummary summary = {.device = "CPU with 2 threads",
@@ -34,7 +33,7 @@ TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     const auto lines = start_lines(small_plan(), data, summary);
     CHECK(lines[0] == "model: 11,968 parameters in 2 layers, fp32");
     CHECK(lines[1] == "data: 64,000 training tokens, no validation data: no evaluation");
-    CHECK(lines[2] == "run: 100 steps, 80,000 tokens, 1.3 epochs");
+    CHECK(lines[2] == "run: 100 steps, 80,000 tokens, 1.2 epochs");
     CHECK(lines[3] == "device: CPU with 2 threads; mesh: dp 1 pp 1 cp 1 tp 1; memory: 1.50 MiB");
     CHECK(lines[4] == "output: runs/small");
     data.learned_tokens = 1500;
@@ -48,26 +47,36 @@ TEST_CASE("on several ranks a start says what each of them takes") {
     plan.mesh.tensor = 2;
     TrainingData data;
     data.run_samples = 5000;
-    data.num_samples = 1;
+    data.train_tokens = 1;
     const auto lines =
         start_lines(plan, data, {.device = "GPU", .memory_bytes = 1 << 30, .output_dir = "out"});
-    CHECK(lines[1] == "data: 0 training tokens, no evaluation");
+    CHECK(lines[1] == "data: 1 training token, 0 of them learned, no evaluation");
     CHECK(lines[3] == "device: GPU per rank; mesh: dp 2 pp 1 cp 1 tp 2; memory: 1.00 GiB per rank");
 }
 
 TEST_CASE("epochs have two digits") {
-    const auto [samples_of_pass, words] =
-        GENERATE(table<std::int64_t, std::string>({{5000, "1.0"},
-                                                   {50000, "0.10"},
-                                                   {7500, "0.67"},
-                                                   {75000, "0.067"},
-                                                   {400, "13"},
-                                                   {3, "1,667"}}));
+    const auto [training_tokens, words] =
+        GENERATE(table<std::int64_t, std::string>({{80000, "1.0"},
+                                                   {800000, "0.10"},
+                                                   {120000, "0.67"},
+                                                   {1200000, "0.067"},
+                                                   {6400, "13"},
+                                                   {48, "1,667"}}));
     TrainingData data;
     data.run_samples = 5000;
-    data.num_samples = samples_of_pass;
+    data.train_tokens = training_tokens;
     CHECK(start_lines(small_plan(), data, {})[2] ==
           "run: 100 steps, 80,000 tokens, " + words + " epochs");
+}
+
+TEST_CASE("epochs count tokens: samples of another length, and other passes, do not change them") {
+    TrainingData data;
+    data.run_samples = 5000;
+    data.num_samples = 10;
+    data.train_tokens = 100000;
+    // 4000 samples of 5 tokens, then 1000 of 16.
+    data.phase = {.first_sample = 4000, .first_token = 20000, .sources = {}};
+    CHECK(start_lines(small_plan(), data, {})[2] == "run: 100 steps, 36,000 tokens, 0.36 epochs");
 }
 
 TEST_CASE("the end says what is known") {
