@@ -246,6 +246,7 @@ RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
 /// Rank 0 adds the parts of the other ranks to its own.
 void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path& prefix,
                 IndexedWriter& writer, FaultLog& faults) {
+    if (parts.size() > 1) print("joining the tokens of ", parts.size(), " processes");
     for (std::size_t rank = 1; rank < parts.size(); ++rank) {
         writer.append_part(part_prefix(prefix, rank), parts[rank].counts);
         faults.add(parts[rank].skipped);

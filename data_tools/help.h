@@ -41,7 +41,7 @@ Output:
 Several processes:
   mpirun -n N gpt-preprocess ... (or srun) divides the files among N processes, which may run on
   several machines with a common file system, and writes the same bytes as one process. No file
-  is split.
+  is split. While their tokens are joined, the disk holds them, and those of one process twice.
 )";
 
 constexpr const char* faults_section = R"(

@@ -93,6 +93,13 @@ File open_part(const std::filesystem::path& path, std::int64_t bytes) {
          "; another program has changed it");
 }
 
+/// Gives back the disk space of a file whose writer still has it open, so that to remove it would
+/// not.
+void empty(const File& part) {
+    if (::truncate(part.path().c_str(), 0) != 0)
+        fail_errno(errno, part.path().string(), ": cannot empty");
+}
+
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
@@ -222,6 +229,8 @@ void IndexedWriter::append_part(const std::filesystem::path& prefix, const Token
                        });
                    });
     if (mask_) append_mask(prefix, counts.tokens);
+    for (const File* file : {&bin, &idx, &documents})
+        empty(*file);
     counts_.sequences += counts.sequences;
     counts_.documents += counts.documents;
     counts_.tokens += counts.tokens;
@@ -242,6 +251,7 @@ void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_
         mask_->add(std::span(learned).first(static_cast<std::size_t>(count)));
         tokens -= count;
     });
+    empty(part);
 }
 
 void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {

@@ -55,7 +55,7 @@ public:
     /// another process, as long as this one lives. Add nothing after it.
     void finish_part();
     /// Adds the documents of the finished part that another writer of the same type made with
-    /// `prefix`. Error (io) if the part is not there or has other counts.
+    /// `prefix`, and empties its files. Error (io) if the part is not there or has other counts.
     void append_part(const std::filesystem::path& prefix, const TokenCounts& counts);
     /// Publishes the files. The writer fills in the documents, the tokens and the mask of `meta`.
     /// Without a meta, which masked files need, there will be no .meta.json.

@@ -109,6 +109,35 @@ TEST_CASE("nothing appears or changes before commit") {
     CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 2);
 }
 
+TEST_CASE("a part that was appended takes no disk space, while its writer still lives") {
+    const fs::path folder = fresh_folder("writer_parts");
+    const bool masked = GENERATE(false, true);
+    CAPTURE(masked);
+    const std::vector<std::uint8_t> learned(masked ? 3 : 0, 1);
+    const auto add = [&](IndexedWriter& writer, std::int32_t id) {
+        writer.add_sequence(std::vector<std::int32_t>{id, id + 1, id + 2}, learned);
+        writer.end_document();
+    };
+    IndexedWriter whole(folder / "a", DType::u16, masked);
+    add(whole, 1);
+    IndexedWriter part(folder / "b", DType::u16, masked);
+    add(part, 11);
+    part.finish_part();
+    whole.append_part(folder / "b", part.counts());
+    std::vector<std::string> suffixes = {".bin", ".idx", ".documents"};
+    if (masked) suffixes.emplace_back(".mask");
+    for (const std::string& suffix : suffixes) {
+        CAPTURE(suffix);
+        CHECK(fs::file_size(folder / ("b" + suffix + ".tmp")) == 0);
+    }
+    whole.commit(TokenMeta{"tok.model", 7, 320, true, 0, 0, "gptrain 0.1.0"});
+    const IndexedDataset dataset(folder / "a");
+    CHECK(dataset.num_documents() == 2);
+    std::int32_t last = 0;
+    dataset.read(1, 2, 1, &last);
+    CHECK(last == 13);
+}
+
 TEST_CASE("more sequences than an index can have are refused") {
     const fs::path folder = fresh_folder("writer_limit");
     IndexedWriter writer(folder / "a", DType::u16);
