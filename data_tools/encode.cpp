@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
 #include "joint_work.h"
@@ -187,6 +190,39 @@ std::filesystem::path part_prefix(const std::filesystem::path& prefix, std::size
     return rank == 0 ? prefix : std::filesystem::path(text(prefix.string(), ".rank-", rank));
 }
 
+/// Removes what ranks of killed runs left. The files that rank 0 writes are locked and stay.
+void remove_leftover_parts(const std::filesystem::path& prefix) {
+    const std::string start = prefix.filename().string() + ".rank-";
+    std::set<std::size_t> ranks = {0};
+    std::error_code unreadable;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_of(prefix), unreadable)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.starts_with(start)) continue;
+        const auto rank =
+            parse_int(name.substr(start.size(), name.find('.', start.size()) - start.size()));
+        if (rank && *rank > 0) ranks.insert(static_cast<std::size_t>(*rank));
+    }
+    for (const std::size_t rank : ranks) {
+        for (const auto& path : IndexedWriter::unfinished_files_of(part_prefix(prefix, rank)))
+            remove_leftover(path);
+    }
+}
+
+/// The writer of this rank. That of rank 0, which locks the files, comes first: no other run has
+/// parts then.
+void open_writer(std::optional<IndexedWriter>& writer, const std::filesystem::path& prefix,
+                 DType dtype, bool masked, const MpiSession& ranks) {
+    ranks.run_on_first([&] {
+        create_folders(folder_of(prefix));
+        writer.emplace(prefix, dtype, masked);
+        remove_leftover_parts(prefix);
+    });
+    ranks.run_on_all([&] {
+        if (ranks.rank() == 0) return;
+        writer.emplace(part_prefix(prefix, static_cast<std::size_t>(ranks.rank())), dtype, masked);
+    });
+}
+
 /// Error (usage) on all ranks if one of them sees other inputs or another tokenizer than rank 0.
 void check_same_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
                        const MpiSession& ranks) {
@@ -276,11 +312,8 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     check_same_inputs(options, *tokenizer, ranks);
     const InputRange inputs = inputs_of_rank(options.corpus, ranks);
     std::optional<IndexedWriter> writer;
-    ranks.run_on_all([&] {
-        create_folders(folder_of(prefix));
-        writer.emplace(part_prefix(prefix, static_cast<std::size_t>(ranks.rank())),
-                       token_dtype(tokenizer->vocab_size()), options.chat.has_value());
-    });
+    open_writer(writer, prefix, token_dtype(tokenizer->vocab_size()), options.chat.has_value(),
+                ranks);
 
     Progress progress(ranks.rank() == 0 ? total_bytes(options.corpus) : std::nullopt);
     FaultLog faults(options.corpus.skip_faulty);

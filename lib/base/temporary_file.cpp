@@ -1,6 +1,7 @@
 #include "base/temporary_file.h"
 
 #include <random>
+#include <system_error>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -84,6 +85,13 @@ LockedFile::LockedFile(const std::filesystem::path& target)
 void LockedFile::move_into_place() {
     temporary_.move_to(target_);
     file_->close();
+}
+
+void remove_leftover(const std::filesystem::path& temporary) {
+    std::error_code missing;
+    if (!std::filesystem::exists(temporary, missing)) return;
+    File file(temporary, File::Mode::update);
+    if (file.try_lock() == File::Lock::taken && file.is_at(temporary)) remove_path(temporary);
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {

@@ -55,6 +55,10 @@ private:
     TemporaryFile temporary_;
 };
 
+/// Removes the unfinished contents of a LockedFile that a killed process left under their temporary
+/// name. They stay if a process has them locked, and where the file system has no locks.
+void remove_leftover(const std::filesystem::path& temporary);
+
 /// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or
 /// the new contents. Temporary file, fsync, rename, fsync of the folder.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);

@@ -133,6 +133,15 @@ std::vector<std::filesystem::path> IndexedWriter::files_of(const std::filesystem
     return {bin_path_of(prefix), idx_path_of(prefix), meta_path(prefix), mask_path(prefix)};
 }
 
+std::vector<std::filesystem::path> IndexedWriter::unfinished_files_of(
+    const std::filesystem::path& prefix) {
+    std::vector<std::filesystem::path> paths = files_of(prefix);
+    paths.push_back(documents_path_of(prefix));
+    for (std::filesystem::path& path : paths)
+        path = temporary_path_of(path);
+    return paths;
+}
+
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked)
     : bin_path_(bin_path_of(prefix)),
       idx_path_(idx_path_of(prefix)),

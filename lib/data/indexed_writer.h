@@ -41,6 +41,10 @@ public:
     /// All files that a writer may publish.
     static std::vector<std::filesystem::path> files_of(const std::filesystem::path& prefix);
 
+    /// The files that a writer has under temporary names.
+    static std::vector<std::filesystem::path> unfinished_files_of(
+        const std::filesystem::path& prefix);
+
     /// `dtype` is u16 or i32. `masked`: the files have a loss mask.
     IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked = false);
 

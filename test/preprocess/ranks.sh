@@ -37,6 +37,20 @@ for ranks in 1 2 3 4 9; do
   [ ! -s err ] || fail "on stderr: $(head -c 300 err)"
   nothing_left "ranks${ranks}_text_document.*\(tmp\|rank\)"
 done
+# The parts of a killed run with more ranks go; those that a process has locked, and other files,
+# stay.
+for suffix in bin idx documents mask; do echo part >"gone_text_document.rank-7.$suffix.tmp"; done
+echo part >gone_text_document.rank-8.bin.tmp
+echo mask >gone_text_document.mask.tmp
+for other in rank-x.bin.tmp rank-7.bin rank-7.notes.tmp; do echo mine >"gone_text_document.$other"; done
+exec 9<gone_text_document.rank-8.bin.tmp
+flock 9
+on 2 0 --input in --output-prefix gone
+exec 9<&-
+same_files one gone
+[ "$(ls gone_text_document.*{rank,tmp}* | sort -u | tr '\n' ' ')" = "gone_text_document.rank-7.bin \
+gone_text_document.rank-7.notes.tmp gone_text_document.rank-8.bin.tmp \
+gone_text_document.rank-x.bin.tmp " ] || fail "left: $(ls gone_text_document.*)"
 # A single file, which only one rank can read.
 on 3 0 --input in/a.txt --output-prefix single --workers 1
 expect 0 "$tool" --tokenizer tok.json --append-eod --input in/a.txt --output-prefix alone
