@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <sys/stat.h>
 #include <utility>
 
 #include "base/checked.h"
@@ -27,6 +28,21 @@ constexpr std::array<std::string_view, 8> tokenizer_names = {
     "tokenizer.json",    "tokenizer.model", "vocab.json", "merges.txt",
     "added_tokens.json", "encoder.json",    "vocab.bpe",  "config.json"};
 
+/// Two paths with the same one lead to the same file.
+struct FileIdentity {
+    dev_t device = 0;
+    ino_t inode = 0;
+
+    auto operator<=>(const FileIdentity&) const = default;
+};
+
+/// Nothing if there is no such file.
+std::optional<FileIdentity> identity_of(const fs::path& path) {
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    return FileIdentity{status.st_dev, status.st_ino};
+}
+
 /// The ending of a name, of a compressed file both: ".csv.gz".
 std::string ending_of(const fs::path& path) {
     if (path.filename().string().ends_with(".meta.json")) return ".meta.json";
@@ -40,17 +56,17 @@ class FolderSearch {
 public:
     FolderSearch(CorpusFiles wanted, const fs::path& tokenizer) : wanted_(wanted) {
         if (tokenizer.empty()) return;
-        tokenizer_ = {tokenizer};
+        add_tokenizer_file(tokenizer);
         std::error_code missing;
         const bool is_folder = fs::is_directory(tokenizer, missing);
         const bool is_shared = std::find(tokenizer_names.begin(), tokenizer_names.end(),
                                          tokenizer.filename().string()) != tokenizer_names.end();
         const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
         for (const std::string_view name : companion_names)
-            tokenizer_.push_back(folder / name);
+            add_tokenizer_file(folder / name);
         if (!is_folder && !is_shared) return;
         for (const std::string_view name : tokenizer_names)
-            tokenizer_.push_back(folder / name);
+            add_tokenizer_file(folder / name);
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.
@@ -82,6 +98,10 @@ public:
     }
 
 private:
+    void add_tokenizer_file(const fs::path& path) {
+        if (const auto identity = identity_of(path)) tokenizer_.insert(*identity);
+    }
+
     void search(const fs::path& folder) {
         if (!searched_.insert(fs::canonical(folder)).second) return;
         std::vector<fs::path> links;
@@ -106,11 +126,8 @@ private:
     }
 
     void add_file(const fs::path& path) {
-        const auto is_path = [&](const fs::path& other) {
-            std::error_code missing;
-            return fs::equivalent(path, other, missing);
-        };
-        if (std::any_of(tokenizer_.begin(), tokenizer_.end(), is_path)) return;
+        const auto identity = identity_of(path);
+        if (identity && tokenizer_.contains(*identity)) return;
         const std::string ending = ending_of(path);
         const bool is_corpus =
             ending != ".meta.json" &&
@@ -126,7 +143,7 @@ private:
     }
 
     CorpusFiles wanted_;
-    std::vector<fs::path> tokenizer_;  ///< it, and the files of its folder
+    std::set<FileIdentity> tokenizer_;  ///< it, and the files of its folder
     std::set<fs::path> searched_;
     std::vector<fs::path> links_;
     std::vector<std::string> files_;
@@ -210,13 +227,17 @@ void check_inputs(const CorpusOptions& options) {
 
 void require_other_files(const CorpusOptions& options, const std::vector<fs::path>& outputs,
                          const std::string& option) {
+    std::map<FileIdentity, fs::path> existing;
+    for (const fs::path& output : outputs) {
+        if (const auto identity = identity_of(output)) existing.emplace(*identity, output);
+    }
+    if (existing.empty()) return;
     for (const std::string& input : options.inputs) {
-        for (const fs::path& output : outputs) {
-            std::error_code missing;
-            if (!fs::equivalent(input, output, missing)) continue;
-            fail(ExitCode::usage, option, ": would overwrite ", output.string(),
-                 ", which is an input; choose another prefix");
-        }
+        const auto identity = identity_of(input);
+        const auto output = identity ? existing.find(*identity) : existing.end();
+        if (output == existing.end()) continue;
+        fail(ExitCode::usage, option, ": would overwrite ", output->second.string(),
+             ", which is an input; choose another prefix");
     }
 }
 
