@@ -157,6 +157,34 @@ bool is_pipe(const std::string& path) {
            type == fs::file_type::socket;
 }
 
+/// Error (usage) if two inputs are one file.
+void check_repeated(const std::vector<std::string>& inputs) {
+    std::map<FileIdentity, std::string> known;
+    for (const std::string& path : inputs) {
+        const auto identity = identity_of(path);
+        if (!identity) continue;
+        const auto [first, is_new] = known.emplace(*identity, path);
+        if (is_new) continue;
+        fail(ExitCode::usage, "--input: ", path, " would be read twice",
+             first->second == path ? "" : ", also as " + first->second, "; name it once");
+    }
+}
+
+/// Warns of a file and a compressed one beside it that has its name.
+void warn_of_copies(const std::vector<std::string>& inputs) {
+    std::map<fs::path, std::string> known;
+    std::string example;
+    std::int64_t copies = 0;
+    for (const std::string& path : inputs) {
+        const auto [first, is_new] = known.emplace(folder_of(path) / uncompressed_name(path), path);
+        if (is_new) continue;
+        if (++copies == 1) example = text(first->second, " and ", path);
+    }
+    if (copies == 0) return;
+    const std::string more = copies > 1 ? text(" (and ", copies - 1, " more such pairs)") : "";
+    warn("reading both ", example, more, ": if they hold the same text, leave one of them out");
+}
+
 /// Warns of plain text that looks like something else.
 void check_prose(const std::string& path, const CorpusOptions& options,
                  const RecordReader& reader) {
@@ -202,6 +230,8 @@ CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
 }
 
 void check_inputs(const CorpusOptions& options) {
+    check_repeated(options.inputs);
+    warn_of_copies(options.inputs);
     bool any_json = false;
     bool any_text = false;
     for (const std::string& path : options.inputs) {

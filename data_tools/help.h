@@ -25,7 +25,8 @@ Input:
   documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
   blank lines are skipped. Gzip and zstd files (.jsonl.gz, .txt.zst) are decompressed while
   reading. A folder stands for its .txt, .json and .jsonl files; folders whose names begin with
-  a dot, .meta.json files and the tokenizer are left out. Other formats go through a pipe:
+  a dot, .meta.json files and the tokenizer are left out. A file that is given twice is an error.
+  Other formats go through a pipe:
   xzcat c.jsonl.xz | gpt-preprocess --format jsonl --input -
 )";
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -142,6 +143,31 @@ std::vector<std::string> end_warnings(const std::vector<Source>& sources, const 
         warnings.push_back(text(key, " does nothing in ", source.spec.prefix.string(),
                                 ", which was made without --append-eod: its documents have no "
                                 "end-of-document ids"));
+    }
+    return warnings;
+}
+
+/// Warns of training data that is read twice as often as its weight says, and of validation data
+/// that is also trained on.
+std::vector<std::string> copy_warnings(const std::vector<SourceIdentity>& train,
+                                       const std::vector<SourceIdentity>& validation) {
+    std::map<std::string, std::filesystem::path> known;
+    std::vector<std::string> warnings;
+    for (const SourceIdentity& source : train) {
+        const auto [first, is_new] = known.emplace(source.fingerprint, source.prefix);
+        if (is_new) continue;
+        warnings.push_back(text("data.train: ", first->second.string(), " and ",
+                                source.prefix.string(),
+                                " hold the same tokens; use one of them, with the sum of their "
+                                "weights"));
+    }
+    for (const SourceIdentity& source : validation) {
+        const auto trained = known.find(source.fingerprint);
+        if (trained == known.end()) continue;
+        warnings.push_back(text("data.validation: ", source.prefix.string(),
+                                " holds the tokens of ", trained->second.string(),
+                                " of data.train: val_loss is that of text that the model has "
+                                "learned"));
     }
     return warnings;
 }
@@ -329,6 +355,8 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     data.run_samples = options.run_samples;
     choose_phase(data, spec.on_change, train, options);
     data.warnings = end_warnings(all, spec);
+    for (std::string& warning : copy_warnings(data.train_sources, data.validation_sources))
+        data.warnings.push_back(std::move(warning));
     if (auto repeats = repetition_warning(train, data.phase, options); !repeats.empty())
         data.warnings.push_back(std::move(repeats));
     if (data.phase) {

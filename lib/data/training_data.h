@@ -57,8 +57,9 @@ struct TrainingData {
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
-    /// Of the source read most often, if the run reads it more than 40 times, and of each source
-    /// that was made without the end-of-document ids that the spec asks for.
+    /// Of the source read most often, if the run reads it more than 40 times, of each source that
+    /// was made without the end-of-document ids that the spec asks for, and of sources with the
+    /// same tokens.
     std::vector<std::string> warnings;
 };
 

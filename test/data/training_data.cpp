@@ -286,7 +286,7 @@ TEST_CASE("weights that are not above 0 are refused") {
 TEST_CASE("a spec that asks for ends of documents warns of sources without them") {
     const TempFolder folder;
     const auto write = [&](const std::string& name, bool append_eod) {
-        write_tokens(folder / name, counting(0, 10, 5));
+        write_tokens(folder / name, counting(append_eod ? 100 : 200, 10, 5));
         const TokenMeta meta = {"tok.json", 7, 320, append_eod, 10, 50, "gptrain 0.1.0"};
         fill(meta_path(folder / name), to_text(meta));
     };
@@ -305,6 +305,28 @@ TEST_CASE("a spec that asks for ends of documents warns of sources without them"
     spec.eod_mask_loss = true;
     REQUIRE(warnings().size() == 1);
     CHECK(contains(warnings().front(), "data.eod_mask_loss does nothing in "));
+}
+
+TEST_CASE("sources with the same tokens are warned of") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    write_tokens(folder / "b", counting(1, 100, 5));
+    write_tokens(folder / "copy", counting(0, 100, 5));
+    DataSpec spec;
+    const auto warnings = [&] { return make_training_data(spec, options_of(folder)).warnings; };
+    spec.train = {{folder / "a", 1.0}};
+    spec.validation = {{folder / "b", 1.0}};
+    CHECK(warnings().empty());
+    spec.train = {{folder / "a", 1.0}, {folder / "b", 1.0}, {folder / "copy", 1.0}};
+    spec.validation = {};
+    REQUIRE(warnings().size() == 1);
+    CHECK(contains(warnings().front(), "data.train: " + (folder / "a").string() + " and " +
+                                           (folder / "copy").string() + " hold the same tokens"));
+    spec.train = {{folder / "a", 1.0}};
+    spec.validation = {{folder / "b", 1.0}, {folder / "copy", 1.0}};
+    REQUIRE(warnings().size() == 1);
+    CHECK(contains(warnings().front(), "data.validation: " + (folder / "copy").string() +
+                                           " holds the tokens of " + (folder / "a").string()));
 }
 
 }  // namespace

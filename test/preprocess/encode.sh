@@ -99,6 +99,22 @@ mv with_tokenizer/tok.json with_tokenizer/tokenizer.json
 expect 0 "$tool" --input with_tokenizer --tokenizer with_tokenizer --output-prefix with_tokenizer/a
 says out "2500 documents"
 
+# No file is read twice, whatever its paths; a compressed copy of one costs a warning.
+expect 2 "$tool" --tokenizer tok.model --input a.jsonl b.jsonl a.jsonl --output-prefix none
+says err "--input: a.jsonl would be read twice; name it once"
+mkdir twice
+cp a.jsonl twice
+ln -s ../b.jsonl twice
+expect 2 "$tool" --tokenizer tok.model --input b.jsonl twice --output-prefix none
+says err "--input: twice/b.jsonl would be read twice, also as b.jsonl; name it once"
+nothing_left none
+gzip -k twice/a.jsonl
+encode --input twice --output-prefix twice
+says err "warning: reading both twice/a.jsonl and twice/a.jsonl.gz: if they hold the same text"
+encode --input twice/a.jsonl.gz b.jsonl --output-prefix twice --append-eod
+[ ! -s err ] || fail "a warning: $(cat err)"
+same w1_text_document.bin twice_text_document.bin
+
 # Gzipped files with one member or several, recognised by name or content.
 gzip -k corpus.jsonl
 encode --input corpus.jsonl.gz --output-prefix gz --append-eod
