@@ -316,6 +316,26 @@ std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t r
     return ranges;
 }
 
+void EmptyInputs::add(std::size_t input) {
+    ++count;
+    if (first.size() < most_named) first.push_back(input);
+}
+
+void EmptyInputs::add(const EmptyInputs& later) {
+    for (const std::size_t input : later.first)
+        add(input);
+    count += later.count - std::ssize(later.first);
+}
+
+void warn_of_empty(const EmptyInputs& empty, const std::vector<std::string>& inputs) {
+    if (empty.count == 0) return;
+    std::string names;
+    for (const std::size_t input : empty.first)
+        append(names, text(names.empty() ? "" : ", ", inputs[input]));
+    warn(counted(empty.count, "input file"), empty.count == 1 ? " holds" : " hold",
+         " no document: ", names, empty.count > std::ssize(empty.first) ? ", ..." : "");
+}
+
 bool CorpusReader::next(Chunk& chunk) {
     chunk = {};
     while (file_ < end_) {
@@ -332,7 +352,8 @@ bool CorpusReader::next(Chunk& chunk) {
             chunk.records.push_back(std::move(record));
             chunk.bytes = reader_->position() - begin;
         }
-        if (!chunk.records.empty()) return true;
+        if (!chunk.records.empty()) return found_ = true;
+        if (!std::exchange(found_, false)) empty_.add(file_);
         reader_.reset();
         ++file_;
     }

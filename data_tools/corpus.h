@@ -70,6 +70,20 @@ struct Chunk {
     std::vector<Record> records;
 };
 
+/// Inputs without a document.
+struct EmptyInputs {
+    std::int64_t count = 0;
+    std::vector<std::size_t> first;  ///< of them, at most `most_named`
+
+    static constexpr std::size_t most_named = 3;
+    void add(std::size_t input);
+    /// Adds those that another rank found in its inputs, which come after these.
+    void add(const EmptyInputs& later);
+};
+
+/// One warning, if there are such inputs.
+void warn_of_empty(const EmptyInputs& empty, const std::vector<std::string>& inputs);
+
 /// Reads the records of a range of inputs in order, in chunks of about 256 KiB.
 class CorpusReader {
 public:
@@ -77,12 +91,16 @@ public:
         : options_(options), file_(range.begin), end_(range.end) {}
     /// Returns false at the end.
     bool next(Chunk& chunk);
+    /// The inputs read so far that hold no document.
+    const EmptyInputs& empty() const { return empty_; }
 
 private:
     const CorpusOptions& options_;
     std::size_t file_;
     std::size_t end_;
     std::optional<RecordReader> reader_;
+    bool found_ = false;  ///< a record of this file
+    EmptyInputs empty_;
 };
 
 /// Where and why a document was rejected.

@@ -163,6 +163,7 @@ struct RankPart {
     std::int64_t bytes = 0;
     std::int64_t ended_inside = 0;
     FaultLog::Counts skipped{};
+    EmptyInputs empty;
 };
 
 /// All ranks call it: returns the parts of all, in rank order.
@@ -172,6 +173,9 @@ std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mi
                             mine.bytes, " ", mine.ended_inside);
     for (const std::int64_t skipped : mine.skipped)
         append(line, text(" ", skipped));
+    append(line, text(" ", mine.empty.count));
+    for (const std::size_t input : mine.empty.first)
+        append(line, text(" ", input));
     std::vector<RankPart> parts;
     for (const std::string& theirs : ranks.exchange(line + " ")) {
         std::string_view rest = theirs;
@@ -181,6 +185,9 @@ std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mi
             *number = take_number(rest);
         for (std::int64_t& skipped : part.skipped)
             skipped = take_number(rest);
+        part.empty.count = take_number(rest);
+        while (!rest.empty())
+            part.empty.first.push_back(static_cast<std::size_t>(take_number(rest)));
     }
     return parts;
 }
@@ -276,6 +283,7 @@ RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
                      part.ended_inside += chunk.ended_inside;
                      work.report(part.bytes, writer.num_tokens());
                  });
+    part.empty = reader.empty();
     return part;
 }
 
@@ -337,10 +345,13 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         writer->commit(meta_of(options, file->source, *tokenizer));
         std::int64_t bytes = 0;
         std::int64_t ended_inside = 0;
+        EmptyInputs empty;
         for (const RankPart& part : parts) {
             bytes += part.bytes;
             ended_inside += part.ended_inside;
+            empty.add(part.empty);
         }
+        warn_of_empty(empty, options.corpus.inputs);
         warn_of_inner_ends(ended_inside, options.chat.has_value());
         print_summary(*writer, bytes, progress.seconds());
     });

@@ -31,6 +31,8 @@ public:
         }
     }
 
+    const EmptyInputs& empty() const { return reader_.empty(); }
+
 private:
     const CorpusOptions& options_;
     CorpusReader reader_;
@@ -62,6 +64,7 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     sync_folder(folder_of(path));
     show_status("");
     if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
+    warn_of_empty(documents.empty(), options.corpus.inputs);
     print("wrote ", path.string(), ": ", tokenizer.vocab_size(), " pieces in ",
           fixed(progress.seconds(), 1), " s");
 }

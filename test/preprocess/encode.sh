@@ -157,6 +157,20 @@ encode --input empty.jsonl --output-prefix empty --append-eod
 expect 0 "$tool" inspect empty_text_document
 says out "3 documents, 1 sequences"
 
+# Files without a document cost one warning.
+mkdir hollow
+cp corpus.txt hollow
+: >hollow/a.jsonl
+printf '\n \n' >hollow/b.txt
+gzip -c </dev/null >hollow/c.jsonl.gz
+: >hollow/d.jsonl
+encode --input hollow --output-prefix hollow --append-eod
+same w1_text_document.bin hollow_text_document.bin
+[ "$(cat err)" = "warning: 4 input files hold no document: hollow/a.jsonl, hollow/b.txt, hollow/c.jsonl.gz, ..." ] ||
+  fail "it says: $(cat err)"
+expect 0 "$tool" train-tokenizer --input hollow/a.jsonl corpus.txt --vocab-size 300 --model-prefix hollow
+says err "warning: 1 input file holds no document: hollow/a.jsonl"
+
 # merge gives the bytes of encoding everything at once, and those of Megatron's own merge.
 encode --input a.jsonl --output-prefix a --append-eod
 encode --input b.jsonl --output-prefix b --append-eod
