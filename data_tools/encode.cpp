@@ -297,11 +297,17 @@ void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path&
     }
 }
 
+/// A slash in the key would make a folder.
+std::filesystem::path prefix_of(const EncodeOptions& options) {
+    std::string key = options.corpus.documents.json_key;
+    std::replace(key.begin(), key.end(), '/', '_');
+    return text(options.output_prefix, "_", key, "_document");
+}
+
 }  // namespace
 
 void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
-    const std::filesystem::path prefix =
-        text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
+    const std::filesystem::path prefix = prefix_of(options);
     ranks.run_on_first([&] {
         require_other_files(options.corpus, IndexedWriter::files_of(prefix),
                             "--output-prefix " + options.output_prefix);

@@ -13,8 +13,9 @@ constexpr const char* encode_description =
   gpt-preprocess inspect PREFIX [options]
 
 Without a subcommand, encodes the corpus with a tokenizer into
-P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default), the
-format of Megatron's token files. The bytes are the same for every number of workers.
+P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default, with
+_ for /), the format of Megatron's token files. The bytes are the same for every number of
+workers.
 P_KEY_document.meta.json next to them names the tokenizer; training with another one is
 an error.)";
 

@@ -28,6 +28,9 @@ same w1_text_document.idx j_text_document.idx
 sed 's/"text": "/"body": "/' corpus.jsonl >body.json
 encode --input body.json --json-key body --output-prefix j --append-eod
 same w1_text_document.bin j_body_document.bin
+printf '{"../a/b": "and"}\n' >slash.jsonl
+encode --input slash.jsonl --json-key ../a/b --output-prefix slash
+[ -s slash_.._a_b_document.idx ] || fail "a key with slashes: $(ls -d slash*)"
 head -n 2500 corpus.jsonl >a.jsonl
 tail -n +2501 corpus.jsonl >b.jsonl
 encode --input a.jsonl b.jsonl --output-prefix ab --append-eod --workers 3
