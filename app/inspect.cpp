@@ -72,6 +72,7 @@ void show_documents(const IndexedDataset& data, const std::filesystem::path& pat
     for (std::int64_t i = 0; i < std::min(shown_documents, data.num_documents()); ++i) {
         const DocumentTokens tokens = first_tokens(data, i, shown_tokens);
         const bool more = std::ssize(tokens.ids) == shown_tokens;
+        check_ids(tokenizer, tokens.ids, data.prefix(), i);
         print("document ", i, more ? text(" (its first ", shown_tokens, " tokens)") : "", ":");
         print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
     }

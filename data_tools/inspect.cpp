@@ -55,6 +55,7 @@ void print_sample(const IndexedDataset& dataset, const InspectOptions& options) 
     print("document ", options.document, " starts with", numbers);
     if (options.tokenizer.empty()) return;
     const Tokenizer tokenizer(options.tokenizer);
+    check_ids(tokenizer, tokens.ids, dataset.prefix(), options.document);
     const LearnedMarks marks = dataset.masked() ? learned_marks() : LearnedMarks{};
     print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
 }

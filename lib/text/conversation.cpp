@@ -106,6 +106,17 @@ LearnedMarks learned_marks() {
     return {"{+", "+}"};
 }
 
+void check_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+               const std::filesystem::path& prefix, std::int64_t document) {
+    const std::int64_t vocabulary = tokenizer.vocab_size();
+    const auto bad = std::find_if(ids.begin(), ids.end(),
+                                  [&](std::int32_t id) { return id < 0 || id >= vocabulary; });
+    if (bad == ids.end()) return;
+    fail(ExitCode::bad_input, prefix.string(), ".bin: document ", document, ", token ",
+         bad - ids.begin(), ": id ", *bad, " is outside the tokenizer's vocabulary of ", vocabulary,
+         "; give the tokenizer that made the files, or make them again");
+}
+
 std::string show_learned(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                          std::span<const std::uint8_t> learned, const LearnedMarks& marks) {
     StreamDecoder decoder(tokenizer);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,11 @@ struct LearnedMarks {
 
 /// Colours on a terminal that has them, else {+ and +}.
 LearnedMarks learned_marks();
+
+/// Error (bad_input) that names the place, if one of the first ids of a document of the token files
+/// `prefix` is outside the tokenizer's vocabulary.
+void check_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+               const std::filesystem::path& prefix, std::int64_t document);
 
 /// The text of tokens, special ones as they are spelled, control characters but line feeds as
 /// blanks, with learned parts between `marks`.

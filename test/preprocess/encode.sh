@@ -222,6 +222,13 @@ for suffix in bin idx; do
   expect 3 "$tool" inspect w1_text_document.$suffix
   says err "w1_text_document.$suffix: give the prefix without .$suffix: w1_text_document"
 done
+# An id that the tokenizer lacks is named with its place.
+expect 0 "$tool" merge --input w1_text_document --output-prefix foreign
+rm foreign.meta.json
+expect 0 "$tool" inspect foreign --document 2 --sample-tokens 5
+printf '\377\377' | dd of=foreign.bin bs=1 seek=6 conv=notrunc status=none
+expect 3 "$tool" inspect foreign --tokenizer tok.model
+says err "foreign.bin: document 0, token 3: id 65535 is outside the tokenizer's vocabulary of 350"
 # What a document says to a terminal does not reach it, and its special tokens are shown.
 printf '{"text": "\\u001b]0;title\\u0007\\u001b[31mred"}\n' >escapes.jsonl
 expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input escapes.jsonl --output-prefix escapes --append-eod
