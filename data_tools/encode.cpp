@@ -360,6 +360,11 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         warn_of_empty(empty, options.corpus.inputs);
         warn_of_inner_ends(ended_inside, options.chat.has_value());
         print_summary(*writer, bytes, progress.seconds());
+        if (!options.append_eod && !options.chat && tokenizer->eos_id()) {
+            print(
+                "these documents have no end-of-document ids, so a model does not learn where a "
+                "text ends; --append-eod adds them");
+        }
     });
 }
 

@@ -151,6 +151,9 @@ same w1_text_document.bin crlf_text_document.bin
 # Documents that are lines or the whole file; an empty text is a document without tokens.
 encode --input corpus.txt --documents line --output-prefix line
 says out "30000 documents"
+says out "no end-of-document ids, so a model does not learn where a text ends; --append-eod adds them"
+encode --input corpus.txt --documents line --output-prefix line_ends --append-eod
+! grep -q -- --append-eod out || fail "a hint at what was given: $(cat out)"
 encode --input corpus.txt --documents file --output-prefix file
 says out "1 documents"
 expect 0 "$tool" inspect file_text_document --tokenizer tok.model
