@@ -138,6 +138,10 @@ generate_ends "[2, ${words[2]}]"
 (($(wc -w <out) < $(wc -w <<<"$written"))) || fail "does not end at ${words[2]}: $(cat out), as $written"
 expect_exit 0 "$gptrain" import ends --output in-ends
 says in-ends/generation_config.json "${words[2]}"
+# A generation_config.json replaces them, also without an end of its own, as in transformers.
+echo '{}' >ends/generation_config.json
+generate_ends "[2, ${words[2]}]"
+[[ $(cat out) == "$written" ]] || fail "a generation_config.json without ends: $(cat out), not $written"
 
 # One file for llama.cpp. What it cannot express, or an output that exists, leaves nothing.
 expect_exit 2 "$gptrain" export run --format gguf --output run.gguf
