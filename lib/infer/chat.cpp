@@ -83,6 +83,7 @@ void Chat::answer(std::string_view turn, const Reader& reader) {
                            .stop = options_.stop},
                           {.turn = turns_++}, remembering);
     reader.show("\n");
+    generator_->warn_of_length();
     messages_.push_back({{"role", "assistant"}, {"content", said}});
     if (end == TextEnd::last_position && run_.ranks.rank() == 0)
         warn("the answer ends because there is room for only ", options_.positions,

@@ -38,6 +38,7 @@ void write_samples(const InferenceRun& run, TextGenerator& generator, const Prom
         const TextEnd end =
             generator.write(ids, {codec, ids}, options.write, {.sample = i, .turn = turn}, reader);
         reader.show("\n");
+        generator.warn_of_length();
         if (end == TextEnd::enough) return;
         if (end != TextEnd::last_position || run.ranks.rank() != 0) continue;
         warn("stopped after ", generator.positions() - std::ssize(ids), " of ",

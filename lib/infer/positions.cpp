@@ -29,6 +29,10 @@ std::string source_of_positions(const ModelShape& model) {
                 model.prompt ? " less adapter.virtual_tokens)" : ")");
 }
 
+std::int64_t trained_positions(const ModelShape& model) {
+    return model.max_positions - model.virtual_tokens();
+}
+
 std::int64_t context_limit(const ModelShape& model, const std::optional<std::int64_t>& asked,
                            std::int64_t most) {
     const std::int64_t last = last_position(model);
@@ -36,7 +40,7 @@ std::int64_t context_limit(const ModelShape& model, const std::optional<std::int
         fail(ExitCode::usage, "--context ", *asked, ": the model has only ", last, " positions",
              source_of_positions(model));
     }
-    return asked.value_or(std::min({last, model.max_positions, most}));
+    return asked.value_or(std::min(trained_positions(model), most));
 }
 
 }  // namespace gptrain

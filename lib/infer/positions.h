@@ -16,6 +16,9 @@ std::int64_t last_position(const ModelShape& model);
 /// The key that sets it, for messages: " (64 times model.max_position_embeddings)".
 std::string source_of_positions(const ModelShape& model);
 
+/// The positions that a text of the trained length has, without virtual tokens.
+std::int64_t trained_positions(const ModelShape& model);
+
 /// The positions of a text that --context asks for. Error (usage) if the model has fewer. By
 /// default those that it was trained with, at most `most`.
 std::int64_t context_limit(const ModelShape& model, const std::optional<std::int64_t>& asked,

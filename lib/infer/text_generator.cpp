@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "infer/stop_texts.h"
@@ -130,6 +131,15 @@ TextEnd TextGenerator::write(std::span<const std::int32_t> prompt, PromptCodec::
     show(stop.push(decoder.finish()));
     show(stop.finish());
     return end;
+}
+
+void TextGenerator::warn_of_length() {
+    const std::int64_t trained = trained_positions(plan_.model);
+    if (has_warned_ || run_.ranks.rank() != 0 || std::ssize(text_) <= trained) return;
+    has_warned_ = true;
+    warn("the text has ", text_.size(), " tokens, more than the ", trained,
+         " positions that the model was trained for (model.max_position_embeddings); beyond them "
+         "it gets worse");
 }
 
 }  // namespace gptrain

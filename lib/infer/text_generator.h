@@ -64,6 +64,9 @@ public:
     TextEnd write(std::span<const std::int32_t> prompt, PromptCodec::Decoder decoder,
                   const WriteOptions& options, DrawPlace place, const Reader& reader);
 
+    /// Warns once, on rank 0, if the last text is longer than those that the model was trained for.
+    void warn_of_length();
+
 private:
     /// Brings the model's sequence to all of the prompt except its last token.
     void read(std::span<const std::int32_t> prompt);
@@ -73,6 +76,7 @@ private:
     RunPlan plan_;
     std::optional<Generator> generator_;
     std::vector<std::int32_t> text_;  ///< prompt and output of the last text
+    bool has_warned_ = false;
 };
 
 }  // namespace gptrain

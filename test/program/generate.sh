@@ -145,6 +145,7 @@ says err "40" "prompt"
 # Token ids if the run has no tokenizer; rope continues beyond the trained positions.
 model=ids
 generate twelve --prompt "5 6 7" --max-tokens 12 --temperature 0
+[[ ! -s err ]] || fail "a text of the trained length is warned of: $(cat err)"
 [[ $(cat twelve) =~ ^([0-9]+\ +){11}[0-9]+\ *$ ]] || fail "not twelve ids: $(cat twelve)"
 read -ra tokens <twelve
 # Giving the generated text as the prompt gives the same result: the key/value cache changes
@@ -152,7 +153,9 @@ read -ra tokens <twelve
 generate rest --prompt "5 6 7 ${tokens[*]:0:8}" --max-tokens 4 --temperature 0
 read -ra rest <rest
 [[ ${rest[*]} == "${tokens[*]:8}" ]] || fail "after ${tokens[*]:0:8}: ${rest[*]}, not ${tokens[*]:8}"
-generate long --prompt "$(seq -s ' ' 1 100)" --max-tokens 3
+generate long --prompt "$(seq -s ' ' 1 100)" --max-tokens 3 --samples 2
+says err "warning: the text has 103 tokens, more than the 16 positions that the model was trained for"
+(($(grep -c "trained for" err) == 1)) || fail "warned more than once: $(cat err)"
 for bad in "5 320" "5 six" "-1" "" "99999999999"; do
     expect_exit 2 "$gptrain" generate --checkpoint ids --prompt "$bad"
 done
