@@ -111,30 +111,13 @@ void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64
     }
 }
 
-/// True if the part of a tokenizer.json that adds special tokens puts one before a text.
-bool begins_with_special(const Json& processor) {
-    if (!processor.is_object()) return false;
-    const Json parts = processor.value("processors", Json::array());
-    if (std::any_of(parts.begin(), parts.end(), begins_with_special)) return true;
-    const Json single = processor.value("single", Json::array());
-    return single.is_array() && !single.empty() && single.front().contains("SpecialToken");
-}
-
-bool adds_bos(const std::vector<NamedFile>& files, const Json& config) {
-    if (config.contains("add_bos_token") && config.at("add_bos_token").is_boolean())
-        return config.at("add_bos_token").get<bool>();
-    return begins_with_special(json_of(files, "tokenizer.json").value("post_processor", Json()));
-}
-
 std::string chat_template(const std::vector<NamedFile>& files, const Json& config) {
     if (const std::string* file = find_file(files, "chat_template.jinja")) return *file;
     return template_in_config(config, "tokenizer_config.json");
 }
 
 /// The ids in the generation_config.json of an imported model, else the tokenizer's.
-SpecialIds ids_of(const InferenceRun& run, const GgufTokenizer& tokenizer,
-                  const std::string& eos_token) {
-    const Tokenizer own(TokenizerFile{tokenizer.bytes, tokenizer.source, eos_token});
+SpecialIds ids_of(const InferenceRun& run, const Tokenizer& own) {
     HfTokenizer kept = {.files = {}, .ids = {own.bos_id(), own.eos_id()}};
     if (run.plan.end_of_document.id) kept.ids.eos = run.plan.end_of_document.id;
     add_generation_config(run, kept);
@@ -220,8 +203,9 @@ GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::pat
         return tokenizer;
     }
     const Json config = json_of(files, "tokenizer_config.json");
-    tokenizer.ids = ids_of(run, tokenizer, eos_token);
-    tokenizer.add_bos = adds_bos(files, config);
+    const Tokenizer own(TokenizerFile{tokenizer.bytes, tokenizer.source, eos_token});
+    tokenizer.ids = ids_of(run, own);
+    tokenizer.add_bos = adds_bos(own, config);
     tokenizer.chat_template = chat_template(files, config);
     return tokenizer;
 }

@@ -93,10 +93,19 @@ void PromptCodec::read_generation_config(const ModelSource& source) {
 
 void PromptCodec::read_tokenizer_config(const ModelSource& source) {
     const auto config = read_config(source, "tokenizer_config.json");
-    if (!config || !tokenizer_) return;
-    bos_token_ = token_in_config(config->json, config->source, "bos_token");
-    eos_token_ = token_in_config(config->json, config->source, "eos_token");
-    add_end(eos_token_);
+    if (!tokenizer_) return;
+    if (config) {
+        bos_token_ = token_in_config(config->json, config->source, "bos_token");
+        eos_token_ = token_in_config(config->json, config->source, "eos_token");
+        add_end(eos_token_);
+    }
+    if (adds_bos(*tokenizer_, config ? config->json : Json::object())) begin_ = begin_of_texts();
+}
+
+std::optional<std::int32_t> PromptCodec::begin_of_texts() const {
+    if (tokenizer_->prefix_id()) return tokenizer_->prefix_id();
+    const std::vector<std::int32_t> ids = encode_marked(bos_token_);
+    return ids.size() == 1 ? ids.front() : tokenizer_->bos_id();
 }
 
 void PromptCodec::add_end(std::string_view word) {
@@ -111,11 +120,20 @@ bool PromptCodec::ends(std::int32_t id) const {
 }
 
 std::vector<std::int32_t> PromptCodec::encode(std::string_view prompt) const {
+    if (!begin_) return encode_alone(prompt);
+    std::vector<std::int32_t> ids = {*begin_};
+    const std::string mark = token_text(*begin_);
+    if (prompt.starts_with(mark)) prompt.remove_prefix(mark.size());
+    tokenizer_->encode(prompt, ids);
+    return checked(std::move(ids));
+}
+
+std::vector<std::int32_t> PromptCodec::encode_alone(std::string_view text) const {
     std::vector<std::int32_t> ids;
     if (tokenizer_) {
-        tokenizer_->encode(prompt, ids);
+        tokenizer_->encode(text, ids);
     } else {
-        ids = read_ids(prompt);
+        ids = read_ids(text);
     }
     return checked(std::move(ids));
 }

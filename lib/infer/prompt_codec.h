@@ -28,9 +28,13 @@ public:
     std::span<const float> choices(std::span<const float> logits) const {
         return logits.first(static_cast<std::size_t>(vocab_));
     }
-    /// An empty prompt is the start of a document. Error (usage): a word that is no id, an id
-    /// outside the vocabulary, or an empty prompt of a model without an end of document.
+    /// Begins with the begin-of-text token where the tokenizer's files say so (adds_bos), once if
+    /// the prompt spells it, too. An empty prompt is the start of a document. Error (usage): a word
+    /// that is no id, an id outside the vocabulary, or an empty prompt of a model without an end of
+    /// document.
     std::vector<std::int32_t> encode(std::string_view prompt) const;
+    /// The same without a begin-of-text token.
+    std::vector<std::int32_t> encode_alone(std::string_view text) const;
     /// The same for a prompt of ids.
     std::vector<std::int32_t> checked(std::vector<std::int32_t> ids) const;
     /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.
@@ -73,11 +77,14 @@ private:
     void read_generation_config(const ModelSource& source);
     void read_tokenizer_config(const ModelSource& source);
 
+    std::optional<std::int32_t> begin_of_texts() const;
+
     std::int64_t vocab_;
     std::optional<Tokenizer> tokenizer_;
     std::vector<std::int64_t> ends_;  ///< the first one starts a document
     std::string bos_token_;
     std::string eos_token_;
+    std::optional<std::int32_t> begin_;  ///< the token before each prompt
 };
 
 }  // namespace gptrain

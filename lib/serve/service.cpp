@@ -316,7 +316,7 @@ HttpReply Service::tokenize(const std::string& body) const {
     if (is_mark) {
         ids = codec_.encode_marked(prompt);
     } else if (!prompt.empty()) {
-        ids = codec_.encode(prompt);
+        ids = codec_.encode_alone(prompt);
     }
     return json_reply(
         {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", options_.positions}});

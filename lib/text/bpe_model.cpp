@@ -71,6 +71,7 @@ public:
             pieces[id] = {DecodedPiece::Kind::text, token.special ? "" : token.content};
             if (token.special) marks.emplace(token.id, token.content);
         }
+        if (description.prefix >= 0) prefix_id = description.prefix;
         bos_id = id_of_added(description, "<|begin_of_text|>");
         for (const std::string_view end : {"<|endoftext|>"sv, "<|end_of_text|>"sv, eos_token})
             if (!eos_id) eos_id = id_of_added(description, end);

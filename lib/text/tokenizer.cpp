@@ -171,6 +171,10 @@ std::optional<std::int32_t> Tokenizer::mask_id() const {
     return model_->mask_id;
 }
 
+std::optional<std::int32_t> Tokenizer::prefix_id() const {
+    return model_->prefix_id;
+}
+
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
     check_utf8(text);
     model_->encode(text, out, nullptr);
@@ -202,6 +206,12 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
     for (const std::int32_t id : ids)
         text += decoder.push(id);
     return text + decoder.finish();
+}
+
+bool adds_bos(const Tokenizer& tokenizer, const Json& config) {
+    if (config.contains("add_bos_token") && config.at("add_bos_token").is_boolean())
+        return config.at("add_bos_token").get<bool>();
+    return tokenizer.prefix_id().has_value();
 }
 
 std::string StreamDecoder::push(std::int32_t id) {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
+
 namespace gptrain {
 
 class TokenModel;
@@ -81,6 +83,9 @@ public:
     std::optional<std::int32_t> eos_id() const;
     /// The id of the mask token: the piece [MASK], else <mask>, else <|mask|>.
     std::optional<std::int32_t> mask_id() const;
+    /// The special token that other programs put before each text, because a post-processor of the
+    /// tokenizer.json says so. encode() leaves it out.
+    std::optional<std::int32_t> prefix_id() const;
     /// CRC-32C of the file.
     std::uint32_t fingerprint() const { return fingerprint_; }
 
@@ -112,6 +117,10 @@ private:
     std::uint32_t fingerprint_;
     std::unique_ptr<const TokenModel> model_;
 };
+
+/// True if other programs put a begin-of-text token before each text: add_bos_token of `config`, a
+/// tokenizer_config.json, says so, or without that key the tokenizer.
+bool adds_bos(const Tokenizer& tokenizer, const Json& config);
 
 /// Decodes ids one at a time and returns text as soon as its characters are complete, to print it
 /// during generation. The tokenizer must outlive it.

@@ -25,6 +25,20 @@ bool is_absent(const Json& object, const char* key) {
     return !object.contains(key) || object.at(key).is_null();
 }
 
+/// The special token that a post-processor puts before a text; empty if there is none.
+std::string prefix_in(const Json& processor) {
+    if (!processor.is_object()) return {};
+    const Json parts = processor.value("processors", Json::array());
+    for (const Json& part : parts)
+        if (std::string prefix = prefix_in(part); !prefix.empty()) return prefix;
+    const Json single = processor.value("single", Json::array());
+    if (!single.is_array() || single.empty() || !single.front().is_object()) return {};
+    const Json special = single.front().value("SpecialToken", Json());
+    const bool is_named =
+        special.is_object() && special.contains("id") && special.at("id").is_string();
+    return is_named ? special.at("id").get<std::string>() : std::string();
+}
+
 /// The kind of a part of the file.
 std::string type_of(const Json& part, const std::string& where) {
     return JsonReader(part, where).string("type");
@@ -40,6 +54,7 @@ public:
         if (!is_absent(file_, "added_tokens")) read_added(top.array("added_tokens"));
         check_ids();
         find_bytes();
+        find_prefix();
         if (!is_absent(file_, "normalizer")) read_normalizer(file_.at("normalizer"), 0);
         if (is_absent(file_, "pre_tokenizer")) fail_kind("pre_tokenizer", "none");
         read_pre_tokenizer(file_.at("pre_tokenizer"), 0);
@@ -164,6 +179,11 @@ private:
                 found == ids_.end() ? -1 : found->second;
             if (found == ids_.end() && byte_in_utf8(byte)) require_no_unknown(byte);
         }
+    }
+
+    void find_prefix() {
+        const auto found = ids_.find(prefix_in(file_.value("post_processor", Json())));
+        if (found != ids_.end()) result_.prefix = found->second;
     }
 
     static bool byte_in_utf8(int byte) { return byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5); }

@@ -24,8 +24,8 @@ struct BpeToken {
     bool spells_bytes = true;  ///< false: can only be found as an added token
 };
 
-/// All that such a file says of encoding and decoding. Post-processors, which add tokens around a
-/// text, and settings of padding and truncation are not applied.
+/// All that such a file says of encoding and decoding. Of post-processors, which add tokens around
+/// a text, only the first token is kept; settings of padding and truncation are not applied.
 struct BpeDescription {
     std::vector<BpeToken> tokens;  ///< by id, the added ones included
     std::vector<BpeMerge> merges;
@@ -34,6 +34,7 @@ struct BpeDescription {
     bool ignore_merges = false;  ///< a word that is a token is not merged
     bool nfc = false;            ///< texts are normalized first
     std::vector<Splitter> splitters;
+    std::int32_t prefix = -1;  ///< the token that a post-processor puts before a text, if any
 };
 
 /// True if a tokenizer's bytes are a tokenizer.json rather than a sentencepiece model.

@@ -251,6 +251,30 @@ for format in hf gguf; do
     expect_exit 0 "$gptrain" export with-named --format $format --output with-named.$format
     [[ ! -s err ]] || fail "$format: $(cat err)"
 done
+# Prompts begin with the begin-of-text token where a tokenizer's files say so, and once.
+for ((i = 0; i < 40; ++i)); do cat text.txt; done >long.txt
+(echo -n "<|endoftext|>" && cat long.txt) >marked.txt
+tokens_of() {
+    expect_exit 2 "$gptrain" generate --checkpoint marked --prompt-file "$1"
+    sed -n 's/.*the prompt has \([0-9]*\) tokens.*/\1/p' err
+}
+cp -r gone marked
+plain=$(tokens_of long.txt)
+sed 's/"post_processor":[^,}]*/"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<|endoftext|>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]}/' \
+    bytes/tokenizer.json >marked/tokenizer.json
+differ bytes/tokenizer.json marked/tokenizer.json
+(($(tokens_of long.txt) == plain + 1)) || fail "$plain tokens, with a post-processor $(tokens_of long.txt)"
+(($(tokens_of marked.txt) == plain + 1)) || fail "$plain tokens, with two marks $(tokens_of marked.txt)"
+echo '{"add_bos_token": false}' >marked/tokenizer_config.json
+(($(tokens_of long.txt) == plain)) || fail "$plain tokens, but without the token $(tokens_of long.txt)"
+cp bytes/tokenizer.json marked
+echo '{"add_bos_token": true, "bos_token": "<|endoftext|>"}' >marked/tokenizer_config.json
+(($(tokens_of long.txt) == plain + 1)) || fail "$plain tokens, with add_bos_token $(tokens_of long.txt)"
+rm marked/tokenizer.json
+cp tok.model marked/tokenizer.model
+spelled=$(tokens_of long.txt)
+rm marked/tokenizer_config.json
+(($(tokens_of long.txt) == spelled - 1)) || fail "$spelled tokens, without <s> $(tokens_of long.txt)"
 # The same of vocab.json and merges.txt.
 bpe=$(dirname "$script")/../text/bpe
 cp "$bpe"/{vocab.json,merges.txt} .
