@@ -18,8 +18,10 @@
 #include "data/training_data.h"
 #include "device.h"
 #include "infer/inference.h"
+#include "interop/hf_folder.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
+#include "spec/yaml_tree.h"
 #include "text/conversation.h"
 
 namespace gptrain {
@@ -59,6 +61,16 @@ void inspect_spec(const InspectCommand& options) {
     print(to_yaml(effective_spec(spec, plan)));
     print(
         describe(plan, count_training_tokens(spec.data, plan.model.virtual_tokens()).value_or(0)));
+}
+
+/// The section `model` of a run that starts from it.
+void inspect_hf_folder(const std::filesystem::path& path) {
+    const HfFolder folder(path);
+    warn_of_unused_tensors(folder);
+    YamlNode spec = parse_yaml(to_yaml(folder.spec()), {.name = path.string()});
+    std::erase_if(spec.members, [](const YamlMember& member) { return member.key != "model"; });
+    print("model of Hugging Face's transformers ", path.string());
+    print(to_yaml(spec));
 }
 
 /// The first documents as text, with what is learned of them marked.
@@ -136,6 +148,8 @@ ExitCode inspect(const InspectCommand& options) {
     } else if (is_checkpoint(path)) {
         for (const std::string& line : describe_checkpoint(path, options.verify))
             print(line);
+    } else if (is_hf_folder(path)) {
+        inspect_hf_folder(path);
     } else if (is_checkpoints_folder(path)) {
         return inspect_checkpoints(path, options.verify);
     } else if (fs::is_directory(path / "checkpoints")) {
@@ -144,7 +158,7 @@ ExitCode inspect(const InspectCommand& options) {
         require_path(path, ExitCode::usage, "file, token data set or folder");
         fail(ExitCode::usage, path.string(),
              ": not a run spec (.yaml), token data prefix (.bin and .idx), checkpoint, "
-             "checkpoints/ folder or output directory");
+             "checkpoints/ folder, output directory or folder of Hugging Face's transformers");
     }
     return ExitCode::done;
 }
@@ -154,7 +168,8 @@ ExitCode inspect(const InspectCommand& options) {
 void add_inspect(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "inspect",
-        "Show the contents of a run spec, token data set, checkpoint or checkpoints/ folder");
+        "Show the contents of a run spec, token data set, checkpoint, checkpoints/ folder or model "
+        "of transformers");
     auto options = std::make_shared<InspectCommand>();
     command
         ->add_option(
@@ -162,9 +177,9 @@ void add_inspect(CLI::App& app, Command& chosen) {
             "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
             "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
             "per checkpoint; exit code 0 if the newest verifies or none was ever "
-            "committed")
+            "committed; a folder of transformers: the model section of a run spec")
         ->required()
-        ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR");
+        ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR|HF-DIR");
     add_settings(*command, options->settings);
     command
         ->add_option("--tokenizer", options->tokenizer,

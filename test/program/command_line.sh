@@ -40,7 +40,7 @@ says err "--calibrate $work/nowhere/cpu.yaml: cannot write to the folder $work/n
 expect_exit 0 "$gptrain" inspect --help
 says_not out "  what "
 expect_exit 2 "$gptrain" inspect
-says err "inspect: give RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR"
+says err "inspect: give RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR|HF-DIR"
 expect_exit 2 "$gptrain" inspect run.yaml more
 expect_exit 2 "$gptrain" inspect nothing
 says err "nothing: no such file, token data set or folder (relative to $work,"

@@ -13,6 +13,9 @@ says out "read back: the logits of 16 tokens differ by at most 0;" "exported to 
 [[ $(ls hf | tr '\n' ' ') == "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json " ]] ||
     fail "files: $(ls hf)"
 says hf/config.json '"LlamaForCausalLM"' '"eos_token_id": 2'
+expect_exit 0 "$gptrain" inspect hf
+says out "model of Hugging Face's transformers hf" "model:" "  num_layers: 2" "  position_embedding: rope"
+says_not out "optimizer:" "training:"
 expect_exit 0 "$gptrain" import hf --output back/again
 says err "warning: hf/tokenizer.json: " "the model reads and writes token ids"
 expect_exit 0 "$gptrain" inspect back/again --verify
