@@ -1,11 +1,14 @@
 #include "base/temporary_file.h"
 
+#include <cerrno>
+#include <csignal>
 #include <random>
 #include <system_error>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
 #include "base/text.h"
@@ -14,7 +17,25 @@ namespace gptrain {
 
 std::filesystem::path temporary_path(const std::filesystem::path& target) {
     std::random_device random;
-    return target.string() + text(temporary_mark, ::getpid(), "-", random());
+    return target.string() + text(temporary_mark, ::getpid(), "-", random(), "-", host_name());
+}
+
+std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target) {
+    const std::string begin = text(target.filename().string(), temporary_mark);
+    const std::string end = text("-", host_name());
+    std::vector<std::filesystem::path> found;
+    std::error_code error;  // a folder that cannot be read keeps what it has
+    std::filesystem::directory_iterator entries(folder_of(target), error);
+    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+        const std::string name = entries->path().filename().string();
+        if (!name.starts_with(begin) || !name.ends_with(end)) continue;
+        const std::string_view numbers = std::string_view(name).substr(begin.size());
+        const auto pid = parse_int(numbers.substr(0, numbers.find('-')));
+        if (!pid || *pid <= 0 || *pid > INT32_MAX) continue;
+        if (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH)
+            found.push_back(entries->path());
+    }
+    return found;
 }
 
 TemporaryFile::TemporaryFile(const std::function<std::filesystem::path()>& make) {

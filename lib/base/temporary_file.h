@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 
@@ -13,8 +14,11 @@ namespace gptrain {
 /// What temporary names contain.
 inline constexpr std::string_view temporary_mark = ".tmp-";
 
-/// A new name beside `target` for what is not finished: "TARGET.tmp-PID-NUMBER".
+/// A new name beside `target` for what is not finished: "TARGET.tmp-PID-NUMBER-HOST".
 std::filesystem::path temporary_path(const std::filesystem::path& target);
+
+/// The temporary names of `target` whose processes on this machine are gone.
+std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target);
 
 /// The temporary name of a file. The destructor, or a signal that ends the process (signals.h),
 /// removes the file unless it was moved into place.

@@ -137,6 +137,13 @@ void remove_leftovers(const std::filesystem::path& folder) {
     }
 }
 
+void remove_abandoned(const std::filesystem::path& path) {
+    for (const std::filesystem::path& left : abandoned_paths(path)) {
+        print("removing unfinished ", left.string());
+        remove_or_warn(left);
+    }
+}
+
 void commit_folder(const std::filesystem::path& temporary,
                    const std::filesystem::path& final_path) {
     const std::filesystem::path folder = final_path.parent_path();

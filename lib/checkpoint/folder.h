@@ -59,4 +59,7 @@ bool is_missing(const std::filesystem::path& path);
 /// removed. A missing one is removed.
 void remove_or_warn(const std::filesystem::path& path);
 
+/// Removes what processes that were killed left under temporary names of `path`.
+void remove_abandoned(const std::filesystem::path& path);
+
 }  // namespace gptrain

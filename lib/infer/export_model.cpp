@@ -51,6 +51,7 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
     require_new(options.output, "--output");
+    remove_abandoned(options.output);
     const ModelShape model = without_adapter(run.plan.model);
     hf_class_of(model);
     HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
@@ -80,6 +81,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
 ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options) {
     GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
     require_new(options.output, "--output");
+    remove_abandoned(options.output);
     const HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
     const ModelSource& adapted = *run.source.adapted();
     check_adapted(adapted.model(), run);
@@ -98,6 +100,7 @@ ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options)
 ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options) {
     GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
     require_new(options.output, "--output");
+    remove_abandoned(options.output);
     const ModelShape model = without_adapter(run.plan.model);
     check_gguf_model(model);
     const GgufTokenizer tokenizer = gguf_tokenizer(run, options.tokenizer_from);

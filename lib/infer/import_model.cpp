@@ -85,6 +85,7 @@ CheckpointMeta meta_of(const RunSpec& spec, const RunPlan& plan, const std::stri
 
 ImportedModel import_model(const std::filesystem::path& from, const std::filesystem::path& to) {
     require_new(to, "--output");
+    remove_abandoned(to);
     if (require_path(from, ExitCode::usage, "folder") != std::filesystem::file_type::directory)
         fail(ExitCode::usage, from.string(), ": is a file, not a folder with config.json");
     const HfFolder folder(from);

@@ -98,6 +98,22 @@ kill -TERM "$pid" 2>kill.err
 wait "$pid"
 [[ -e stopped ]] || (($(ls -A | grep -c '^stopped') == 0)) || fail "left over: $(ls -A | grep '^stopped')"
 
+# What a killed one leaves, the next one removes.
+bash -c 'exit' &
+pid=$!
+wait "$pid"
+mkdir killed.tmp-$pid-5-$(uname -n)
+touch killed.tmp-$pid-5-$(uname -n)/part killed.gguf.tmp-$pid-5-$(uname -n)
+kept=(killed.tmp-$$-5-$(uname -n) killed.tmp-$pid-5-elsewhere killed.tmp-aside other.tmp-$pid-5-$(uname -n))
+touch "${kept[@]}"
+expect_exit 0 "$gptrain" export run --format hf --output killed
+says out "removing unfinished $work/killed.tmp-$pid-5-$(uname -n)"
+[[ ! -e killed.tmp-$pid-5-$(uname -n) && -e killed.gguf.tmp-$pid-5-$(uname -n) ]] || fail "left: $(ls -d killed*)"
+for path in "${kept[@]}"; do
+    [[ -e $path ]] || fail "$path was removed"
+done
+rm -r killed*.tmp-* other.tmp-*
+
 # Real classes of transformers go in and come out.
 for model in gpt2 llama llama3 llama_tied mistral_window qwen2 qwen3 stablelm starcoder2; do
     expect_exit 0 "$gptrain" import "$models/$model" --output in-$model
