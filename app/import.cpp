@@ -29,8 +29,7 @@ void run_import(const ImportCommand& options, const MpiSession& session) {
 }  // namespace
 
 void add_import(CLI::App& app, Command& chosen) {
-    CLI::App* command = app.add_subcommand(
-        "import", "Import a model of Hugging Face's transformers as a checkpoint");
+    CLI::App* command = app.add_subcommand("import", "Import a Hugging Face model as a checkpoint");
     auto options = std::make_shared<ImportCommand>();
     command
         ->add_option("from", options->from,

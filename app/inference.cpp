@@ -32,8 +32,8 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
 void add_adapted_option(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--adapted", options.adapted,
-                    "For the checkpoint of an adapter: where the model that it adapts is now, if "
-                    "not at the run's init_from")
+                    "For the checkpoint of an adapter: the folder of the model that it adapts, "
+                    "if that has moved from the run's init_from")
         ->type_name("DIR");
 }
 
@@ -41,7 +41,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--checkpoint", options.checkpoint,
                     "A checkpoint, its model.h5, an output directory (its newest valid "
-                    "checkpoint), or a folder of Hugging Face's transformers")
+                    "checkpoint), or a Hugging Face model folder")
         ->required()
         ->type_name("DIR");
     add_adapted_option(command, options);

@@ -1,4 +1,4 @@
-// gptrain: one program that trains GPTs.
+// gptrain: one program that trains GPT language models.
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <sstream>
@@ -16,10 +16,10 @@
 namespace {
 
 constexpr auto description =
-    "Trains GPTs. Without a subcommand it trains as the run spec describes. SIGTERM, SIGUSR1, "
-    "SIGHUP\n"
-    "and the first Ctrl-C make it save after the current step and exit with code 75; the same\n"
-    "command resumes.";
+    "Trains GPT language models. Without a subcommand it trains as the run spec describes. "
+    "SIGTERM,\n"
+    "SIGUSR1, SIGHUP and the first Ctrl-C make it save after the current step and exit with code\n"
+    "75; the same command resumes.";
 
 constexpr auto footer =
     "Exit status:\n"

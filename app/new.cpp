@@ -134,7 +134,7 @@ std::string output_of(const NewOptions& options) {
 void check_output(const std::string& output) {
     if (!named_yaml(output)) {
         fail(ExitCode::usage, "--output ", output,
-             ": give a name that ends with .yaml or .yml, by which gptrain knows a run spec");
+             ": the name must end in .yaml or .yml, so that gptrain recognises a run spec");
     }
     check_folder(output, "--output");
     require_new(output, "--output");
@@ -281,7 +281,7 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
                    std::int64_t data_tokens) {
     if (run.tokens / good_passes > data_tokens) {
         warn("the run reads its ", grouped(data_tokens), " training tokens more than ", good_passes,
-             " times; more data would teach it more");
+             " times; more data would help");
     }
     if (run.tokens < run.parameters) {
         warn("the run trains on ", grouped(run.tokens), " tokens, fewer than the ",

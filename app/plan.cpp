@@ -135,8 +135,8 @@ void add_problem_options(CLI::App& command, PlanOptions& options) {
 void add_training_options(CLI::App& command, PlanOptions& options) {
     command
         .add_option("--global-batch", options.global_batch,
-                    "Global batch sizes: a number, several with commas, or 512..2048, which "
-                    "doubles; the steps of the run follow; default: the spec's")
+                    "Global batch sizes: N, N,M,... or 512..2048 (512, 1024, 2048). The number of "
+                    "steps is scaled to keep the number of samples. Default: the spec's")
         ->type_name("SIZES");
     command
         .add_option("--max-days", options.max_days,
@@ -197,7 +197,7 @@ void add_measure_options(CLI::App& command, PlanOptions& options) {
             ->excludes("--max-days", "--picture", "--inference");
     command
         .add_option("--learn", options.learn,
-                    "Write the profile with a correction to the measured times")
+                    "Write the profile with a correction factor fitted to the measured times")
         ->type_name("FILE")
         ->needs(measure);
 }
@@ -224,7 +224,7 @@ void add_plan(CLI::App& app, Command& chosen) {
     add_measure_options(*command, *options);
     command
         ->add_option("--calibrate", options->calibrate,
-                     "Measure the machine of the ranks started, and write its profile")
+                     "Measure the machine on which the ranks run, and write its profile")
         ->type_name("FILE")
         ->excludes("--config", "--set", "--world-size", "--hardware", "--fix", "--global-batch",
                    "--memory-headroom", "--max-days", "--write", "--picture", "--json",

@@ -180,7 +180,7 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
         if (options.world_size.empty() || options.world_size == text(session.size())) return;
         fail(ExitCode::usage, "--world-size ", options.world_size, ": ",
              counted(session.size(), "rank"), session.size() == 1 ? " was" : " were",
-             " started; --measure measures on these");
+             " started, and --measure uses these; omit --world-size");
     });
     ranks.check_same_spec(to_yaml(training.problem.spec));
     return training;

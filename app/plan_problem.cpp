@@ -45,7 +45,7 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
                                       const IntRange& range) {
     const auto bad = [&]() {
         fail(ExitCode::usage, option, " ", word, ": give ", range.description(),
-             ", several with commas between them, or FIRST..LAST, which doubles");
+             ", several with commas between them, or FIRST..LAST (each twice the one before)");
     };
     const auto number = [&](std::string_view digits) {
         const auto value = parse_int(digits);

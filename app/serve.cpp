@@ -28,7 +28,7 @@ constexpr std::int64_t max_token_bytes = 4096;
 // If --context says nothing: more takes memory that few answers use.
 constexpr std::int64_t serve_context = 2048;
 
-/// The token in a file, without blanks around it.
+/// The token in a file, without white space around it.
 std::string read_token(const std::string& file) {
     constexpr auto blanks = " \t\r\n";
     const std::string contents = read_file(file, max_token_bytes);
@@ -36,11 +36,11 @@ std::string read_token(const std::string& file) {
     if (begin == contents.npos) fail(ExitCode::bad_input, file, ": holds no token");
     std::string token = contents.substr(begin, contents.find_last_not_of(blanks) + 1 - begin);
     if (token.find_first_of(blanks) != token.npos)
-        fail(ExitCode::bad_input, file, ": a token must have no blanks in it");
+        fail(ExitCode::bad_input, file, ": a token must not contain white space");
     return token;
 }
 
-/// The run's name, or that of the folder of a model of transformers.
+/// The run's name, or that of a Hugging Face model's folder.
 std::string name_of(const ModelSource& source) {
     if (source.hf() == nullptr) return source.spec().name;
     return std::filesystem::canonical(source.folder()).filename().string();

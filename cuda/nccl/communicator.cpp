@@ -181,7 +181,7 @@ void NcclCommunicator::check(ncclResult_t status, std::string_view call) {
         text("NCCL: ", call, " on ", name_, " (rank ", rank(), " of ", size(),
              "): ", nccl_.error_string(status), details == nullptr || *details == '\0' ? "" : ": ",
              details == nullptr ? "" : details);
-    warn(message, "; this rank ends its messages");
+    warn(message, "; this rank aborts its communicators");
     siblings_->abort();
     fail(exit_code_of(status), message);
 }

@@ -66,7 +66,7 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     mesh.warm_up();
     mesh.set_abort([all](std::string_view why) {
         if (!all->connected()) return;
-        warn(why, "; this rank ends its messages");
+        warn(why, "; this rank aborts its communicators");
         all->abort();
     });
     // The backend outlives the mesh, after which there are none.

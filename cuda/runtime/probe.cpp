@@ -31,7 +31,8 @@ void set_cuda_environment() {
     constexpr const char* name = "CUDA_MODULE_LOADING";
     const char* before = std::getenv(name);
     if (before != nullptr && std::string_view(before) == "LAZY") {
-        warn(name, "=LAZY is ignored: a kernel that is loaded later could wait for ever; unset it");
+        warn(name,
+             "=LAZY is ignored: loading a kernel at its first launch could wait forever; unset it");
     }
     constexpr int overwrite = 1;
     setenv(name, "EAGER", overwrite);

@@ -58,7 +58,8 @@ void ReportFile::write_kept() {
 
 void ReportFile::warn_once(const Error& failure) {
     if (std::exchange(warned_, true)) return;
-    warn(failure.what(), "; training continues, and writes this when the disk takes it");
+    warn(failure.what(),
+         "; training continues; the lines will be written when the disk accepts them");
 }
 
 }  // namespace gptrain

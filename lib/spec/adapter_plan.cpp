@@ -78,8 +78,9 @@ void check_adapter(const RunPlan& plan) {
     if (!lora || lora->dropout == 0 || plan.mesh.tensor == 1) return;
     const auto check = [&](LinearName layer, std::string_view what, std::int64_t size) {
         require(!lora->adapts(layer) || size % unit == 0, "adapter.dropout: with parallel.tensor ",
-                plan.mesh.tensor, " a rank has ", size, " of ", what, ", which is no multiple of ",
-                unit, "; lower parallel.tensor or set adapter.dropout to 0");
+                plan.mesh.tensor, " a rank has ", size, " of ", what,
+                ", which is not a multiple of ", unit,
+                "; lower parallel.tensor or set adapter.dropout to 0");
     };
     check(LinearName::attn_proj, "the inputs of attn.proj", plan.local.heads * plan.local.head_dim);
     check(LinearName::mlp_proj, "the inputs of mlp.proj", plan.local.ffn);

@@ -290,12 +290,14 @@ void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target)
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
     plan.int8_frozen = spec.precision.frozen == FrozenWeights::int8;
-    require(!plan.fp8 || !plan.int8_frozen,
-            "precision.frozen: int8 cannot be used with precision.compute fp8, whose GEMMs have "
-            "weights of their own; set precision.compute to bf16 or remove precision.frozen");
-    require(!plan.int8_frozen || spec.training.frozen.empty(),
-            "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
-            "hold as they were; remove one of them");
+    require(
+        !plan.fp8 || !plan.int8_frozen,
+        "precision.frozen: int8 cannot be used with precision.compute fp8, which stores weights in "
+        "its own format; set precision.compute to bf16 or remove precision.frozen");
+    require(
+        !plan.int8_frozen || spec.training.frozen.empty(),
+        "precision.frozen: int8 cannot be used with training.frozen, because checkpoints must hold "
+        "frozen tensors exactly; remove one of them");
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
 }
 
@@ -319,7 +321,7 @@ void set_steps(RunPlan& plan, const RunSpec& spec) {
 
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     RunPlan plan;
-    require(spec.output_dir != "/", "output_dir: / is not a folder for one run; name one in it");
+    require(spec.output_dir != "/", "output_dir: / cannot hold a run; name a folder in it");
     plan.seed = spec.seed;
     set_model(plan, spec, target);
     check_data(spec);

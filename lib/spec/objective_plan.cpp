@@ -7,9 +7,10 @@ namespace {
 
 void check_mask_id(const RunSpec& spec) {
     const std::optional<std::int64_t> id = spec.objective->mask_id;
-    require(id || spec.data.tokenizer,
-            "objective.mask_id: auto needs data.tokenizer, whose mask token it is; give the id or "
-            "the tokenizer");
+    require(
+        id || spec.data.tokenizer,
+        "objective.mask_id: auto takes the mask token from data.tokenizer; set data.tokenizer or "
+        "give an id");
     if (!id) return;
     require(*id < spec.model.vocab_size, "objective.mask_id ", *id,
             " is not below model.vocab_size ", spec.model.vocab_size,
@@ -38,14 +39,15 @@ void check_objective(const RunSpec& spec) {
         "remove it");
     require(!spec.adapter || spec.adapter->kind == AdapterKind::lora, "adapter.kind ",
             spec.adapter ? name_of(spec.adapter->kind) : "",
-            " does not go with objective mlm; use lora");
-    require(!spec.data.reset_at_eod,
-            "data.reset_at_eod: true does not go with objective mlm, in which every token sees the "
-            "whole sequence; remove it");
-    require(!spec.model.sliding_window, "model.sliding_window ",
-            spec.model.sliding_window.value_or(0),
-            " does not go with objective mlm, in which every token sees the whole sequence; set it "
-            "to none");
+            " cannot be used with objective mlm; use lora");
+    require(
+        !spec.data.reset_at_eod,
+        "data.reset_at_eod: true cannot be used with objective mlm, in which every token sees the "
+        "whole sequence; remove it");
+    require(
+        !spec.model.sliding_window, "model.sliding_window ", spec.model.sliding_window.value_or(0),
+        " cannot be used with objective mlm, in which every token sees the whole sequence; set it "
+        "to none");
 }
 
 }  // namespace gptrain

@@ -61,8 +61,8 @@ std::int64_t Task::answer_of(const Json& fields, std::int64_t choices) const {
     }
     const auto index = parse_int(answer);
     if (!index || *index < 0 || *index >= choices) {
-        fail(ExitCode::bad_input, "the answer '", answer, "' is no index from 0 to ", choices - 1,
-             "; see answer_names");
+        fail(ExitCode::bad_input, "the answer '", answer, "' is not an index from 0 to ",
+             choices - 1, "; see answer_names");
     }
     return *index;
 }
@@ -127,8 +127,8 @@ std::string Task::solved(const std::vector<TaskDocument>& examples, std::int64_t
         --count;
     }
     if (count > 0) {
-        fail(ExitCode::bad_input, document.place, ": lacks ", counted(count, "solved example"),
-             ": their file has too few besides the document itself");
+        fail(ExitCode::bad_input, document.place, ": needs ", counted(count, "more solved example"),
+             ", besides the document itself; add them to their file or ask for fewer");
     }
     return out;
 }

@@ -13,8 +13,8 @@ TaskEncoder::TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length)
     const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
     if (!prefix) {
         fail(ExitCode::usage,
-             "--task: the tokenizer has neither a begin nor an end of a text, one of which must "
-             "stand before a text");
+             "--task: the tokenizer has neither a begin-of-text nor an end-of-text token; scoring "
+             "needs one to start a text");
     }
     prefix_ = *prefix;
 }

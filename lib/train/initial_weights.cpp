@@ -105,7 +105,7 @@ void InitialWeights::check() const {
     }
     if (theirs.prompt) {
         fail(ExitCode::usage, "init_from: ", from_.string(),
-             ": has the virtual tokens of a model, not the model; start from what it adapts");
+             ": is an adapter of virtual tokens, not a model; start from the model that it adapts");
     }
     check_same_weights(theirs, model_, from_.string());
     const auto note = [](std::string_view key, const auto& there, const auto& here) {

@@ -13,7 +13,7 @@
 namespace gptrain {
 namespace {
 
-// Read at a time from a folder of transformers.
+// Read at a time from a Hugging Face model folder.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 22;
 
 void refuse_without_config(const std::filesystem::path& folder) {
@@ -67,7 +67,7 @@ RunSpec ModelSource::spec() const {
 
 const RestartPoint& ModelSource::checkpoint() const {
     if (!checkpoint_) {
-        fail(ExitCode::usage, folder().string(), ": is a folder of Hugging Face's transformers; ",
+        fail(ExitCode::usage, folder().string(), ": is a Hugging Face model folder; ",
              "gptrain import makes a checkpoint of it");
     }
     return *checkpoint_;

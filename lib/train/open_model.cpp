@@ -42,7 +42,7 @@ ModelSource open_model(const std::filesystem::path& path, const MpiSession& rank
             place = place_of_adapted(source, spec, adapted);
         } else if (!adapted.empty()) {
             fail(ExitCode::usage, "--adapted ", adapted.string(), ": ", source.folder().string(),
-                 " is no adapter; remove it");
+                 " is not an adapter; remove it");
         }
     });
     if (!is_adapter) return source;

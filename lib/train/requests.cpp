@@ -61,7 +61,8 @@ void Requests::clear(Request request) const {
     if (name.empty() || folder_.empty()) return;
     const std::filesystem::path file = folder_ / name;
     if (::unlink(file.c_str()) != 0 && errno != ENOENT) {
-        fail_errno(errno, file.string(), ": cannot be deleted; the run would act on it again");
+        fail_errno(errno, file.string(),
+                   ": cannot be deleted; delete it, or the run will act on it again");
     }
 }
 

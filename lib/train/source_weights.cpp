@@ -57,8 +57,8 @@ std::string fingerprint(const ModelSource& source, const MpiSession& ranks) {
 void refuse_older_weights(const ModelSource& adapted) {
     const std::string folder = adapted.folder().string();
     fail(ExitCode::usage, folder,
-         ": is another model than the newer checkpoint, which is damaged and to which the adapter "
-         "belongs; restore that one, or train a new adapter with init_from: ",
+         ": holds different weights from the newer checkpoint, for which the adapter was trained "
+         "and which is damaged; restore the newer one, or train a new adapter with init_from: ",
          folder);
 }
 

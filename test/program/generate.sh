@@ -249,7 +249,7 @@ mv out by_run
 expect_exit 0 "$gptrain" eval --checkpoint hf --data text.txt
 same by_run out
 expect_exit 2 "$gptrain" export hf --format hf --output again
-says err "hf: is a folder of Hugging Face's transformers"
+says err "hf: is a Hugging Face model folder"
 rm hf/tokenizer.model hf/tokenizer_config.json
 generate ids_of_hf --prompt "5 6 7" --max-tokens 3
 says err "warning: hf: has no tokenizer; the model reads and writes token ids"

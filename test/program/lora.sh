@@ -106,7 +106,7 @@ says out "\"loss\":$after"
 expect_exit 2 "$gptrain" eval --checkpoint tuned --adapted merged --data other_text_document
 says err "is an adapter of a model with the fingerprint"
 expect_exit 2 "$gptrain" eval --checkpoint base --adapted moved --data other_text_document
-says err "is no adapter; remove it"
+says err "is not an adapter; remove it"
 
 # What cannot be meant.
 expect_exit 2 "$gptrain" export base --format hf --merge --output no

@@ -114,7 +114,7 @@ train 2 no "${mlm[@]}" init_from=causal
 says err "init_from: $work/causal: objective is causal there, but mlm in this run; make them equal"
 train 0 tuned "${spans[@]}" init_from=spans training.steps=2
 train 2 no "${mlm[@]}" data.reset_at_eod=true
-says err "data.reset_at_eod: true does not go with objective mlm"
+says err "data.reset_at_eod: true cannot be used with objective mlm"
 
 # The shipped spec, at its real sizes but for the layers and the batch.
 bert=$(dirname "$script")/../../configs/bert-base.yaml

@@ -62,7 +62,7 @@ expect_exit 2 "$gptrain" new --data text_text_document --hours 0
 expect_exit 2 "$gptrain" new --data text_text_document --hours nan
 says err "'nan' is not a number"
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output h4
-says err "--output h4: give a name that ends with .yaml or .yml"
+says err "--output h4: the name must end in .yaml or .yml"
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output nowhere/x.yaml
 says err "nowhere: no such folder" "for --output; create it"
 expect_exit 2 "$gptrain" new --data text_text_document --device gpu
@@ -92,7 +92,7 @@ printf '%s\n' "" missing text_text_document soon nan "" gpu cpu 0 100000 1 h4 as
 ask
 says out "a path is needed" "missing.idx" "'soon' is not a number" "'nan' is not a number" \
     "give cpu or cuda" "'0' is not a whole number" "--ranks 100000: this machine has" \
-    "--output h4: give a name" "asked.yaml: exists" "again.yaml: "
+    "--output h4: the name must end" "asked.yaml: exists" "again.yaml: "
 expect_exit 0 "$gptrain" inspect again.yaml
 # What the command line says is not asked for.
 printf 'text_text_document\n' >answers

@@ -156,7 +156,7 @@ says err "--merge" "has virtual tokens, which cannot be merged into a model"
 expect_exit 2 "$gptrain" export prompt --format gguf --output no.gguf
 says err "--format gguf" "is an adapter; write it with --format hf for PEFT"
 train 2 no init_from=prompt
-says err "has the virtual tokens of a model, not the model"
+says err "is an adapter of virtual tokens, not a model"
 adapt 2 no 'adapter={kind: prompt, virtual_tokens: 48}'
 says err "adapter.virtual_tokens 48 is not below training.seq_length 48"
 adapt 2 no 'adapter={kind: prompt, rank: 4}'

@@ -118,7 +118,7 @@ says err "task lambada of kind last_word takes no examples"
 fault 3 --task piqa
 says err "physicaliqa-train-dev/dev.jsonl: no such data file" "--task-data"
 fault 3 --task piqa.yaml --few-shot 12
-says err "piqa.jsonl:1: lacks 1 solved example"
+says err "piqa.jsonl:1: needs 1 more solved example"
 bad_task 'kind: last_word\ndata: arc.jsonl\ntxt: a\n' 2 "bad.yaml:3:1: txt: unknown key" "text"
 bad_task 'kind: last_word\ndata: arc.jsonl\n' 2 "text: missing key of kind last_word"
 bad_task 'kind: last_word\ndata: arc.jsonl\ntext: a\nstop: [b]\n' 2 "bad.yaml:4" \
@@ -127,7 +127,7 @@ bad_task 'kind: last_word\ndata: arc.jsonl\ntext: "{{ a b }}"\n' 2 "bad.yaml: te
 bad_task 'kind: last_word\ndata: arc.jsonl\ntext: "{{ nothing }}"\n' 3 \
     "arc.jsonl:1: bad.yaml: text: line 1: 'nothing' is undefined"
 head='kind: multiple_choice\ndata: piqa.jsonl\nprompt: a\n'
-bad_task "${head}choices: [a, b]\nanswer: '2'\n" 3 "piqa.jsonl:1: the answer '2' is no index from 0 to 1"
+bad_task "${head}choices: [a, b]\nanswer: '2'\n" 3 "piqa.jsonl:1: the answer '2' is not an index from 0 to 1"
 bad_task "${head}choices: [a, b]\nanswer: c\nanswer_names: [a, b]\n" 3 "the answer 'c' is none of"
 bad_task "${head}choices: [a]\nanswer: '0'\n" 3 "has 1 choices"
 bad_task "${head}choices: a{{ goal }}\nanswer: '0'\n" 2 "bad.yaml: choices: must be a list"

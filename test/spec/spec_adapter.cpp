@@ -85,7 +85,7 @@ TEST_CASE("the mask of a rank's features begins at a block of random words") {
         "model.num_layers=2"};
     CHECK(holds(contradiction(settings, {.world_size = 2}),
                 "adapter.dropout: with parallel.tensor 2 a rank has 18 of the inputs of mlp.proj, "
-                "which is no multiple of 4"));
+                "which is not a multiple of 4"));
     const auto adapts = [](const std::string& layer, const std::string& dropout = "0.1") {
         return contradiction(
             {"init_from=/model", "parallel.tensor=2", "model.num_attention_heads=2",

@@ -51,20 +51,20 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
 
 TEST_CASE("the root is no output directory") {
     CHECK(contradiction({"output_dir=/"}, {}) ==
-          "output_dir: / is not a folder for one run; name one in it");
+          "output_dir: / cannot hold a run; name a folder in it");
     CHECK(contradiction({"output_dir=/a/.."}, {}) ==
-          "output_dir: / is not a folder for one run; name one in it");
+          "output_dir: / cannot hold a run; name a folder in it");
 }
 
 TEST_CASE("int8 is for weights that nothing else keeps") {
     CHECK(plan_of({"precision.frozen=int8"}).int8_frozen);
     CHECK(contradiction({"precision.frozen=int8", "precision.compute=fp8", "model.num_layers=4"},
                         {}) ==
-          "precision.frozen: int8 cannot be used with precision.compute fp8, whose GEMMs have "
-          "weights of their own; set precision.compute to bf16 or remove precision.frozen");
+          "precision.frozen: int8 cannot be used with precision.compute fp8, which stores "
+          "weights in its own format; set precision.compute to bf16 or remove precision.frozen");
     CHECK(contradiction({"precision.frozen=int8", "training.frozen=[wte.weight]"}, {}) ==
-          "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
-          "hold as they were; remove one of them");
+          "precision.frozen: int8 cannot be used with training.frozen, because checkpoints "
+          "must hold frozen tensors exactly; remove one of them");
 }
 
 TEST_CASE("a training run keeps in int8 only the model of an adapter") {

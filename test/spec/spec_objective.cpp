@@ -44,7 +44,7 @@ TEST_CASE("a masked language model has the parameters of a causal one and twice 
 
 TEST_CASE("what contradicts an objective is named") {
     const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-        {{"objective=mlm"}, "objective.mask_id: auto needs data.tokenizer, whose mask token it is"},
+        {{"objective=mlm"}, "objective.mask_id: auto takes the mask token from data.tokenizer"},
         {{"objective={kind: mlm, mask_id: 512}"},
          "objective.mask_id 512 is not below model.vocab_size 512; lower it"},
         {{mlm, "data.eod_id=3"}, "objective.mask_id 3 is the end-of-document id"},
@@ -53,12 +53,13 @@ TEST_CASE("what contradicts an objective is named") {
         {{mlm, "objective.geometric_p=0.3"}, "objective.geometric_p needs objective.masking span"},
         {{mlm, "objective.max_span=3"}, "objective.max_span needs objective.masking span"},
         {{mlm, "data.reset_at_eod=true", "data.eod_id=2"},
-         "data.reset_at_eod: true does not go with objective mlm"},
+         "data.reset_at_eod: true cannot be used with objective mlm"},
         {{mlm, "eval_tasks={tasks: [piqa], interval: 1}", "data.tokenizer=/t.json"},
          "eval_tasks cannot measure a model with objective mlm"},
         {{mlm, "adapter={kind: prompt}", "init_from=/m"},
-         "adapter.kind prompt does not go with objective mlm; use lora"},
-        {{mlm, "model.sliding_window=8"}, "model.sliding_window 8 does not go with objective mlm"},
+         "adapter.kind prompt cannot be used with objective mlm; use lora"},
+        {{mlm, "model.sliding_window=8"},
+         "model.sliding_window 8 cannot be used with objective mlm"},
     };
     for (const auto& [settings, part] : cases) {
         const std::string message = contradiction(settings);
