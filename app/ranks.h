@@ -19,8 +19,8 @@ void require_one_rank(const MpiSession& ranks, std::string_view command);
 class Ranks {
 public:
     Ranks() = default;
-    /// A rank that leaves ignores SIGTERM: its work is done, and its exit code must reach the
-    /// launcher, which ends the remaining ranks once the first is gone.
+    /// An exiting rank ignores SIGTERM, so that its exit code reaches the launcher even though the
+    /// launcher kills the remaining ranks as soon as the first one exits.
     ~Ranks();
     Ranks(const Ranks&) = delete;
     Ranks& operator=(const Ranks&) = delete;

@@ -21,8 +21,8 @@ __device__ inline bool in_row(int at, int i, int size) {
     return aligned || at + i < size;
 }
 
-/// The piece at element `at` of a row of `size` > at elements, zero-padded past the end. `aligned`:
-/// the piece is whole and aligned to 16 bytes.
+/// The 16 bytes from element `at` of a row of `size` elements on (`at` < `size`), zero-padded past
+/// the end. `aligned`: the piece is whole and aligned to 16 bytes.
 template <bool aligned, class T>
 __device__ inline Vec16<T> load_piece(const T* row, int at, int size) {
     if constexpr (aligned) {

@@ -14,8 +14,8 @@ namespace gptrain::cuda {
 ///    rounded once.
 ///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(a b + bias), tanh form, from the
 ///    sums before they are rounded to c.
-///  - `a_sums` (a vector): also computes a_sums = the sum of each row of a. Only with an fp32 c and
-///    without FP8: the library stores them in c's dtype, but FP8's in bf16.
+///  - `a_sums` (a vector): also computes a_sums = the sum of each row of a. Requires an fp32 c and
+///    no FP8 operands, because the library stores the sums in c's dtype, or in bf16 for FP8.
 ///
 /// Dtypes: a and b are both fp32, both bf16 or both fp16, and c has their dtype or fp32. Or both
 /// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's

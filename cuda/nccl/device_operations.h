@@ -31,10 +31,10 @@ public:
 
     /// From now on a thread polls, with this device current.
     void watch(int device);
-    /// The operation that the host started last has been issued: the device reaches it after
-    /// `ready` and finishes it before `finished`. Neither is recorded again as long as it is held.
+    /// Call after issuing the operation last reported to on_started: it runs on the device between
+    /// the events `ready` and `finished`. Neither event is re-recorded while it is held here.
     void add(std::shared_ptr<const Event> ready, std::shared_ptr<const Event> finished);
-    /// Looks what the device has done, and tells the listener if it has got further.
+    /// Polls the device and notifies the listener of progress.
     void poll();
 
     void on_started(const CommCall& call) override;

@@ -103,7 +103,7 @@ public:
     /// returns false.
     virtual bool set_choices(std::string_view /*choices*/) { return true; }
 
-    /// Whether the first run of a linear op may load device code, and so wait for the device.
+    /// True if the first run of a linear op may load device code, which blocks on the device.
     virtual bool loads_code_late() const { return false; }
 
     // ---- profiling ----

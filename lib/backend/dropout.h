@@ -22,9 +22,9 @@ enum class DropoutSite : std::uint32_t {
 };
 
 /// Global positions of a sequence's local rows: rows [0, first_count) begin at first_begin, the
-/// others at second_begin. A whole sequence is one run of rows. A slice of ring context parallelism
-/// is two, one early and one late. After each `stripe` rows of a run, `gap` positions belong to
-/// other ranks.
+/// others at second_begin. A whole sequence is one run of rows; a rank's part under ring context
+/// parallelism is two runs, one early and one late. After every `stripe` rows of a run, the next
+/// `gap` positions belong to other ranks.
 struct RowPositions {
     std::int64_t first_begin = 0;
     std::int64_t first_count = INT64_MAX;

@@ -1,5 +1,4 @@
-// A linear op without its matrices' elements: everything that the choice of an algorithm may depend
-// on.
+// The shape of a linear op: everything that algorithm selection may depend on, without the data.
 #pragma once
 
 #include <compare>

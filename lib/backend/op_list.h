@@ -1,4 +1,4 @@
-// What a list of op types makes of a class.
+// Class templates generated from a list of op types.
 #pragma once
 
 #include <utility>

@@ -6,7 +6,8 @@
 namespace gptrain {
 
 /// Passes everything on to another backend. Derived from EachOp<PassingBackend, Derived>, whose
-/// `on` runs the ops. `replay` alone is not passed on: the ops of a record would not come by here.
+/// `on` runs the ops. `replay` is the only function not forwarded: replayed ops would bypass this
+/// backend.
 class PassingBackend : public Backend {
 public:
     /// `inner` must outlive this.

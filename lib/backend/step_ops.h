@@ -42,8 +42,9 @@ struct StepPolicy {
 };
 
 /// Computes grad_norm, skip and grad_factor from loss_sum, grad_square_sum and token_weight_sum,
-/// then the carried counters and the next step's loss scale. A step in which nothing is learned
-/// counts as skipped, but neither in a row nor for the loss scale: it says nothing of the model.
+/// then the carried counters and the next step's loss scale. A step with no learned tokens counts
+/// as skipped, but does not count towards consecutive skips or the loss scale, because it is not
+/// evidence of a problem.
 struct DecideStep {
     static constexpr std::string_view name = "decide_step";
     StepRef step;

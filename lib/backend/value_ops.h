@@ -55,9 +55,8 @@ struct InitNormal {
     void tensors(const auto& list) const { list.writes(x); }
 };
 
-// An op whose result will be converted to FP8 can also compute the amax for its scale. `amax`
-// (fp32 [1], or empty: not wanted) = max(amax, largest absolute value of the stored result). NaN
-// is ignored.
+// An op whose result will be converted to FP8 can also compute its amax. `amax` (fp32 [1], or empty
+// if not needed) = max(amax, largest absolute value of the stored result). NaN is ignored.
 
 /// amax = max(amax, largest absolute value of x). NaN is ignored.
 struct UpdateAmax {

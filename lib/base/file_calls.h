@@ -25,8 +25,8 @@ public:
     virtual CallFate intercept(std::string_view call, const std::filesystem::path& path) = 0;
 };
 
-/// From now on `fates` (null: nobody) decides about this process's calls, so that tests can make
-/// them fail. Remove it before it is destroyed, while no other thread makes calls.
+/// From now on `fates` (null: none) intercepts this process's calls, so that tests can make them
+/// fail. Remove it before it is destroyed, while no other thread makes calls.
 void intercept_calls(CallInterceptor* fates);
 
 /// The fate of a call that is about to change `path`.

@@ -7,8 +7,7 @@
 
 namespace gptrain {
 
-/// An allocator that asks for huge pages, with which most reads need no walk through page tables.
-/// Small tables get none.
+/// An allocator that requests huge pages, which avoid most page-table walks. Small tables get none.
 template <class T>
 struct LargePages {
     using value_type = T;

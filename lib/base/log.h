@@ -22,13 +22,13 @@ void print_line(std::string_view line);
 void check_output();
 /// Writes bytes to stdout unchanged. A failed write is an Error (io).
 void print_raw(std::string_view bytes);
-/// Prints "warning: ..." to stderr, with control characters replaced by blanks.
+/// Prints "warning: ..." to stderr, with control characters replaced by spaces.
 void warn_line(std::string_view line);
 /// Prints "PROGRAM: error: ..." to stderr, the one line of a failed program, with line ends and
-/// other control characters replaced by blanks.
+/// other control characters replaced by spaces.
 void error_line(std::string_view program, std::string_view message);
 
-/// Replaces control characters except line ends by blanks, so that file contents cannot control the
+/// Replaces control characters except line ends by spaces, so that file contents cannot control the
 /// reader's terminal.
 std::string without_controls(std::string_view text);
 

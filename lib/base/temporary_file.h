@@ -14,7 +14,7 @@ namespace gptrain {
 /// What temporary names contain.
 inline constexpr std::string_view temporary_mark = ".tmp-";
 
-/// A new name beside `target` for what is not finished: "TARGET.tmp-PID-NUMBER-HOST".
+/// A new name next to `target` for a file that is not finished: "TARGET.tmp-PID-NUMBER-HOST".
 std::filesystem::path temporary_path(const std::filesystem::path& target);
 
 /// The temporary names of `target` whose processes on this machine are gone.

@@ -36,7 +36,7 @@ std::string text(const Parts&... parts) {
     return out;
 }
 
-/// Parses all of `word` as a number; nothing otherwise (no "+", no blanks, no locale, and only
+/// Parses all of `word` as a number; nothing otherwise (no "+", no spaces, no locale, and only
 /// finite floating-point values).
 std::optional<std::int64_t> parse_int(std::string_view word);
 std::optional<double> parse_double(std::string_view word);

@@ -12,7 +12,7 @@ struct CalibrateOptions {
     std::filesystem::path file;  ///< the profile; disk speed is measured in its folder
     MakeBackend make;
     std::span<const Probe> probes = standard_probes();
-    int threads = 1;      ///< of each rank, with which all ranks together use all cores
+    int threads = 1;      ///< of each rank, so that all ranks together use all cores
     int max_threads = 1;  ///< that a rank may use if it has the node for itself
 };
 

@@ -46,11 +46,11 @@ private:
 void remove_leftovers(const std::filesystem::path& folder);
 
 /// Renames the finished `temporary` to its final name, durably. An existing checkpoint of that name
-/// is exchanged for it, atomically where the file system can, and then removed. Error (io): it
-/// keeps its name, at the latest after remove_leftovers.
+/// is exchanged for it, atomically where the file system can, and then removed. On Error (io) the
+/// existing checkpoint keeps its name, or gets it back from remove_leftovers.
 void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& final_path);
 
-/// True if something has this path. Error (io): the disk does not say.
+/// True if something has this path. Error (io) if the file system does not answer.
 bool is_there(const std::filesystem::path& path);
 /// True if nothing has this path. False if the disk does not say.
 bool is_missing(const std::filesystem::path& path);

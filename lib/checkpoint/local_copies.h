@@ -22,8 +22,9 @@
 namespace gptrain {
 
 /// The rank to which each rank passes its copy, or `MpiSession::nobody`. `nodes`: the node of each
-/// rank. The list of ranks, by node, moves on by the size of the largest node. That is another node
-/// for every rank if no node has more than half of them; a rank for which it is not passes nothing.
+/// rank. The receiver is found by rotating the list of ranks, sorted by node, by the size of the
+/// largest node. If no node has more than half of the ranks, every receiver is on a different node;
+/// otherwise a rank whose receiver would be on its own node sends nothing.
 std::vector<int> copy_receivers(const std::vector<int>& nodes);
 
 /// All ranks call each function together. A save that fails because of a disk (io) costs nothing
@@ -42,7 +43,7 @@ public:
     /// Completes the save in progress.
     void finish();
     /// From now on saves belong to this course, which begins after `step`. Removes all others but
-    /// the one that it goes on from. Warns if there were later ones of another mesh.
+    /// the one that it continues from. Warns if there were later ones of another mesh.
     void begin_course(LocalCourse course, std::int64_t step);
 
 private:

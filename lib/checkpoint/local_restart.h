@@ -38,7 +38,7 @@ private:
 
     /// Sends the files of a rank's copy from `reader` to that rank.
     void fetch(int rank, int reader) const;
-    /// Brings the copies of the ranks `waiting` to them, each from its reader of this attempt.
+    /// Fetches the copies of the `waiting` ranks, each from the reader chosen for this attempt.
     void fetch_all(const std::vector<int>& waiting, std::size_t attempt) const;
     void load_copy(Backend& backend, const StateSource& needed) const;
 
@@ -46,7 +46,8 @@ private:
     const MpiSession* ranks_;
     std::string save_;
     CheckpointMeta meta_;
-    /// For each rank: one rank of each node that has its copy, first itself if its own node does.
+    /// For each rank: one rank on every node that has its copy; the rank itself comes first if its
+    /// own node has one.
     std::vector<std::vector<int>> readers_;
     int moved_ = 0;
 };

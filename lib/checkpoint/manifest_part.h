@@ -22,7 +22,7 @@ std::vector<TensorRecord> needs_of(const StateSource& source);
 
 /// The extents that may hold elements of `needs`, and their files, from the records of the shard
 /// files that hold parts of the same boxes. Omits tensors that are not in the index; a tensor of
-/// another shape has no extents. Error (bad_input) as of read_records.
+/// another shape has no extents. Error (bad_input) as for read_records.
 Manifest read_part(const std::filesystem::path& folder, const CheckpointIndex& index,
                    std::span<const TensorRecord> needs);
 

@@ -29,7 +29,7 @@ public:
     bool contains(const CheckpointFolder& checkpoint) const;
 
 private:
-    /// Tells a manifest from another one in its place.
+    /// Distinguishes a manifest from one that replaced it.
     struct Stamp {
         std::uint64_t inode = 0;
         std::int64_t bytes = 0;

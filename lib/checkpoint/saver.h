@@ -118,7 +118,7 @@ private:
     void next_stage();
     /// Finds out which checkpoints of earlier starts verify, each rank a part of each.
     void verify_older();
-    /// Writes and reads back this rank's files; returns what the manifest says of them, as a
+    /// Writes and reads back this rank's files; returns the manifest's records of them, as a
     /// message.
     std::string write_files(const BlockSource& blocks);
     /// Makes model.h5, once.

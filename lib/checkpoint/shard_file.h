@@ -36,11 +36,11 @@ ShardLayout plan_shard_file(const std::filesystem::path& folder, int rank,
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks);
 
-/// What the manifest says of the layout's file.
+/// The manifest's record of the layout's file.
 FileRecord file_record(const ShardLayout& layout);
 
 /// Writes the shard file, reserved as `file`, and its record next to it, makes both durable, and
-/// reads back everything but the tensors' bytes. Returns what the manifest says of the two.
+/// reads back everything but the tensors' bytes. Returns the manifest's records of the two.
 std::vector<FileRecord> write_shard(File file, const ShardLayout& layout,
                                     const BlockSource& blocks);
 

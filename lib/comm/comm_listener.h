@@ -20,8 +20,8 @@ struct CommCall {
     std::string_view operation;  ///< static text: "all_reduce", "send", ...
     std::int64_t number = 0;     ///< counts this communicator's operations from 1
     std::int64_t bytes = 0;  ///< bytes that this rank sends (of a broadcast, the mean of all ranks)
-    /// Bytes that the rank which sends the most of a collective operation sends, on which its time
-    /// depends; of a message between two ranks, `bytes`.
+    /// For a collective: bytes sent by the rank that sends the most, which determine its time. For
+    /// a message between two ranks: `bytes`.
     std::int64_t most_bytes = 0;
 };
 

@@ -23,7 +23,7 @@ enum class Axis {
     tp,
     cp,
     dp,
-    pp,     ///< stages: neighbours have channels, and the rest goes over tp x pp
+    pp,     ///< stages: neighbours have channels, everything else goes over `model`
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
     kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
@@ -126,9 +126,9 @@ public:
     void warm_up() const;
     /// Host memory allocated by all communicators.
     std::int64_t held_bytes() const;
-    /// Ends all messages, also those that wait for ranks that are gone, if memory is not released
-    /// before they end; messages over MPI need not end. All later messages are Errors. `why` is the
-    /// fault: aborting may take long, so it is reported first.
+    /// Aborts all messages, including those that wait for lost ranks, if the backend releases
+    /// memory only after messages have ended (NCCL); messages over MPI need not end. All later
+    /// messages are Errors. `why` is the fault: aborting may take long, so it is reported first.
     void abort(std::string_view why) const {
         if (abort_) abort_(why);
     }

@@ -109,7 +109,7 @@ private:
     SessionListener* listener_;
 };
 
-/// The failure of `work` as text: exit code in decimal, a blank, `whose`, the message; empty if it
+/// The failure of `work` as text: exit code in decimal, a space, `whose`, the message; empty if it
 /// succeeds.
 std::string fault_text(std::string_view whose, const std::function<void()>& work) {
     try {

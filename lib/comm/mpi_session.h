@@ -92,10 +92,10 @@ public:
     /// All ranks call it: returns rank 0's text. For texts below 2 GiB.
     std::string broadcast(std::string text) const;
     /// All ranks call it: sends the messages that `next` returns, until it returns an empty one, to
-    /// rank `to`, and calls `take` with each message that arrives from rank `from`. Both may be
-    /// `nobody`; who sends must be expected. For messages below 2 GiB, each valid until the next.
-    /// A rank on which `next` or `take` throws sends no more and receives the rest without taking
-    /// it, so that no other rank waits for it; then the call throws.
+    /// rank `to`, and calls `take` with each message that arrives from rank `from`. Either may be
+    /// `nobody`; a rank that sends to this one must be its `from`. For messages below 2 GiB, each
+    /// valid until the next. A rank on which `next` or `take` throws sends no more and receives the
+    /// rest without taking it, so that no other rank waits for it; then the call throws.
     static constexpr int nobody = -1;
     using Message = std::span<const std::byte>;
     void pass(const std::function<Message()>& next, int to,
@@ -108,8 +108,9 @@ public:
     std::uint64_t exclusive_or(std::uint64_t mine) const;
     /// All ranks call it: each runs `work`. If it throws on some, all throw the first of these
     /// ranks' failures (failure_of), as a CommonError that begins with the rank's name. `work` may
-    /// call run_on_all, and other operations at its beginning or directly after one: a rank that
-    /// fails elsewhere takes part in it with its failure, and all ranks throw there.
+    /// itself call run_on_all, and other operations of all ranks only at its beginning or directly
+    /// after a run_on_all: a rank that fails in between joins the next run_on_all with its failure,
+    /// and all ranks throw there.
     void run_on_all(const std::function<void()>& work) const;
     /// The same, with work on rank 0 only.
     void run_on_first(const std::function<void()>& work) const {

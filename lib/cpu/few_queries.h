@@ -1,5 +1,5 @@
-// Attention of few queries over many keys, as when a model writes token by token: its time is that
-// of reading keys and values.
+// Attention of few queries over many keys, as in token-by-token generation: its time is that of
+// reading keys and values.
 #pragma once
 
 #include "backend/ops.h"

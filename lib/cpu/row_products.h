@@ -6,7 +6,7 @@
 
 namespace gptrain::cpu {
 
-// Twelve sums and what they are made of fill the sixteen vector registers. Every element that is
+// Twelve accumulators plus their operands fill the sixteen vector registers. Every element that is
 // loaded serves several of them.
 constexpr int rows_at_once = 3;
 constexpr int others_at_once = 4;
@@ -26,9 +26,8 @@ struct RowProducts {
     template <class T, class W>
     void add(const Rows<T>& rows, const Rows<W>& others, std::int64_t begin, std::int64_t end) {
         constexpr std::int64_t line = 64 / sizeof(W);
-        // The other rows are too short for the processor to notice that it will read the next ones,
-        // so they are requested, so many groups of O ahead. They go to the second cache, because
-        // the first can wait for too few lines at a time.
+        // The other rows are too short for the hardware prefetcher, so they are prefetched this
+        // many groups of O ahead, into L2, because L1 can wait for too few lines at a time.
         constexpr int groups_ahead = 3;
         std::int64_t at = begin;
         for (; at + line <= end; at += line) {

@@ -58,7 +58,7 @@ struct SoftmaxGradient {
     float* dp;  ///< layout of scores; dp in, d_scores out
 };
 
-/// Sums are fp32. Those with bf16 dot products round a and b of a product to bf16.
+/// Sums are fp32. Those with bf16 dot products round a and b of a GEMM to bf16.
 struct TileKernels {
     void (*multiply)(const TileGemm& product);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);

@@ -1,5 +1,5 @@
-// Products of tiles with bf16 dot products (AVX512_BF16): twice the rate of fp32. An instruction
-// adds two neighbouring products to each sum, so a and b are packed as pairs first.
+// GEMMs of tiles with bf16 dot products (AVX512_BF16): twice the rate of fp32. An instruction adds
+// two neighbouring products to each sum, so a and b are packed as pairs first.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -41,7 +41,7 @@ void pair_neighbours(const float* row, std::int64_t count, Pair* pairs) {
     }
 }
 
-/// A product of packed tiles.
+/// A GEMM of packed tiles.
 struct PairProduct {
     using Vector = Vec16;
     const Pair* a;

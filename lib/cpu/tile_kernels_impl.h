@@ -12,7 +12,7 @@
 namespace gptrain::cpu {
 namespace {
 
-/// A product of fp32 tiles in vectors of type V.
+/// A GEMM of fp32 tiles in vectors of type V.
 template <class V>
 struct FloatProduct {
     using Vector = V;

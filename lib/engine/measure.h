@@ -44,11 +44,10 @@ StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendM
 /// The trace of a first step at the final global batch size: no weights are on their way to it.
 StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// Everything in which a rank's run can differ from those of the other ranks of its stage: the
-/// sizes of the parameters that the rank holds; of each part that it updates the size, the way its
-/// gradient is summed, whether the rank saves it, and with Muon the rows of the whole matrix; of
-/// each frozen part the size and whether the rank saves it. Equal for ranks whose steps cost the
-/// same.
+/// What can differ between the ranks of a stage: the size of each parameter held; for each part
+/// updated, its size, how its gradient is summed, whether the rank saves it and, with Muon, the
+/// rows of the whole matrix; for each frozen part, its size and whether the rank saves it. Equal
+/// for ranks whose steps cost the same.
 using OwnSizes = std::vector<std::int64_t>;
 /// Those of all ranks of a stage with one rank on tp, in the order of dp x cp.
 std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp);

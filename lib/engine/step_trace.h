@@ -36,8 +36,8 @@ struct TraceEvent {
     };
     Kind kind;
     std::int32_t index;  ///< in `ops` or `messages`; for a wait, the communicator
-    /// Of a wait: how many operations of the communicator were issued after the one waited for.
-    /// That may be one of the step before.
+    /// For a wait: how many later operations of the communicator were issued before the wait. The
+    /// operation waited for may belong to the previous step.
     std::int32_t distance;
 };
 

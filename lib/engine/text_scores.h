@@ -22,8 +22,8 @@ public:
                  const Parameters& parameters, const RunPlan& plan, const StepRef& step,
                  StageMemory memory);
 
-    /// Called on the stage with the head, with the largest logit of each of this rank's rows of a
-    /// microbatch, and what TargetScores::sums has of it.
+    /// Called on the stage with the head, for each microbatch, with the largest logit of each of
+    /// this rank's rows, and what TargetScores::sums has of it.
     using Take = std::function<void(std::size_t microbatch, std::span<const float> maximum,
                                     std::span<const float> sums)>;
     /// Scores microbatches of plan.micro_batch_size sequences of `length` tokens. That is at most

@@ -36,14 +36,14 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::stri
 /// as in comm/comm_listener.h, if all ranks start it together.
 ///
 /// Within a node: a ring of p ranks with p - 1 steps (2 (p - 1) for an all-reduce), or a tree with
-/// log2 p steps at half the bandwidth, whichever is faster. Across nodes: each of a group's ranks
-/// on a node contributes the network cards nearest to it, and a ring runs at the lower of the
-/// link's bandwidth and the sum of these cards'; its steps cost the network's latency at node
-/// borders. A message between two ranks has one step. Where each rank sends messages of its own
-/// (send_recv, all_to_all), those to another node have the cards nearest to the rank alone; an
-/// all_to_all has p - 1 messages. An operation within a node that was measured (link.measured)
-/// takes what its messages took there (measured_time.h). `only_rings`: there are neither trees nor
-/// sums in switches, as in deterministic runs with NCCL.
+/// log2 p steps at half the bandwidth, whichever is faster. Across nodes, each rank of the group
+/// contributes the network cards nearest to it, and a ring runs at the lower of the link's
+/// bandwidth and the sum of these cards'; its steps cost the network's latency at node borders. A
+/// message between two ranks has one step. An all_to_all has p - 1 messages. Where each rank sends
+/// its own messages (send_recv, all_to_all), those to another node use only the cards nearest to
+/// the rank. If an operation within a node was measured (link.measured), the measured time holds
+/// (measured_time.h). `only_rings`: there are neither trees nor sums in switches, as in
+/// deterministic runs with NCCL.
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
                        std::string_view operation, double sent, bool only_rings = false);
 

@@ -9,8 +9,8 @@ namespace gptrain {
 /// Seconds of an op on the device, from its start to the start of the next one if nothing else is
 /// waited for:
 ///
-/// GEMM: the longer of its traffic at the memory bandwidth and of its tiles in waves over the
-/// multiprocessors, with the tile size and the split of the sum that are the fastest:
+/// GEMM: the longer of its memory time (traffic / bandwidth) and its compute time (waves of tiles
+/// over the multiprocessors), with the fastest tile size and split of the sum:
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
 /// where the fill is gemm_fill in elements.
 /// Attention: the longer of its traffic and of FLOPs / rate, where the rate falls as

@@ -66,7 +66,7 @@ struct DeviceProfile {
     PrecisionRates gemm_efficiency = {1, 1, 1, 1};  ///< share of the peak that large GEMMs reach
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
-    double gemm_fill = 0;              ///< start and end of a tile, as bytes along k
+    double gemm_fill = 0;              ///< fill and drain of a tile's pipeline, as bytes along k
     std::vector<AttentionRate> attention;
     double attention_half_length = 0;  ///< sequence length at which attention has half its rate
     std::vector<OpBandwidth> op_bandwidths;
@@ -118,8 +118,8 @@ struct SoftwareProfile {
     /// Ranks of tp each send a part of the boundary to the next stage, without sequence
     /// parallelism.
     bool scatter_boundary = true;
-    /// The share of computing speed that a message in flight takes. One that uses less bandwidth
-    /// than the node's links takes less.
+    /// The share of computing speed that a message in flight takes. A message that uses less
+    /// bandwidth than the node's links takes less of it.
     double slowdown = 0;
     double speed = 1;  ///< of its GEMMs and attention, relative to the device's rates
 };
@@ -130,8 +130,8 @@ struct HardwareProfile {
     DeviceProfile device;
     NodeProfile node;
     SoftwareProfile software;
-    /// Measured time of training steps, relative to what the numbers above say. load_profile has
-    /// applied it to them.
+    /// Measured over predicted time of training steps. load_profile has already applied it to the
+    /// numbers above.
     double correction = 1;
     double watts = 0;           ///< of a device with its share of the node; 0: unknown
     double price_per_hour = 0;  ///< of a device, in any currency; 0: unknown

@@ -17,8 +17,8 @@ std::string bash_branch(const std::string& pattern, const ValueChoices& choices)
     return text("        ", pattern, ")", calls, " return ;;\n");
 }
 
-/// The values of a command's options. A value that nothing completes has a branch too: what follows
-/// such an option is no option.
+/// The values of a command's options. A value that nothing completes has a branch too: the word
+/// after such an option is not an option.
 std::string bash_values(const std::string& command, const CommandHelp& help,
                         const ProgramHelp& program) {
     std::string out;
@@ -46,7 +46,7 @@ std::string bash_names(const std::string& command, const CommandHelp& help,
     return out;
 }
 
-/// All options with a value, of which the next word is no subcommand.
+/// All options with a value, whose next word is not a subcommand.
 std::string value_options(const CommandHelp& program) {
     const auto own = option_names(program, true);
     std::set<std::string> names(own.begin(), own.end());

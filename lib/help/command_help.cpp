@@ -6,7 +6,7 @@
 namespace gptrain {
 namespace {
 
-/// On one line, with single blanks.
+/// On one line, with single spaces.
 std::string flowing(const std::string& lines) {
     std::istringstream words(lines);
     std::string out;

@@ -39,7 +39,7 @@ struct CommandHelp {
 };
 
 /// What the command line parser knows. The footer is read as sections: each begins with a line that
-/// ends with a colon, and its body is indented by two blanks.
+/// ends with a colon, and its body is indented by two spaces.
 CommandHelp command_help(const CLI::App& app);
 
 /// What a man page and completions need besides the options.

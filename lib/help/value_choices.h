@@ -18,7 +18,7 @@ struct ValueChoices {
 /// Of a value "auto|never|DIR" the parts in lower case are words, and the others name what to give.
 ValueChoices value_choices(const OptionHelp& option, const ProgramHelp& program);
 
-/// The option that takes files or words where no option stands, or null.
+/// The positional argument, or null.
 const OptionHelp* positional_of(const CommandHelp& command);
 
 }  // namespace gptrain

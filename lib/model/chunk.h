@@ -76,8 +76,8 @@ public:
     /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.
     void next_logits(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
                      const Tensor& logits) const;
-    /// The same for a batch [1, T] of several texts. `rows`: of which tokens the last chunk writes
-    /// the logits [R, V], ascending; may be none.
+    /// The same for a batch [1, T] of several texts. `rows`: the tokens whose logits [R, V] the
+    /// last chunk writes, ascending; may be empty.
     void continue_texts(const Batch& batch, std::span<const TextRows> texts,
                         std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
                         const Boundary& boundary, const Tensor& logits) const;

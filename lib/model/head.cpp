@@ -7,8 +7,8 @@
 namespace gptrain {
 namespace {
 
-// Rows of an int8 weight that are widened at a time: enough for a GEMM, and few beside the whole
-// vocabulary.
+// Rows of an int8 weight that are dequantised at a time: enough for a GEMM, and few compared with
+// the whole vocabulary.
 constexpr std::int64_t widened_rows = 8192;
 
 }  // namespace

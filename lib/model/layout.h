@@ -84,7 +84,7 @@ struct Bucket : FlatRange {
 
 /// Where the trained parameters of a chunk are. A part without any is an empty range at its place.
 struct ChunkRange : FlatRange {
-    std::int64_t after_head = 0;    ///< where those after the head's weight begin
+    std::int64_t after_head = 0;    ///< the first position after the head's weight
     std::vector<FlatRange> blocks;  ///< those of each layer, in the model's order
 };
 

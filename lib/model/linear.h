@@ -69,7 +69,8 @@ private:
     /// whole_weight.
     void input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                     const Fp8Matrix& dy8) const;
-    /// What the adapter's gradients begin with, for all rows; empty without an adapter.
+    /// The adapter's intermediate gradient (LoraLayer::Gradient) for all rows; empty without an
+    /// adapter.
     LoraLayer::Gradient adapter_gradient(const Tensor& dy, const Pass& pass,
                                          BackwardPart part) const;
     LoraLayer::Gradient piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const;

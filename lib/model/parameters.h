@@ -43,9 +43,10 @@ public:
     Parameters& operator=(const Parameters&) = delete;
 
     const ParameterLayout& layout() const { return layout_; }
-    /// Flat, layout().elements long, compute dtype. FP8 groups hold these values only from an
-    /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
-    /// column-major; frozen ones hold both. Those in int8 only are not among them.
+    /// Flat, layout().elements long, compute dtype. The values of a trained FP8 group are valid
+    /// only from an update to the next `to_fp8`, which replaces them by their FP8 form, stored both
+    /// row- and column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values
+    /// here.
     const Tensor& weights() const { return weights_; }
     /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
     std::vector<Tensor> buffers() const;

@@ -53,8 +53,8 @@ struct StreamSlice {
     }
 };
 
-/// Positions of the rows that `part` has of these one or two slices, for dropout. Two slices have
-/// the same length, and any stripes divide between them.
+/// Positions, for dropout, of the rows of `part` in one or two slices. Two slices have the same
+/// length, and no stripe lies in both.
 RowPositions rows_of(std::span<const SequenceSlice> slices, const StreamSlice& part = {});
 
 /// This rank's [B, S] rows out of whole sequences, row-major [B, seq_length].

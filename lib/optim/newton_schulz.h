@@ -11,8 +11,8 @@ namespace gptrain {
 ///
 ///   A = X X^T; X = a X + (b A + c A A) X       (a, b, c) = (3.4445, -4.7750, 2.0315)
 ///
-/// A tall X is treated as its transpose. x [m, n] is contiguous, in the compute dtype, which all
-/// products are rounded to. Takes workspace memory.
+/// A tall X is treated as its transpose. x [m, n] is contiguous, in the compute dtype, to which all
+/// GEMMs round. Takes workspace memory.
 void orthogonalise(Backend& backend, Arena& workspace, const Tensor& x);
 
 }  // namespace gptrain

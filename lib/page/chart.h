@@ -30,7 +30,7 @@ struct Chart {
     std::string title;
     std::string unit;
     std::vector<Curve> curves;
-    /// True if small changes of the value mean nothing; the chart then does not magnify them.
+    /// True if small changes are insignificant; the axis then does not zoom in on them.
     bool steady = false;
 };
 

@@ -13,7 +13,7 @@ namespace gptrain {
 /// Escapes text for HTML, also inside attributes.
 std::string html_escaped(std::string_view words);
 
-/// <TAG ATTRIBUTES>WORDS</TAG>, with the words escaped. `attributes` begin with a blank.
+/// <TAG ATTRIBUTES>WORDS</TAG>, with the words escaped. `attributes` begin with a space.
 std::string element(std::string_view tag, std::string_view words, std::string_view attributes = "");
 
 /// The heading of a section.

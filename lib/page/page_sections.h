@@ -10,7 +10,7 @@ namespace gptrain {
 
 /// A row for each metric of a task that any run has.
 std::string task_section(std::span<const ReportedRun> runs);
-/// A bar of the running time by use for each run, and a table of all.
+/// For each run, a bar that splits its running time by use; then a table of all runs.
 std::string time_section(std::span<const ReportedRun> runs);
 /// A table of the first 200 events.
 std::string event_section(std::span<const ReportedRun> runs);

@@ -41,9 +41,9 @@ struct Range {
     void add(const Range& other);
 };
 
-/// Of every column (an equal part of the steps in `steps`) keeps the first, lowest, highest and
-/// last point, so that no peak is lost, or one gap if none is known there. Steps of `points`
-/// ascend. At most 4 x columns points remain.
+/// Splits `steps` into equal columns and keeps the first, lowest, highest and last point of each,
+/// so that no peak is lost, or one gap if a column has no known value. `points` must be in
+/// ascending order of steps. At most 4 x columns points remain.
 std::vector<Point> thinned(std::span<const Point> points, const Range& steps, int columns);
 
 }  // namespace gptrain

@@ -14,9 +14,9 @@ constexpr std::int64_t usual_ranks_per_node = 8;
 
 /// Bytes for the communicators of the rank at `place`, with these connections. Every connection
 /// between two GPUs has a buffer for each of three protocols (computeBuffSizes in NCCL 2.28's
-/// src/init.cc), on as many channels as NCCL reports for nodes of 8 H100: 24 for collectives, 32
-/// from one GPU to another of its node, 16 over the network, where all peers share the buffers of
-/// messages (src/transport/net.cc).
+/// src/init.cc), on the number of channels that NCCL reports for 8-GPU H100 nodes: 24 for
+/// collectives, 32 for point-to-point within a node, and 16 over the network, where all peers share
+/// the point-to-point buffers (src/transport/net.cc).
 std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place,
                         const MeshConnections& connections, std::int64_t ranks_per_node);
 

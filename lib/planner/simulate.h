@@ -20,7 +20,7 @@ struct PipelineCosts {
 };
 
 /// Simulates the lists under the rules of schedule.h, with the slowest communicators that these
-/// allow: from one stage to another one message at a time, in order, which starts once it is sent
+/// rules allow: between two stages, one message at a time, in order, each starting once it is sent
 /// and its receive is posted. A message that takes time is an event of the sending stage.
 ///
 /// An Error (bug) that names stages and actions is thrown if

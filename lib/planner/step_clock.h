@@ -50,14 +50,14 @@ struct StageClock {
     std::size_t event = 0;  ///< of the part
     double host = 0;        ///< the host has issued everything before
     double device = 0;      ///< the device has computed everything before
-    double resumes = 0;     ///< from when on the stage computes or moves data again
+    double resumes = 0;     ///< when the stage next computes or moves data
     bool ready = true;      ///< does not wait for another stage
     double part_begin = 0;
     std::vector<Transfer> transfers;  ///< that take computing speed
     double last_start = 0;            ///< of the message issued last, on any communicator
     Spent last_spent = Spent::tp;
     std::size_t last_action = 0;         ///< index of the step's last part that is an action
-    double postponed = 0;                ///< reductions that wait for it, in seconds
+    double postponed = 0;                ///< seconds of reductions that wait for the last action
     std::map<int, MessageQueue> queues;  ///< by communicator
     std::array<double, spent_kinds> spent{};
     std::array<double, simulated_steps> ends{};

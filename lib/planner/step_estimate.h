@@ -29,7 +29,7 @@ struct StepEstimate {
 StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
                            std::span<const RankCost> ranks, const HardwareProfile& hardware);
 
-/// Seconds of a step if NCCL chose its algorithms (deterministic: false).
+/// Seconds of a step if NCCL is free to choose its algorithms (deterministic: false).
 double seconds_with_any_algorithm(const RunPlan& plan, std::vector<StepTrace> stages,
                                   const HardwareProfile& hardware);
 

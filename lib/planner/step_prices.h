@@ -55,8 +55,8 @@ std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks)
 /// its node.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
 
-/// The factor by which a stage's work slows down even if all other stages wait: above 1 if its
-/// ranks on a node outnumber the cores.
+/// The slowdown of a stage's work while all other stages idle: above 1 if the stage alone has more
+/// ranks on a node than cores.
 double least_crowding(const HardwareProfile& hardware, const MeshShape& mesh);
 
 /// The prices of a stage's trace. On a CPU a rank has its share of the node's cores, at least one:

@@ -31,7 +31,7 @@ struct StepTime {
 ///  - data that move during an op take a share of its speed (PricedMessage.slowdown).
 /// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
 /// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
-/// at most one core each; with more ranks than cores, whoever waits leaves its share to the others.
+/// at most one core each; with more ranks than cores, a waiting rank's share goes to the others.
 ///
 /// Stages that wait for each other for ever are an Error (bug) that names them.
 StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware);

@@ -31,8 +31,7 @@ std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64
 std::string progress_bar(std::string_view what, std::int64_t done, std::int64_t total,
                          std::optional<double> seconds_left, std::int64_t columns);
 
-/// The time that the rest of a run takes at so many seconds a sample. `samples`: consumed after
-/// `step`.
+/// The time left in a run at `seconds_per_sample`. `samples`: consumed after `step`.
 double seconds_left(double seconds_per_sample, const BatchSchedule& batch, std::int64_t steps,
                     std::int64_t step, std::int64_t samples);
 

@@ -40,7 +40,7 @@ constexpr std::array<TimePart, 6> time_parts = {{{"useful", &TimeSpent::useful},
                                                  {"lost", &TimeSpent::lost}}};
 
 Json to_json(const TimeSpent& spent);
-/// Anything else than such an object is an Error (bad_input).
+/// Anything other than such an object is an Error (bad_input).
 TimeSpent time_spent(const Json& json, const std::string& source);
 
 /// The time account of a run, continued at each start. Time between two starts does not count.

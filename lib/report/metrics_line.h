@@ -78,7 +78,7 @@ struct TaskEvaluation {
 
 struct RunEvent {
     enum class Kind {
-        resume,       ///< the run goes on after `step`; logged lines of later steps do not count
+        resume,       ///< the run continues after `step`; logged lines of later steps do not count
         data,         ///< after `step` the run reads other data
         skip,         ///< the update of `step` was skipped
         save_failed,  ///< a checkpoint could not be written; noticed after `step`

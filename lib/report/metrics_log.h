@@ -16,8 +16,8 @@ namespace gptrain {
 /// later one counts. Each line is written at once, or later if the disk refuses it (ReportFile).
 class MetricsLog {
 public:
-    /// Opens or creates `file`. Cuts off a torn last line, left by a crash. Keeps and ignores other
-    /// lines that are not of these kinds; one warning names the first.
+    /// Opens or creates `file`. Truncates a last line torn by a crash. Lines of other kinds are
+    /// kept but ignored; one warning names the first of them.
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that the log survives a run that ends with an error.
     ~MetricsLog() { sync(); }

@@ -28,7 +28,7 @@ public:
     /// the effective one.
     void begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
                const BatchSchedule& batch);
-    /// After `step` the run goes on with other data.
+    /// After `step` the run continues with other data.
     void data_changed(std::int64_t step, std::int64_t consumed_samples);
     /// The run was rolled back to `step`, because of the loss of step `from`.
     void rolled_back(std::int64_t step, std::int64_t from);

@@ -16,9 +16,10 @@ class ComputeOrder {
 public:
     explicit ComputeOrder(const PipelineShape& shape);
 
-    /// Appends the action for the next microbatch of that kind and chunk. Microbatches beyond the
-    /// step's number are counted but left out. So an order may be written for more than there are:
-    /// an action waits only for actions of its own microbatch.
+    /// Appends the action for the next microbatch of that kind and chunk. Microbatch numbers beyond
+    /// the step's last are consumed but emit no action. An order may therefore be written for more
+    /// microbatches than the step has, because actions depend only on actions of the same
+    /// microbatch.
     void next(ActionKind kind, std::int64_t chunk = 0);
     void next(std::initializer_list<ActionKind> kinds, std::int64_t chunk = 0);
     void append(const Action& action) { actions_.push_back(action); }

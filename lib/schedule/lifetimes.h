@@ -17,10 +17,10 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
 std::int64_t max_in_head(const PipelineShape& shape, std::int64_t stage,
                          const std::vector<Action>& actions);
 
-/// Fills in the boundary buffers and returns their number. A buffer that is received, or passed to
-/// a chunk of the same stage, is taken by the receive or by the action that writes it, and freed
-/// after the action that reads it. Sends to one stage in one direction alternate between two
-/// buffers, so that one is written while the other is in flight.
+/// Fills in the boundary buffers and returns their number. A buffer is allocated by the receive, or
+/// by the action that writes it, and freed after the action that reads it. Sends to one stage in
+/// one direction alternate between two buffers, so that one is written while the other is in
+/// flight.
 std::int64_t assign_buffers(const PipelineShape& shape, std::int64_t stage,
                             std::vector<Action>& actions);
 

@@ -23,8 +23,8 @@ constexpr bool moves_forward(ActionKind kind) {
     return kind == forward || kind == send_activations || kind == receive_activations;
 }
 
-/// Index, below 2 v m, of what a stage's chunks read: a microbatch's activations or gradient for
-/// chunk `reader`.
+/// Index, below 2 v m, of an input of one of the stage's chunks: a microbatch's activations or
+/// gradient, read by chunk `reader`.
 inline std::size_t arrival_index(const PipelineShape& shape, const Action& action,
                                  std::int64_t reader) {
     const std::int64_t way = moves_forward(action.kind) ? 0 : 1;

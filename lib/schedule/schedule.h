@@ -49,9 +49,9 @@ struct Schedule {
 ///
 /// interleaved_1f1b (same source): microbatches go in groups of p through all chunks of a stage in
 /// turn, with 2(p - 1 - s) + (v - 1)p times F first. If p does not divide m, the last group is
-/// smaller: it has the order of a full group without the missing microbatches, so it waits for
-/// nothing more and takes no longer than a full one. At most min(mv, 2(p - 1 - s) + (v - 1)p + 1)
-/// slots. v = 1 is 1F1B.
+/// smaller: it keeps the order of a full group minus the missing microbatches, so it adds no waits
+/// and takes no longer than a full group. At most min(mv, 2(p - 1 - s) + (v - 1)p + 1) slots. v = 1
+/// is 1F1B.
 ///
 /// zero_bubble: ZB-H1, or ZB-V with 2 virtual stages (Qi et al. 2024, arXiv 2401.10241). Splitting
 /// BW into B and W lets W fill idle time. ZB-H1 has the order of 1F1B, and on stage s each W comes

@@ -9,8 +9,8 @@ namespace gptrain {
 /// Lower bound on the device memory, in bytes, of the rank that needs the most.
 double memory_bound(const LayerMemory& costs, const RunPlan& plan);
 
-/// A plan's chunks, its messages between stages, and what it does with all data ranks at the start
-/// and the end of a step.
+/// Costs of a plan's chunks, of its messages between stages, and of its data-parallel communication
+/// at the start and end of a step.
 struct StepCosts {
     PipelineCosts pipeline;
     double late_start = 0;          ///< seconds by which the first weights hold up the first F
@@ -28,8 +28,8 @@ StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware);
 /// microbatch reaches it and the last one's gradients leave it.
 double work_bound(const StepCosts& costs, const RunPlan& plan);
 
-/// The same with the schedule simulated. It leaves out the update of the weights and what messages
-/// of different axes do to each other.
+/// The same with the schedule simulated. It ignores the optimizer's update and interference between
+/// messages of different axes.
 double schedule_bound(const StepCosts& costs, const RunPlan& plan);
 
 }  // namespace gptrain

@@ -30,8 +30,9 @@ struct Choices {
 /// The spec's own. Its global batch size must be given.
 Choices choices_of(const RunSpec& spec);
 
-/// The spec with these settings in place of its own. With another global batch size the numbers of
-/// steps change (of the run, of warm-up and of decays), so that their numbers of samples stay.
+/// The spec with these settings in place of its own. If the global batch size changes, the numbers
+/// of steps (of the run, of warm-up and of decays) are scaled so that their numbers of samples stay
+/// the same.
 RunSpec with_choices(const RunSpec& spec, const Choices& choices);
 
 }  // namespace gptrain

@@ -20,8 +20,8 @@ struct SearchContext {
 
 RunPlan plan_of(const SearchContext& context, const Choices& choices);
 
-/// The time of a step. Without the FLOPs and the memory, which follow from measurements of every
-/// class of ranks, and without the timeline.
+/// The time of a step, without its timeline, FLOPs and memory; the last two need a measurement of
+/// every rank class.
 StepEstimate time_of(const SearchContext& context, const RunPlan& plan);
 
 /// The memory that the rank at `place` needs for this plan of memory, with what libraries take.

@@ -82,7 +82,8 @@ private:
     Entry<Costs>& entry(std::map<Key, Entry<Costs>>& table, const Key& key);
     LayerMemory memory_of(const Choices& candidate) const;
     LayerTimes times_of(const Choices& candidate) const;
-    /// Patterns for a smaller model, whose costs are bounds: what is frozen in one layer is in all.
+    /// Frozen patterns for the smaller model on which bounds are measured: a tensor frozen in any
+    /// layer is frozen in all.
     std::vector<std::string> frozen_in_any_layer() const;
     RunPlan small_plan(const Choices& candidate, std::int64_t layers_per_stage,
                        std::int64_t microbatches) const;

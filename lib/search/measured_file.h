@@ -27,8 +27,8 @@ public:
 
     const std::filesystem::path& path() const { return path_; }
     /// How the last measurement of a candidate ended; nothing if it was never started, or was
-    /// interrupted. One that did not end may have been killed for another reason, so it has failed
-    /// only if the start after it did not end either.
+    /// interrupted. A measurement that did not end may have been killed for an unrelated reason, so
+    /// it counts as failed only after two such starts in a row.
     std::optional<MeasuredTime> find(const Json& candidate) const;
 
     /// Each adds a line, durable on return.

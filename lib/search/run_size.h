@@ -44,7 +44,7 @@ struct SizedRun {
 /// model.vocab_size, that of its tokenizer. The model is the largest of model_sizes that
 ///  - has at most 1 / tokens_per_parameter parameters per token of the maximum,
 ///  - fits into the memory with some mesh, microbatch and recomputation, and
-///  - in `hours`, by the estimate, sees tokens_per_parameter tokens for each parameter;
+///  - is estimated to see tokens_per_parameter tokens for each parameter in `hours`;
 /// the smallest, if tokens or time are too few for any. It trains on the maximum of tokens, or on
 /// those that it sees in `hours`, if these are fewer. Error (usage) if not even the smallest fits
 /// into the memory.

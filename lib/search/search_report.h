@@ -22,8 +22,8 @@ struct SearchReport {
     std::vector<std::int64_t> global_batches;  ///< that were searched
 };
 
-/// The ten best as a table of at most 100 columns, the corners, the spec's own settings, and why
-/// the values of each key that are not among the best are not.
+/// The ten best as a table of at most 100 columns, the corners, the spec's own settings, and, for
+/// each key, why its other values did not make the list.
 std::string to_text(const SearchReport& report, const SearchContext& context);
 
 /// Why a search found nothing: what keeps all candidates out, in a few words.

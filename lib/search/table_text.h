@@ -8,11 +8,11 @@
 
 namespace gptrain {
 
-/// The value with blanks in front of it up to `width` characters; padded_right has them behind it.
+/// The value with spaces in front of it up to `width` characters; padded_right has them behind it.
 std::string padded_left(std::string_view value, std::size_t width);
 std::string padded_right(std::string_view value, std::size_t width);
 
-/// A cell for each width, the value at its right end, then two blanks, `last` and a line break.
+/// A cell for each width, the value at its right end, then two spaces, `last` and a line break.
 std::string row_of_cells(std::span<const std::string> cells, std::span<const std::size_t> widths,
                          std::string_view last);
 

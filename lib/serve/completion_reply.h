@@ -44,7 +44,7 @@ private:
     struct Choice {
         std::string text;
         std::vector<TokenLogprob> tokens;
-        // For offsets: decodes its tokens, so far to so many characters.
+        // For text offsets: a decoder of its tokens, and the number of characters decoded so far.
         std::optional<PromptCodec::Decoder> decoder;
         std::int64_t characters = 0;
         bool begun = false;

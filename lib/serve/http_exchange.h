@@ -13,7 +13,7 @@
 
 namespace gptrain {
 
-/// A client that is so many bytes of a stream behind is given up.
+/// A client that falls this many bytes behind its stream is disconnected.
 constexpr std::size_t most_unsent_bytes = std::size_t{16} << 20;
 
 /// Queues a whole reply.

@@ -1,5 +1,5 @@
 // The bodies of requests, in the form of OpenAI's API. Errors are (bad_input), in one line for the
-// client. A key that gptrain cannot honour is an Error, unless its value asks for nothing.
+// client. A key that gptrain cannot honour is an Error, unless its value is a no-op.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ public:
     /// Ends after the request that is being answered; the others get no answer.
     ~RequestWorker();
 
-    /// The request is answered after those before it. It keeps its body no longer than its client
-    /// stays, so that all bodies together are bounded by the connections.
+    /// The request is answered after those before it. A request's body is dropped when its client
+    /// leaves, so the number of connections bounds the memory of all bodies.
     void add(HttpRequest request, std::shared_ptr<HttpAnswer> client);
 
 private:

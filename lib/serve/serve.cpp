@@ -31,7 +31,7 @@ constexpr std::int64_t step_tokens = 512;
 constexpr std::int64_t step_logits = 128;
 // How long an idle server waits for requests before it looks for signals.
 constexpr auto alone_patience = 100ms;
-// On several ranks all others wait for the first one, which then tells them that nothing is to do.
+// With several ranks, all others wait for the first one, which then reports that there is no work.
 constexpr auto ranks_patience = 10ms;
 // For the last answers on their way to clients, when the server stops.
 constexpr auto flush_time = 5s;

@@ -39,8 +39,8 @@ public:
     /// The error for a request that is not worth reading: an unknown path, a client without the
     /// token, a web page of another origin.
     std::optional<HttpReply> refuse(const HttpRequest& request) const;
-    /// Answers at once, or hands the wanted answers to new_answers. With a long prompt (POST) it
-    /// takes long.
+    /// Answers at once, or hands the wanted answers to new_answers. May take seconds for a long
+    /// prompt.
     void answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
 
     /// The answers that were asked for since the last call. With none it waits up to `patience`.

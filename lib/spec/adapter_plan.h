@@ -7,8 +7,7 @@
 
 namespace gptrain {
 
-// The adapter of the spec, if it has one of that kind. Error (usage) if the spec contradicts
-// itself.
+// The spec's adapter, if it has one of this kind. Error (usage) if the spec contradicts itself.
 std::optional<Lora> lora_of(const RunSpec& spec);
 std::optional<SoftPrompt> soft_prompt_of(const RunSpec& spec);
 

@@ -18,19 +18,19 @@ ModelShape local_shape(const ModelShape& model, std::int64_t tensor);
 std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& model,
                                        std::int64_t chunks);
 
-/// The pieces of `parallel.overlap_tensor: on`: 2, or 4 if they have 2,048 tokens or more and
-/// divide the sequences of a microbatch, or a rank's rows of a single one. Smaller pieces hide more
-/// of the messages, but by the time model their GEMMs lose about as much. Error (usage) if
-/// nothing can be cut.
+/// The number of pieces with `parallel.overlap_tensor: on`: 4 if each piece then has at least 2,048
+/// tokens and the microbatch (its sequences or, for a single sequence, a rank's rows) divides by 4;
+/// otherwise 2. According to the time model, more pieces hide more communication but lose as much
+/// in GEMM efficiency. Error (usage) if nothing can be cut.
 std::int64_t tensor_pieces(const RunPlan& plan);
 
 /// How many microbatches of a step leave the head's weight gradient to its end
-/// (RunPlan::deferred_heads): the fewer of those
-///  - whose head's gradients take the memory by which the last stage keeps fewer activations than
-///    the first, so that no rank needs more than the first stage's. Where all stages keep the same
-///    (gpipe, zero_bubble, one stage) there are none;
-///  - whose weight gradients take three quarters of the time in which the last gradients travel
-///    from the last stage to the first, by their FLOPs.
+/// (RunPlan::deferred_heads): the smaller of these numbers:
+///  - those whose gradients of the logits fit into the memory by which the last stage keeps fewer
+///    activations than the first, so that no rank needs more than the first stage's. Where all
+///    stages keep the same (gpipe, zero_bubble, one stage) it is 0;
+///  - those whose weight gradients take, by their FLOPs, three quarters of the time in which the
+///    last gradients travel from the last stage to the first.
 std::int64_t deferred_heads(const RunPlan& plan);
 
 /// Error (usage) unless the schedule, the stages and the slices of the sequence fit the mesh and

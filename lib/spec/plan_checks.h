@@ -19,7 +19,7 @@ void require(bool condition, const Parts&... parts) {
 /// Error (usage) if precision.frozen asks a training run for int8, but nothing would be kept so.
 void check_int8_training(const RunSpec& spec);
 
-/// A message about a key behind its location; a setting's names the key once.
+/// Prefixes a message with the location of its key. For a `--set` option the key is not repeated.
 std::string located(const std::string& location, std::string_view message);
 
 /// Error (usage) unless a is a multiple of b. The message suggests the nearest valid values of a.

@@ -124,7 +124,7 @@ struct OptimizerPlan {
 struct EndOfDocument {
     std::optional<std::int64_t> id;  ///< of the token, if known
     bool mask_loss = false;          ///< the token has no loss
-    bool reset = false;              ///< positions and attention start anew after it
+    bool reset = false;              ///< positions and attention restart after it
 };
 
 /// Elements of a row of an int8 matrix that share a scale.
@@ -137,9 +137,9 @@ struct RunPlan {
     MeshShape mesh;
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
-    /// The GEMMs of linear layers that wait for slices of the sequence, or that others wait for,
-    /// are cut into so many pieces of their rows, so that messages overlap with the GEMMs of other
-    /// pieces. 1: they are not cut.
+    /// The number of pieces into which the rows of linear layers' GEMMs are cut where they wait for
+    /// slices of the sequence, or others wait for theirs. Messages of one piece overlap with the
+    /// GEMMs of another. 1: they are not cut.
     std::int64_t tensor_pieces = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::int64_t virtual_stages = 1;         ///< chunks per stage
@@ -184,9 +184,9 @@ struct RunPlan {
     /// end of the step, when the last stage of a pipeline would wait.
     std::int64_t deferred_heads = 0;
 
-    /// True if a chunk's gradients are reduced as one bucket. Several would wait for each other,
-    /// and in the order of issue the messages of other axes would wait for them, in the pipeline's
-    /// drain.
+    /// True if a chunk's gradients are reduced as one bucket. Several buckets would queue behind
+    /// each other and, where messages start in the order of issue, hold up other axes' messages in
+    /// the pipeline's cooldown.
     bool reduces_whole_chunks() const {
         return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
     }
@@ -203,8 +203,9 @@ struct RunPlan {
     std::int64_t stream_length() const {
         return local_length() / (sequence_parallel ? mesh.tensor : 1);
     }
-    /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece
-    /// holds the same rows of all ranks. Several sequences need none: a piece is some of them.
+    /// Number of stripes per sequence. Each tp rank holds a slice of every stripe, so that a piece
+    /// contains the same rows on all ranks. With several sequences there is one stripe, because a
+    /// piece is then a subset of the sequences.
     std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
     /// Microbatches of a step of `global_batch_size` sequences on a data rank, by default on the
     /// first, which has the most.

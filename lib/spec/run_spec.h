@@ -24,7 +24,7 @@ struct ModelVariant {
     std::optional<RopeScaling> rope_scaling;
     /// Keys that a token sees at most, itself included; empty: all earlier ones.
     std::optional<std::int64_t> sliding_window;
-    /// Layers, counted from 0, whose tokens see all earlier ones all the same.
+    /// Layers, counted from 0, that use full attention in spite of sliding_window.
     std::vector<std::int64_t> full_attention_layers;
     bool qk_norm = false;  ///< RMSNorm of each head of q and k, before the rotation
     Normalization normalization = Normalization::layernorm;

@@ -56,7 +56,7 @@ YamlNode parse_yaml(std::string_view yaml, const YamlSource& source);
 /// stands on its key's line. `parse_yaml` of it returns the same values.
 std::string to_yaml(const YamlNode& root);
 
-/// True if the text means itself anywhere in YAML as far as its characters go.
+/// True if no character of the text needs quoting in YAML.
 bool has_plain_characters(std::string_view text);
 
 /// As a value anywhere in YAML: in quotes, unless it is a plain word.

@@ -9,9 +9,9 @@
 
 namespace gptrain {
 
-/// hellaswag: without white space at the ends, " [title]" becomes ". ", other text in brackets goes
-/// (it stems from WikiHow's pages), and two blanks become one.
-/// wikitext: undoes the tokens of WikiText: blanks around punctuation, inside brackets and quotes,
+/// hellaswag: without white space at the ends, " [title]" becomes ". ", other text in brackets is
+/// removed (it stems from WikiHow's pages), and two spaces become one.
+/// wikitext: undoes the tokens of WikiText: spaces around punctuation, inside brackets and quotes,
 /// and "@-@" and its like.
 /// Both are those of lm-evaluation-harness (0.4.13), the latter without its rule for "/' 0/".
 std::string clean_text(std::string text, TextCleaning cleaning);

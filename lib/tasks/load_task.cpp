@@ -68,7 +68,7 @@ void check_keys(const SpecValue& given, const TaskSpec& task) {
 
 void read(const SpecValue& given, BlockText& value, Any) {
     if (given.node.kind != YamlNode::Kind::scalar) given.reject("text");
-    // An escape such as "\_" gives a byte that is no character.
+    // An escape such as "\_" gives a byte that is not a character.
     if (find_invalid_utf8(given.node.scalar) != std::string::npos) given.reject("UTF-8");
     value.text = given.node.scalar;
 }

@@ -19,7 +19,7 @@ struct TaskItem {
     // multiple_choice: the model compares prompts[i] + choices[i]; a single entry is combined with
     // every entry of the other list. exact_match has one prompt.
     std::vector<std::string> prompts;
-    std::vector<std::string> choices;  ///< without the blank before them
+    std::vector<std::string> choices;  ///< without the space before them
     std::int64_t answer = 0;           ///< index of the right one
 
     std::string text;      ///< last_word, perplexity
@@ -56,9 +56,10 @@ private:
     };
     Templates compile(const std::optional<TemplateTexts>& texts, std::string_view key) const;
     Templates compile(const std::optional<BlockText>& text, std::string_view key) const;
-    /// Those that are a list, or one expression that gives a list; else an Error (usage).
+    /// Compiles templates that must be a list, or one expression that gives a list; otherwise Error
+    /// (usage).
     Templates compile_list(const std::optional<TemplateTexts>& texts, std::string_view key) const;
-    /// Those of a list, or those that its one expression gives.
+    /// The texts: those of the list, or those that the expression gives.
     static std::vector<std::string> texts_of(const Templates& templates, const Json& fields);
     void fill_choices(const Json& fields, TaskItem& item) const;
     std::int64_t answer_of(const Json& fields, std::int64_t choices) const;

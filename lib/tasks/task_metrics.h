@@ -12,8 +12,8 @@
 
 namespace gptrain {
 
-/// What a document adds to a metric, which is a function of the sum of the values over the sum of
-/// the weights.
+/// A document's contribution to a metric. The metric is a function of (sum of values) / (sum of
+/// weights).
 struct MetricShare {
     double value = 0;
     double weight = 1;
@@ -38,7 +38,7 @@ struct ItemResult {
 /// perplexity: exp(-sum of log-likelihoods / n), where n counts words (word_perplexity), bytes
 /// (byte_perplexity) and tokens (token_perplexity); bits_per_byte. Words and bytes are those of the
 /// text before it was cleaned. adjusted_perplexity is Megatron's: without the first token, and n is
-/// the number of words between blanks less one.
+/// the number of words between spaces less one.
 ///
 /// exact_match: exact_match, what the model wrote is the target.
 std::vector<std::string_view> metric_names(const TaskSpec& spec, const TaskItem& first);
@@ -53,8 +53,8 @@ struct Metric {
     std::string name;
     double value = 0;
     /// With r = sum v / sum w over n documents, sqrt(n / (n - 1) sum (v - r w)^2) / sum w, which
-    /// for a mean is the sample's standard deviation / sqrt(n); for a function of r that times its
-    /// derivative. Not a number for one document.
+    /// for a mean is the sample's standard deviation / sqrt(n); for a function of r, this times the
+    /// derivative. NaN for one document.
     double standard_error = 0;
 };
 

@@ -32,9 +32,9 @@ public:
 
 private:
     std::vector<std::int32_t> encode(std::string_view text) const;
-    /// Scores the continuation. White space at the end of the context moves to it. The tokens of
-    /// both texts together are divided where those of the context alone end. Too long a text is cut
-    /// on the left.
+    /// Scores the continuation. Trailing white space of the context moves to the continuation.
+    /// Context and continuation are tokenized together and split at the token count of the context
+    /// alone. Too long a text is cut on the left.
     ScoreRequest pair(std::string_view context, std::string_view continuation);
     /// Scores the whole text in windows of at most max_length tokens, each token once. The last
     /// window begins earlier, so that it is as long as the others.
@@ -47,8 +47,8 @@ private:
     std::int64_t cut_ = 0;
 };
 
-/// The bytes of a text's last word with the blank before it, and what comes before, divided at the
-/// last blank.
+/// The bytes of a text's last word with the space before it, and what comes before, divided at the
+/// last space.
 struct LastWord {
     std::string_view context;
     std::string_view word;

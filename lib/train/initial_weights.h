@@ -23,10 +23,10 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
 /// All ranks construct it and call it together.
 class InitialWeights {
 public:
-    /// `from`: a checkpoint, its model.h5 or an output directory, or a folder of Hugging Face's
-    /// transformers. Error (usage) if the model differs (check_same_weights) or there is none. The
-    /// session must outlive it. `adapted`: an adapter belongs to the weights, so load refuses the
-    /// next older checkpoint where it finds the newest one damaged.
+    /// `from`: a checkpoint, its model.h5, an output directory, or a Hugging Face model folder.
+    /// Error (usage) if the model differs (check_same_weights) or there is none. The session must
+    /// outlive it. `adapted`: an adapter belongs to the weights, so load refuses the next older
+    /// checkpoint where it finds the newest one damaged.
     InitialWeights(std::filesystem::path from, const ModelShape& model, bool adapted,
                    const MpiSession& ranks);
 
@@ -38,11 +38,11 @@ public:
 
     /// Fills `weights`, and prints where they come from.
     void load(Backend& backend, const StateSource& weights);
-    /// The same, one state after the other.
+    /// The same, one state at a time.
     void load_streamed(Backend& backend, std::span<const StreamedState> weights);
 
     /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.
-    /// `adapter`: the state of `prompt`.
+    /// `adapter`: the state that holds `prompt`.
     void load_virtual_tokens(Backend& backend, const StateSource& adapter, const SoftPrompt& prompt,
                              std::uint64_t seed);
 

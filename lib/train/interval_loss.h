@@ -25,8 +25,8 @@ public:
 
     /// The state to save in a checkpoint.
     Json to_json() const;
-    /// Restores what `to_json` returned. A sum of another interval, or of an unknown one, as in
-    /// older checkpoints, may cover other steps: the interval starts without steps, as it does from
+    /// Restores what `to_json` returned. If the saved sum belongs to a different or unknown
+    /// interval (older checkpoints), it is discarded and the interval starts empty, as it does for
     /// null. Anything else is an Error (bad_input).
     void restore(const Json& saved, const std::string& source);
 

@@ -1,4 +1,4 @@
-// Loads weights one after the other, where they share the memory that they are read into.
+// Loads weights one at a time through a shared buffer.
 #pragma once
 
 #include <functional>

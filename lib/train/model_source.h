@@ -1,5 +1,5 @@
-// A stored model: a checkpoint or a folder of Hugging Face's transformers. The checkpoint of an
-// adapter has the adapter alone; the model that it adapts is a source of its own.
+// A stored model: a checkpoint or a Hugging Face model folder. The checkpoint of an adapter has
+// only the adapter; the model that it adapts is another source.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,10 @@ namespace gptrain {
 
 class ModelSource {
 public:
-    /// `path`: a checkpoint, its model.h5, or an output directory (its newest valid
-    /// checkpoint), or a folder of transformers. All ranks construct it together. Error (usage) if
-    /// there is no model; (bad_input) if the folder of transformers is faulty or no run spec
-    /// expresses its model. The session must outlive it. An adapter's model is not opened
-    /// (open_model.h).
+    /// `path`: a checkpoint, its model.h5, or an output directory (its newest valid checkpoint), or
+    /// a Hugging Face model folder. All ranks construct it together. Error (usage) if there is no
+    /// model; (bad_input) if the Hugging Face folder is faulty or no run spec expresses its model.
+    /// The session must outlive it. An adapter's model is not opened (open_model.h).
     ModelSource(const std::filesystem::path& path, const MpiSession& ranks);
 
     const std::filesystem::path& folder() const;
@@ -29,12 +28,12 @@ public:
     RunSpec spec() const;
     /// Its shape.
     ModelShape model() const;
-    /// The model that an adapter adapts; null if it is no adapter, or not opened.
+    /// The model that an adapter adapts; null if this is not an adapter, or it is not opened.
     ModelSource* adapted() const { return adapted_.get(); }
     void set_adapted(std::unique_ptr<ModelSource> adapted) { adapted_ = std::move(adapted); }
     /// Nothing if the model is a checkpoint.
     const HfFolder* hf() const { return hf_.get(); }
-    /// Error (usage) if the model is a folder of transformers.
+    /// Error (usage) if the model is a Hugging Face folder.
     RestartPoint& checkpoint();
     const RestartPoint& checkpoint() const;
 

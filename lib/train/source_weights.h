@@ -33,8 +33,8 @@ private:
 /// shapes and first values of all tensors, in decimal. All ranks call it together; rank 0 reads.
 std::string fingerprint(const ModelSource& source, const MpiSession& ranks);
 
-/// Error (usage): the weights that an adapter belongs to are damaged, and `adapted` has now opened
-/// an older checkpoint, which is another model.
+/// Error (usage): the weights that an adapter belongs to are damaged, and `adapted` fell back to an
+/// older checkpoint, which holds different weights.
 [[noreturn]] void refuse_older_weights(const ModelSource& adapted);
 
 }  // namespace gptrain

@@ -10,10 +10,10 @@
 
 namespace gptrain {
 
-/// Seconds of `count` steps on the slowest rank, after two that are not timed: of the spec's plan,
-/// with its injected faults. All ranks call it together and get the same. Stops before the next
-/// step, with fewer seconds, if `stop` holds on a rank. A plan that lacks memory is a CommonError
-/// (usage).
+/// Seconds of each of `count` steps on the slowest rank, after two that are not timed. The spec's
+/// injected faults apply. All ranks call it together and get the same result. Stops before the next
+/// step, with fewer seconds, once `stop` is true on a rank. A plan that lacks memory is a
+/// CommonError (usage).
 std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
                                std::int64_t count, const std::function<bool()>& stop);
 

@@ -14,7 +14,7 @@ namespace gptrain {
 enum class HangCause {
     lost,    ///< no sign of life
     busy,    ///< does not wait for any rank, and does not finish
-    behind,  ///< others wait for it while it waits elsewhere, for no rank that is behind it
+    behind,  ///< others wait for it while it waits on another communicator
     cycle,   ///< one of several ranks that wait for each other in a cycle
     unknown  ///< all wait, and no operation shows for whom; this is the lowest rank
 };
@@ -28,8 +28,8 @@ struct Culprit {
 /// Finds the rank to blame, from one view per rank of the mesh. In this order:
 /// - the lowest lost rank;
 /// - of the ranks that do not wait, the lowest one that another waits for, else the lowest;
-/// - the end of a chain that starts at the lowest rank and goes from each rank to one that has
-///   started fewer operations on the communicator in which the former waits.
+/// - the end of the chain that starts at the lowest rank and goes from each rank to one that has
+///   started fewer operations on the communicator on which the former waits.
 Culprit find_culprit(std::span<const RankView> ranks, const MeshShape& mesh);
 
 /// "step 12, BW of microbatch 3, waits in all_reduce 35 on dp".

@@ -1,4 +1,4 @@
-// What a node knows of other nodes when nothing moves on it, and when that is a hang.
+// How a stalled node finds out about other nodes, and how a hang is declared.
 //
 // Each node writes news of itself about once a second: its newest beat and how long its ranks have
 // not moved. As long as they move, or are known to have moved elsewhere not long ago, nobody reads
@@ -38,7 +38,7 @@ struct NodeNews {
     std::int64_t node = 0;           ///< its index
     std::int64_t beat = 0;           ///< differs each time
     std::int64_t ms_since_move = 0;  ///< of the rank there that moved last
-    /// The same for ranks of all other nodes; -1 if it knows of none, or is no monitor.
+    /// The same for ranks of all other nodes; -1 if it knows of none, or is not a monitor.
     std::int64_t ms_since_move_elsewhere = -1;
     std::int64_t hangs = 0;     ///< 1 once a hang has been declared
     std::int64_t reported = 0;  ///< 1 once this node has reported it

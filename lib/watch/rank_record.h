@@ -66,8 +66,8 @@ struct DeviceRecord {
 };
 static_assert(std::is_trivially_copyable_v<DeviceRecord>);
 
-/// A rank whose host has issued operations to its device, and does not wait for others itself, is
-/// where the device is.
+/// If the host has issued work and is not itself waiting, the rank's position is the device's
+/// position.
 RankRecord with_device(RankRecord record, const DeviceRecord& device);
 
 /// A rank as seen by another one.

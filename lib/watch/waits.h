@@ -19,7 +19,7 @@ public:
     void add(int rank, std::int64_t started);
     /// A member waits in this operation.
     void add_wait(std::int64_t number) { awaited_ = std::max(awaited_.value_or(number), number); }
-    /// True if a member waits for one that has started so many.
+    /// True if a member waits for one that has started only `started` operations.
     bool awaits(std::int64_t started) const { return awaited_ && started < *awaited_; }
     /// The lowest other member that has not started this operation, in which `rank` waits.
     std::optional<int> first_behind(int rank, std::int64_t number) const;

@@ -5,10 +5,10 @@
 // one tile of keys, which adds in its turn. In the latter case, units that start together never
 // want the same tile of dq at the same time.
 //
-// Blocks take units from a counter, so a block that starts late takes what the others have left. A
-// wait for a turn ends, whichever blocks run: it is for lower units of the same heads, which blocks
-// that run have taken, and each block does its units in order. So the lowest unit that is not done
-// waits for nothing.
+// Blocks take units from a counter, so a block that starts late takes what the others have left.
+// Waiting for a turn cannot deadlock: a unit waits only for lower-numbered units of the same heads,
+// which resident blocks have already taken and process in order, so the lowest unfinished unit
+// never waits.
 #pragma once
 
 #include "cuda/attention/sm90/shared.cuh"
