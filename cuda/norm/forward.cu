@@ -1,11 +1,11 @@
 #include <type_traits>
 
 #include "cuda/device/amax.cuh"
-#include "cuda/device/dropout_mask.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/norm/norm.h"
+#include "cuda/norm/residual_sum.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -14,10 +14,10 @@ namespace {
 template <class T>
 struct ForwardArgs {
     const T* r;
-    const T* y;       ///< may be null
-    T* r_out;         ///< null without y
-    const T* weight;  ///< null: compute only the sum
-    const T* bias;    ///< may be null
+    const T* y;  ///< may be null
+    T* r_out;    ///< null without y
+    const T* weight;
+    const T* bias;  ///< may be null
     T* n;
     float* mean;  ///< may be null
     float* rstd;
@@ -73,7 +73,7 @@ public:
             }
             unrolled<pieces_per_thread>([&](int i) {
                 if (at(i) >= hidden_) return;
-                pieces_[i] = sum(pieces_[i], branch[i], dropout, where, at(i));
+                pieces_[i] = residual_sum<T>(pieces_[i], branch[i], dropout, where, at(i));
                 store_piece_once<aligned>(out, at(i), hidden_, pieces_[i]);
             });
         } else {
@@ -81,7 +81,7 @@ public:
                 const Vec16<T> branch = load_piece_once<aligned>(y, at(i), hidden_);
                 const Vec16<T> stream = load_piece_once<aligned>(row_, at(i), hidden_);
                 store_piece<aligned>(out, at(i), hidden_,
-                                     sum(stream, branch, dropout, where, at(i)));
+                                     residual_sum<T>(stream, branch, dropout, where, at(i)));
             }
             row_ = out;
         }
@@ -102,19 +102,6 @@ public:
 
 private:
     __device__ int at(int i) const { return first_ + i * group * piece_width<T>; }
-
-    __device__ static Vec16<T> sum(const Vec16<T>& r, const Vec16<T>& y,
-                                   const FeatureDropout& dropout, const FeatureDropout::Row& where,
-                                   int feature) {
-        float stream[piece_width<T>];
-        float branch[piece_width<T>];
-        widen(r, stream);
-        widen(y, branch);
-        dropout.drop(where, feature, branch);
-        for (int i = 0; i < piece_width<T>; ++i)
-            stream[i] = stream[i] + branch[i];
-        return narrow_piece<T>(stream);
-    }
 
     const T* row_;
     int first_;
@@ -190,7 +177,6 @@ __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
         const FeatureDropout dropout(args.dropout);
         row.add(args.y + begin, dropout, dropout.row(token, args.seq_length), args.r_out + begin);
     }
-    if (args.weight == nullptr) return;
     const Statistics stats = statistics(row, args);
     if (thread_index() % group == 0) {
         if (args.mean != nullptr) args.mean[token] = stats.mean;
@@ -252,11 +238,11 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
     const ForwardArgs<T> args = {.r = op.r.as<T>(),
                                  .y = pointer_or_null<T>(op.y),
                                  .r_out = pointer_or_null<T>(op.r_out),
-                                 .weight = pointer_or_null<T>(op.norm.weight),
+                                 .weight = op.norm.weight.as<T>(),
                                  .bias = pointer_or_null<T>(op.norm.bias),
-                                 .n = pointer_or_null<T>(op.n),
+                                 .n = op.n.as<T>(),
                                  .mean = pointer_or_null<float>(op.mean),
-                                 .rstd = pointer_or_null<float>(op.rstd),
+                                 .rstd = op.rstd.as<float>(),
                                  .amax = pointer_or_null<float>(op.amax),
                                  .tokens = static_cast<int>(op.r.size(0)),
                                  .hidden = static_cast<int>(hidden),
@@ -280,13 +266,10 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
 }  // namespace
 
 void run(const ResidualNormForward& args, const OpContext& context) {
-    const bool with_norm = !args.norm.weight.empty();
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
-                  "residual sum of ", args.r.shape().to_text());
+                  "norm of ", args.r.shape().to_text());
     GPTRAIN_CHECK(args.y.empty() == args.r_out.empty(), "r_out belongs to y");
-    GPTRAIN_CHECK(!with_norm || (!args.n.empty() && !args.rstd.empty()),
-                  "a norm without an output");
-    GPTRAIN_CHECK(with_norm || args.amax.empty(), "amax without a norm");
+    GPTRAIN_CHECK(!args.n.empty() && !args.rstd.empty(), "a norm without an output");
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 

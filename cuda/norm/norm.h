@@ -8,6 +8,7 @@
 
 namespace gptrain::cuda {
 
+void run(const ResidualAdd& args, const OpContext& context);
 /// Statistics are computed from the row as stored, in an order that depends only on H.
 void run(const ResidualNormForward& args, const OpContext& context);
 /// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.

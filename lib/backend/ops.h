@@ -14,6 +14,7 @@
 
 #include "backend/model_ops.h"
 #include "backend/muon_ops.h"
+#include "backend/norm_ops.h"
 #include "backend/op_list.h"
 #include "backend/op_tensors.h"
 #include "backend/step_ops.h"
@@ -28,10 +29,10 @@ using Ops = OpList<
     // linear layers
     LinearForward, Int8LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model
-    ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward, HeadNormBackward,
-    ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward,
-    PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy,
-    VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
+    ResidualAdd, ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward,
+    HeadNormBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
+    PositionForward, PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention,
+    CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // step and optimizer
     BeginStep, CheckLoss, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum, Normalise,
     Combine, MuonUpdate>;

@@ -1,4 +1,4 @@
-// RMSNorm of the heads of q and k (formula: model_ops.h).
+// RMSNorm of the heads of q and k (formula: norm_ops.h).
 #pragma once
 
 #include "backend/ops.h"

@@ -46,38 +46,55 @@ void normalise(const T* row, std::int64_t hidden, const Statistics& stats, const
     });
 }
 
+/// r_out = round(r + dropout(y)) for rows of the residual stream.
+template <class T>
+class ResidualSum {
+public:
+    /// Has no sum if y is empty.
+    ResidualSum(const Tensor& y, const Dropout& dropout, std::int64_t seq_length,
+                const Tensor& r_out)
+        : y_(pointer_or_null<T>(y)),
+          r_out_(pointer_or_null<T>(r_out)),
+          mask_(dropout),
+          seq_length_(seq_length) {}
+
+    /// Returns row t of the sum, or of r if there is no sum.
+    const T* row(const T* r, std::int64_t t, std::int64_t hidden) const {
+        const std::int64_t at = t * hidden;
+        if (y_ == nullptr) return r + at;
+        for_dropped_vectors(mask_, t, seq_length_, 0, hidden,
+                            [&](std::int64_t h, auto lanes, Vec8 factor) {
+                                const Vec8 branch = load(y_ + at + h, lanes) * factor;
+                                store(r_out_ + at + h, load(r + at + h, lanes) + branch, lanes);
+                            });
+        return r_out_ + at;
+    }
+
+private:
+    const T* y_;
+    T* r_out_;
+    DropoutMask mask_;
+    std::int64_t seq_length_;
+};
+
 template <class T>
 void forward(const ResidualNormForward& args) {
     const std::int64_t hidden = args.r.size(1);
-    const DropoutMask mask(args.dropout);
-    const bool with_sum = !args.y.empty();
-    const bool with_norm = !args.norm.weight.empty();
+    const ResidualSum<T> sum(args.y, args.dropout, args.seq_length, args.r_out);
     const T* r = args.r.as<T>();
-    const T* y = pointer_or_null<T>(args.y);
-    T* r_out = pointer_or_null<T>(args.r_out);
-    T* n = pointer_or_null<T>(args.n);
-    const T* weight = pointer_or_null<T>(args.norm.weight);
+    T* n = args.n.as<T>();
+    const T* weight = args.norm.weight.as<T>();
     const T* bias = pointer_or_null<T>(args.norm.bias);
     float* mean = pointer_or_null<float>(args.mean);
-    float* rstd = pointer_or_null<float>(args.rstd);
+    auto* rstd = args.rstd.as<float>();
 
     parallel_ranges(args.r.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t) {
-            const std::int64_t at = t * hidden;
-            if (with_sum) {
-                for_dropped_vectors(mask, t, args.seq_length, 0, hidden,
-                                    [&](std::int64_t h, auto lanes, Vec8 factor) {
-                                        const Vec8 branch = load(y + at + h, lanes) * factor;
-                                        store(r_out + at + h, load(r + at + h, lanes) + branch,
-                                              lanes);
-                                    });
-            }
-            if (!with_norm) continue;
-            const T* row = (with_sum ? r_out : r) + at;
+            const T* row = sum.row(r, t, hidden);
             const Statistics stats = statistics(row, hidden, args.norm);
             if (mean != nullptr) mean[t] = stats.mean;
             rstd[t] = stats.rstd;
-            normalise(row, hidden, stats, weight, bias, n + at);
+            normalise(row, hidden, stats, weight, bias, n + t * hidden);
         }
     });
 }
@@ -164,6 +181,19 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
 }
 
 }  // namespace
+
+void run(const ResidualAdd& args) {
+    const std::int64_t hidden = args.r.size(1);
+    with_compute_type(args.r.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const ResidualSum<T> sum(args.y, args.dropout, args.seq_length, args.r_out);
+        const T* r = args.r.as<T>();
+        parallel_ranges(args.r.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t t = begin; t < end; ++t)
+                sum.row(r, t, hidden);
+        });
+    });
+}
 
 void run(const ResidualNormForward& args) {
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args); });

@@ -1,4 +1,4 @@
-// Norms, and the residual sum with its dropout (formulas: model_ops.h).
+// Norms, and the residual sum with its dropout (formulas: norm_ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -6,6 +6,7 @@
 
 namespace gptrain::cpu {
 
+void run(const ResidualAdd& args);
 void run(const ResidualNormForward& args);
 void run(const ResidualNormBackward& args, Scratch& scratch);
 void run(const ApplyDropout& args);

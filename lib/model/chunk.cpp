@@ -73,15 +73,11 @@ void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor&
 }
 
 void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const {
-    context_.backend.run(ResidualNormForward{.r = stream.r,
-                                             .y = stream.y,
-                                             .dropout = stream.dropout,
-                                             .r_out = output,
-                                             .norm = {},
-                                             .n = {},
-                                             .mean = {},
-                                             .rstd = {},
-                                             .seq_length = pass.stream_length(context_)});
+    context_.backend.run(ResidualAdd{.r = stream.r,
+                                     .y = stream.y,
+                                     .dropout = stream.dropout,
+                                     .r_out = output,
+                                     .seq_length = pass.stream_length(context_)});
 }
 
 void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,

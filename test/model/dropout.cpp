@@ -21,6 +21,7 @@ public:
 
     template <class Op>
     void on(const Op& /*op*/) {}
+    void on(const ResidualAdd& op) { note(forward, op.dropout); }
     void on(const ResidualNormForward& op) { note(forward, op.dropout); }
     void on(const PositionForward& op) { note(forward, op.dropout); }
     void on(const AttentionForward& op) { note(forward, op.dropout); }

@@ -21,8 +21,7 @@ struct Variant {
     bool bias = true;
     bool y = true;
     float dropout = 0;
-    bool in_place = false;   ///< forward, dropout
-    bool norm = true;        ///< forward
+    bool in_place = false;   ///< sum, forward, dropout
     bool accumulate = true;  ///< backward
     double mean = 0;         ///< of the norm's input
     bool amax = false;
@@ -53,6 +52,31 @@ Dropout dropout_at(DropoutSite site, float probability) {
     return dropout;
 }
 
+/// r_out = r + dropout(y), `mask` being the dropout's.
+void sum_reference(const reference::Mask& mask, std::int64_t seq_length, Operand r, Operand y,
+                   Operand r_out, Arrays& at) {
+    Array branch = at[y];
+    reference::dropout(mask, seq_length, branch);
+    for (std::size_t i = 0; i < branch.values().size(); ++i)
+        branch.values()[i] += at[r].values()[i];
+    at[r_out].values() = branch.values();
+}
+
+OpCase residual_add(const Variant& variant, const Size& size, DType dtype) {
+    OpCase op = make_case("residual_add", variant, size, dtype);
+    const Shape shape = {size.tokens(), size.hidden};
+    const auto r = variant.in_place ? op.updated(dtype, shape, random_values())
+                                    : op.input(dtype, shape, random_values());
+    const auto y = op.input(dtype, shape, random_values());
+    const auto r_out = variant.in_place ? r : op.output(dtype, shape);
+    const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, variant.dropout));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(ResidualAdd{at[r], at[y], dropout_of(mask, at), at[r_out], size.seq_length});
+    };
+    op.reference = [=](Arrays& at) { sum_reference(mask, size.seq_length, r, y, r_out, at); };
+    return op;
+}
+
 OpCase forward(const Variant& variant, const Size& size, DType dtype) {
     OpCase op = make_case("residual_norm_forward", variant, size, dtype);
     const Shape shape = {size.tokens(), size.hidden};
@@ -61,12 +85,11 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         variant.in_place ? op.updated(dtype, shape, r_values) : op.input(dtype, shape, r_values);
     const auto y = variant.y ? op.input(dtype, shape, random_values()) : none;
     const auto r_out = !variant.y ? none : variant.in_place ? r : op.output(dtype, shape);
-    const auto weight = variant.norm ? op.input(dtype, {size.hidden}, random_values(0.5, 1)) : none;
-    const auto bias =
-        variant.norm && variant.bias ? op.input(dtype, {size.hidden}, random_values()) : none;
-    const auto n = variant.norm ? op.output(dtype, shape) : none;
-    const auto mean = variant.norm && !variant.rms ? op.output(DType::f32, {size.tokens()}) : none;
-    const auto rstd = variant.norm ? op.output(DType::f32, {size.tokens()}) : none;
+    const auto weight = op.input(dtype, {size.hidden}, random_values(0.5, 1));
+    const auto bias = variant.bias ? op.input(dtype, {size.hidden}, random_values()) : none;
+    const auto n = op.output(dtype, shape);
+    const auto mean = variant.rms ? none : op.output(DType::f32, {size.tokens()});
+    const auto rstd = op.output(DType::f32, {size.tokens()});
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, variant.dropout));
     const reference::NormKind kind = {variant.rms, 1e-3f};
@@ -86,17 +109,10 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
-        Array sum = at[r];
-        if (variant.y) {
-            Array branch = at[y];
-            reference::dropout(mask, size.seq_length, branch);
-            for (std::size_t i = 0; i < sum.values().size(); ++i)
-                sum.values()[i] += branch.values()[i];
-            at[r_out].values() = sum.values();
-            for (Bounded& x : sum.values())
-                x = stored(x, dtype);
-        }
-        if (!variant.norm) return;
+        if (variant.y) sum_reference(mask, size.seq_length, r, y, r_out, at);
+        Array sum = at[variant.y ? r_out : r];
+        for (Bounded& x : sum.values())
+            if (variant.y) x = stored(x, dtype);
         reference::norm_forward(kind, sum, at[weight], at[bias], at[n], at[mean], at[rstd]);
         reference::update_amax(at.result(n), at[amax]);
     };
@@ -176,6 +192,12 @@ OpCase apply_dropout(const Variant& variant, const Size& size, DType dtype) {
     return op;
 }
 
+constexpr Variant sum_variants[] = {
+    {.name = "dropout", .dropout = 0.5f},
+    {.name = "in place", .in_place = true},
+    {.name = "in place, dropout", .dropout = 0.1f, .in_place = true},
+};
+
 constexpr Variant forward_variants[] = {
     {.name = "layernorm"},
     {.name = "layernorm, no bias, dropout", .bias = false, .dropout = 0.1f},
@@ -183,8 +205,6 @@ constexpr Variant forward_variants[] = {
     {.name = "layernorm, large mean", .y = false, .mean = 40},
     {.name = "rmsnorm, in place", .rms = true, .bias = false, .in_place = true},
     {.name = "rmsnorm, bias, first block", .rms = true, .y = false},
-    {.name = "sum only, dropout", .dropout = 0.5f, .norm = false},
-    {.name = "sum only, in place", .in_place = true, .norm = false},
     {.name = "layernorm, dropout, amax", .dropout = 0.1f, .amax = true},
     {.name = "rmsnorm, first block, amax", .rms = true, .y = false, .amax = true},
 };
@@ -218,6 +238,8 @@ std::vector<OpCase> norm_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
+            for (const auto& variant : sum_variants)
+                cases.push_back(residual_add(variant, size, dtype));
             for (const auto& variant : forward_variants)
                 cases.push_back(forward(variant, size, dtype));
             for (const auto& variant : backward_variants)
