@@ -1,6 +1,6 @@
 #include "planner/flop_costs.h"
 
-#include "schedule/stage_plan.h"
+#include "schedule/schedule.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain {
@@ -20,7 +20,7 @@ PipelineCosts flop_costs(const RunPlan& plan) {
                           static_cast<double>(plan.mesh.tensor);
     const double unit = tokens / assumed_rate;
     const double layer_gemms = gemm_flops(plan);
-    const bool separate_weights = make_schedule(pipeline_of(plan, 1), 0).defers_weights;
+    const bool separate_weights = defers_weights(plan.schedule);
     PipelineCosts costs;
     std::int64_t next_layer = 0;
     for (const std::int64_t layers : plan.chunk_layers) {

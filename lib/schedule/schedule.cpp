@@ -19,6 +19,12 @@ Schedule complete(const PipelineShape& shape, std::int64_t stage, const OrderOf&
     return schedule;
 }
 
+bool has_weight_actions(const std::vector<Action>& actions) {
+    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+        return action.kind == ActionKind::backward_weights;
+    });
+}
+
 template <class MakeStage>
 Pipeline all_stages(const PipelineShape& shape, const MakeStage& make) {
     Pipeline pipeline = {shape, {}};
@@ -37,10 +43,12 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
     schedule.slots = assign_slots(shape, schedule.actions);
     const std::int64_t in_head = max_in_head(shape, stage, schedule.actions);
     schedule.head_slots = in_head > 1 ? schedule.slots : in_head;
-    schedule.defers_weights = std::any_of(
-        schedule.actions.begin(), schedule.actions.end(),
-        [](const Action& action) { return action.kind == ActionKind::backward_weights; });
+    schedule.defers_weights = has_weight_actions(schedule.actions);
     return schedule;
+}
+
+bool defers_weights(ScheduleKind kind) {
+    return has_weight_actions(compute_order({.kind = kind}, 0));
 }
 
 Schedule make_forward_schedule(const PipelineShape& shape, std::int64_t stage) {

@@ -64,6 +64,9 @@ struct Schedule {
 /// microbatches.
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage);
 
+/// True if schedules of this kind have B and W instead of BW.
+bool defers_weights(ScheduleKind kind);
+
 /// The actions of an evaluation: F only, with nothing kept (one slot).
 Schedule make_forward_schedule(const PipelineShape& shape, std::int64_t stage);
 

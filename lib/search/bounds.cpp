@@ -7,6 +7,7 @@
 #include "planner/flop_costs.h"
 #include "planner/step_prices.h"
 #include "schedule/compute_order.h"
+#include "schedule/schedule.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain {
@@ -140,7 +141,7 @@ double work_bound(const StepCosts& costs, const RunPlan& plan) {
     std::vector<double> work(stages);
     std::vector<double> before(stages);
     double way = 0;  // of a microbatch through the chunks so far, there and back
-    const bool defers = shape.kind == ScheduleKind::zero_bubble;
+    const bool defers = defers_weights(shape.kind);
     for (std::int64_t chunk = 0; chunk < shape.model_chunks(); ++chunk) {
         const ChunkPlace place = place_at(shape, chunk);
         const ChunkCost& cost = costs.pipeline.chunks[static_cast<std::size_t>(chunk)];

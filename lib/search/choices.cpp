@@ -3,9 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
+
+bool Choices::defers_weights() const {
+    return gptrain::defers_weights(parallel.schedule);
+}
 
 Choices choices_of(const RunSpec& spec) {
     GPTRAIN_CHECK(spec.training.global_batch_size, "no global batch size");

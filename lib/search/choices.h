@@ -19,7 +19,8 @@ struct Choices {
     Precision grad_reduce = Precision::fp32;
     Recompute recompute = Recompute::selective;
 
-    bool defers_weights() const { return parallel.schedule == ScheduleKind::zero_bubble; }
+    /// True if its schedule defers weight gradients.
+    bool defers_weights() const;
     /// Ranks that hold one copy of the model.
     std::int64_t model_ranks() const {
         return parallel.tensor * parallel.context * parallel.pipeline;

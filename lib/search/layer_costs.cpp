@@ -9,6 +9,7 @@
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
 #include "schedule/stage_plan.h"
+#include "search/space.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain {
@@ -146,8 +147,7 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
     Choices choices = candidate;
     choices.parallel.pipeline = small_stages;
     choices.parallel.virtual_stages = 1;
-    choices.parallel.schedule =
-        candidate.defers_weights() ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
+    choices.parallel.schedule = group_schedule(candidate.defers_weights());
     choices.parallel.layers = {layers_per_stage, layers_per_stage};
     choices.parallel.shard_optimizer = false;
     choices.grad_reduce = Precision::fp32;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/checked.h"
+#include "schedule/schedule.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
@@ -262,19 +263,26 @@ private:
     }
 
     void add_schedules(Choices group) {
-        const bool only_deferred =
-            space_.schedule.size() == 1 && space_.schedule.front() == ScheduleKind::zero_bubble;
+        const bool only_deferred = !allows(false);
         if (!only_deferred) {
-            group.parallel.schedule = ScheduleKind::one_f_one_b;
+            group.parallel.schedule = group_schedule(false);
             groups_.push_back(group);
         }
         // With deferred weight gradients selective keeps what none keeps.
         const bool again =
             group.recompute == Recompute::selective && space_.recompute.front() == Recompute::none;
         const bool useful = (group.parallel.pipeline > 1 || only_deferred) && !again;
-        if (!useful || !includes(space_.schedule, ScheduleKind::zero_bubble)) return;
-        group.parallel.schedule = ScheduleKind::zero_bubble;
+        if (!useful || !allows(true)) return;
+        group.parallel.schedule = group_schedule(true);
         groups_.push_back(group);
+    }
+
+    /// True if the space has a schedule that defers weight gradients, or one that does not.
+    bool allows(bool deferred) const {
+        const auto& list = space_.schedule;
+        return list.empty() || std::any_of(list.begin(), list.end(), [&](ScheduleKind kind) {
+                   return defers_weights(kind) == deferred;
+               });
     }
 
     const SearchSpace& space_;
@@ -306,7 +314,7 @@ std::vector<std::pair<ScheduleKind, std::int64_t>> schedules_of(const Choices& g
     std::vector<std::pair<ScheduleKind, std::int64_t>> all;
     for (const ScheduleKind kind : {one_f_one_b, interleaved_one_f_one_b, zero_bubble, gpipe}) {
         if (!includes(space.schedule, kind)) continue;
-        if ((kind == zero_bubble) != group.defers_weights()) continue;
+        if (defers_weights(kind) != group.defers_weights()) continue;
         const bool only = space.schedule.size() == 1;
         if (stages == 1 && kind != one_f_one_b && !only) continue;
         for (const std::int64_t count : counts) {
@@ -337,6 +345,10 @@ std::vector<std::optional<std::vector<std::int64_t>>> useful_splits(std::int64_t
 }
 
 }  // namespace
+
+ScheduleKind group_schedule(bool defers_weights) {
+    return defers_weights ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
+}
 
 std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
                                       std::int64_t ranks) {

@@ -55,9 +55,12 @@ FixedKey parse_fixed_key(std::string_view text);
 /// Limits a key to the values that it has in `specs`.
 void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& specs);
 
+/// Stands for all schedules that defer weight gradients, or for all others.
+ScheduleKind group_schedule(bool defers_weights);
+
 /// Stands for all candidates that differ only in schedule, virtual stages, the split of the layers
 /// and the optimizer's sharding; their layers take the same time and memory. Its schedule is
-/// zero_bubble if theirs defer weight gradients, else 1f1b.
+/// group_schedule.
 std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
                                       std::int64_t ranks);
 

@@ -171,6 +171,7 @@ TEST_CASE("every microbatch goes once through every chunk and back", "[schedule]
         for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
             const Schedule schedule = make_schedule(shape, stage);
             REQUIRE(schedule.defers_weights == apart);
+            REQUIRE(defers_weights(shape.kind) == apart);
             const auto work = work_of(schedule);
             REQUIRE(work.size() ==
                     static_cast<std::size_t>(shape.virtual_stages * shape.microbatches));
