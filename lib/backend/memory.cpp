@@ -24,26 +24,6 @@ Tensor Arena::allocate(DType dtype, const Shape& shape) {
     return Tensor(data, dtype, shape);
 }
 
-std::string_view name_of(MemoryUse use) {
-    switch (use) {
-        case MemoryUse::weights: return "weights";
-        case MemoryUse::main_params: return "main parameters";
-        case MemoryUse::main_grads: return "main gradients";
-        case MemoryUse::grad_messages: return "gradient messages";
-        case MemoryUse::optimizer: return "optimizer";
-        case MemoryUse::saved: return "saved activations";
-        case MemoryUse::boundaries: return "stage boundaries";
-        case MemoryUse::workspace: return "workspace";
-        case MemoryUse::batch: return "batch and step state";
-        case MemoryUse::scratch: return "op scratch";
-        case MemoryUse::staging: return "host staging";
-        case MemoryUse::readback: return "host step state";
-        case MemoryUse::messages: return "host messages";
-        case MemoryUse::snapshot: return "checkpoint snapshot";
-    }
-    return "?";
-}
-
 std::int64_t MemoryPlan::total() const {
     std::int64_t sum = 0;
     for (const std::int64_t bytes : bytes_)

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backend/buffer.h"
+#include "base/words.h"
 
 namespace gptrain {
 
@@ -29,8 +29,24 @@ enum class MemoryUse {
     messages,       ///< host memory of reductions, allocated by communicators on demand
     snapshot,       ///< host copy of the state, from which a checkpoint is written
 };
-constexpr int memory_uses = 14;
-std::string_view name_of(MemoryUse use);
+constexpr auto words_of(MemoryUse) {
+    using enum MemoryUse;
+    return std::to_array<Word<MemoryUse>>({{weights, "weights"},
+                                           {main_params, "main parameters"},
+                                           {main_grads, "main gradients"},
+                                           {grad_messages, "gradient messages"},
+                                           {optimizer, "optimizer"},
+                                           {saved, "saved activations"},
+                                           {boundaries, "stage boundaries"},
+                                           {workspace, "workspace"},
+                                           {batch, "batch and step state"},
+                                           {scratch, "op scratch"},
+                                           {staging, "host staging"},
+                                           {readback, "host step state"},
+                                           {messages, "host messages"},
+                                           {snapshot, "checkpoint snapshot"}});
+}
+constexpr int memory_uses = static_cast<int>(words_of(MemoryUse{}).size());
 constexpr MemorySpace space_of(MemoryUse use) {
     const bool host = use == MemoryUse::staging || use == MemoryUse::readback ||
                       use == MemoryUse::messages || use == MemoryUse::snapshot;

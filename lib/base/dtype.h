@@ -3,8 +3,9 @@
 
 #include <bit>
 #include <cstdint>
-#include <string_view>
 #include <type_traits>
+
+#include "base/words.h"
 
 namespace gptrain {
 
@@ -28,22 +29,20 @@ constexpr std::int64_t size_of(DType dtype) {
     return 0;
 }
 
-/// The name used in run specs, manifests and messages.
-constexpr std::string_view name_of(DType dtype) {
-    switch (dtype) {
-        case DType::f32: return "fp32";
-        case DType::bf16: return "bf16";
-        case DType::f16: return "fp16";
-        case DType::f8e4m3: return "fp8_e4m3";
-        case DType::f8e5m2: return "fp8_e5m2";
-        case DType::f64: return "fp64";
-        case DType::i8: return "i8";
-        case DType::u8: return "u8";
-        case DType::u16: return "u16";
-        case DType::i32: return "i32";
-        case DType::i64: return "i64";
-    }
-    return "?";
+/// The names in run specs, manifests and messages.
+constexpr auto words_of(DType) {
+    using enum DType;
+    return std::to_array<Word<DType>>({{f32, "fp32"},
+                                       {bf16, "bf16"},
+                                       {f16, "fp16"},
+                                       {f8e4m3, "fp8_e4m3"},
+                                       {f8e5m2, "fp8_e5m2"},
+                                       {f64, "fp64"},
+                                       {i8, "i8"},
+                                       {u8, "u8"},
+                                       {u16, "u16"},
+                                       {i32, "i32"},
+                                       {i64, "i64"}});
 }
 
 /// bfloat16 as stored: the upper half of an fp32.

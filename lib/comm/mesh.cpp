@@ -8,20 +8,6 @@
 
 namespace gptrain {
 
-std::string_view name_of(Axis axis) {
-    switch (axis) {
-        case Axis::tp: return "tp";
-        case Axis::cp: return "cp";
-        case Axis::dp: return "dp";
-        case Axis::pp: return "pp";
-        case Axis::dp_cp: return "dp x cp";
-        case Axis::model: return "tp x pp";
-        case Axis::kv: return "k/v sharers";
-        case Axis::embedding_ends: return "first and last stage";
-    }
-    return "?";
-}
-
 std::string to_text(const MeshPlace& place) {
     return text("dp ", place.dp, " pp ", place.pp, " cp ", place.cp, " tp ", place.tp);
 }

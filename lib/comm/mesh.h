@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/words.h"
 #include "comm/communicator.h"
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
@@ -29,8 +30,18 @@ enum class Axis {
     kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
     embedding_ends,  ///< first and last stage, if they share the embedding
 };
-constexpr int axes = 8;
-std::string_view name_of(Axis axis);
+constexpr auto words_of(Axis) {
+    using enum Axis;
+    return std::to_array<Word<Axis>>({{tp, "tp"},
+                                      {cp, "cp"},
+                                      {dp, "dp"},
+                                      {pp, "pp"},
+                                      {dp_cp, "dp x cp"},
+                                      {model, "tp x pp"},
+                                      {kv, "k/v sharers"},
+                                      {embedding_ends, "first and last stage"}});
+}
+constexpr int axes = static_cast<int>(words_of(Axis{}).size());
 
 /// A rank's index on each axis.
 struct MeshPlace {

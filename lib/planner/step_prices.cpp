@@ -61,22 +61,6 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
 
 }  // namespace
 
-std::string_view name_of(Spent spent) {
-    switch (spent) {
-        case Spent::products: return "products";
-        case Spent::attention: return "attention";
-        case Spent::other: return "other";
-        case Spent::optimizer: return "optimizer";
-        case Spent::tp: return "tp";
-        case Spent::cp: return "cp";
-        case Spent::dp: return "dp";
-        case Spent::pp: return "pp";
-        case Spent::bubble: return "bubble";
-        case Spent::host: return "host";
-    }
-    return "?";
-}
-
 std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
     const NodeProfile& node = hardware.node;
     const bool any = hardware.kind == DeviceChoice::cpu && !node.network;

@@ -1,9 +1,9 @@
 // The prices of a step's ops and messages by a hardware profile.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
+#include "base/words.h"
 #include "comm/mesh.h"
 #include "engine/step_trace.h"
 #include "hardware/profile.h"
@@ -12,8 +12,20 @@ namespace gptrain {
 
 /// What a second of a step is spent on.
 enum class Spent { products, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
-constexpr int spent_kinds = 10;
-std::string_view name_of(Spent spent);
+constexpr auto words_of(Spent) {
+    using enum Spent;
+    return std::to_array<Word<Spent>>({{products, "products"},
+                                       {attention, "attention"},
+                                       {other, "other"},
+                                       {optimizer, "optimizer"},
+                                       {tp, "tp"},
+                                       {cp, "cp"},
+                                       {dp, "dp"},
+                                       {pp, "pp"},
+                                       {bubble, "bubble"},
+                                       {host, "host"}});
+}
+constexpr int spent_kinds = static_cast<int>(words_of(Spent{}).size());
 
 /// One rank of each stage; the other ranks of a stage do the same at the same time.
 struct PipelineTraces {

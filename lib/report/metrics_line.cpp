@@ -1,6 +1,5 @@
 #include "report/metrics_line.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -11,15 +10,6 @@
 
 namespace gptrain {
 namespace {
-
-struct KindName {
-    RunEvent::Kind kind;
-    std::string_view name;
-};
-constexpr std::array<KindName, 4> kind_names = {{{RunEvent::Kind::resume, "resume"},
-                                                 {RunEvent::Kind::data, "data"},
-                                                 {RunEvent::Kind::skip, "skip"},
-                                                 {RunEvent::Kind::save_failed, "save_failed"}}};
 
 constexpr std::string_view end_name = "end";
 
@@ -159,9 +149,9 @@ void read(const JsonReader& reader, const Json& json, std::string_view key,
 
 RunEvent event_of(const JsonReader& reader, const Json& json) {
     const std::string& name = reader.string("event");
-    for (const KindName& each : kind_names) {
-        if (each.name != name) continue;
-        RunEvent event = {.kind = each.kind, .step = reader.integer("step")};
+    for (const auto& [kind, word] : words_of(RunEvent::Kind{})) {
+        if (word != name) continue;
+        RunEvent event = {.kind = kind, .step = reader.integer("step")};
         read(reader, json, "rolled_back_from", event.rolled_back_from);
         read(reader, json, "consumed_samples", event.consumed_samples);
         if (is_known(reader, json, "reason")) event.reason = reader.string("reason");
@@ -211,10 +201,6 @@ MetricsLine read_json(std::string_view line) {
 }
 
 }  // namespace
-
-std::string_view name_of(RunEvent::Kind kind) {
-    return kind_names[static_cast<std::size_t>(kind)].name;
-}
 
 std::string to_text(const StepMetrics& metrics) {
     std::string line;

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/words.h"
 #include "report/comm_metrics.h"
 #include "report/goodput.h"
 #include "report/task_metrics.h"
@@ -89,8 +90,11 @@ struct RunEvent {
     std::optional<std::int64_t> consumed_samples = {};  ///< data: the first sample of the new data
     std::string reason = {};                            ///< skip and save_failed
 };
-/// "resume", "data", "skip" or "save_failed".
-std::string_view name_of(RunEvent::Kind kind);
+constexpr auto words_of(RunEvent::Kind) {
+    using enum RunEvent::Kind;
+    return std::to_array<Word<RunEvent::Kind>>(
+        {{resume, "resume"}, {data, "data"}, {skip, "skip"}, {save_failed, "save_failed"}});
+}
 
 /// The time account when a start of the run has ended, with its last save.
 struct EndOfStart {

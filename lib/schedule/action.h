@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "base/words.h"
 
 namespace gptrain {
 
@@ -19,7 +20,18 @@ enum class ActionKind {
     receive_gradients,    ///< from the next chunk
 };
 
-std::string_view name_of(ActionKind kind);
+constexpr auto words_of(ActionKind) {
+    using enum ActionKind;
+    return std::to_array<Word<ActionKind>>({{forward, "F"},
+                                            {backward, "BW"},
+                                            {backward_inputs, "B"},
+                                            {backward_weights, "W"},
+                                            {head_weights, "WH"},
+                                            {send_activations, "SF"},
+                                            {receive_activations, "RF"},
+                                            {send_gradients, "SB"},
+                                            {receive_gradients, "RB"}});
+}
 
 /// True for F, BW, B, W and WH.
 constexpr bool computes(ActionKind kind) {

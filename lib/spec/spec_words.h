@@ -3,17 +3,12 @@
 
 #include <array>
 #include <string_view>
-#include <utility>
 
 #include "base/activation.h"
 #include "base/rope.h"
+#include "base/words.h"
 
 namespace gptrain {
-
-template <class E>
-using Word = std::pair<E, std::string_view>;
-
-// words_of: the table of an enumeration. The argument only selects the overload.
 
 enum class DeviceChoice { automatic, cpu, cuda };
 constexpr auto words_of(DeviceChoice) {
@@ -159,19 +154,5 @@ constexpr std::array<Synonym, 5> synonyms = {{{"gpu", "cuda"},
                                               {"bfloat16", "bf16"},
                                               {"float16", "fp16"},
                                               {"half", "fp16"}}};
-
-template <class E>
-concept Enumeration = requires(E value) {
-    words_of(value);
-};
-
-/// The word for a value ("1f1b", "rmsnorm", ...).
-template <Enumeration E>
-constexpr std::string_view name_of(E value) {
-    for (const auto& [candidate, word] : words_of(value)) {
-        if (candidate == value) return word;
-    }
-    return "?";
-}
 
 }  // namespace gptrain

@@ -115,19 +115,6 @@ std::string place_of(const Record& record, const std::filesystem::path& path) {
     return text(path.string(), ":", record.line, ": byte ", record.offset);
 }
 
-std::string_view name_of(DocumentFault fault) {
-    switch (fault) {
-        case DocumentFault::invalid_utf8: return "invalid UTF-8";
-        case DocumentFault::invalid_json: return "invalid JSON";
-        case DocumentFault::missing_key: return "a missing key";
-        case DocumentFault::not_text: return "a non-string value";
-        case DocumentFault::too_long: return "too many bytes";
-        case DocumentFault::truncated: return "a truncated last line";
-        case DocumentFault::conversation: return "an unusable conversation";
-    }
-    return "?";
-}
-
 RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format) {
     return {path, format.json_lines ? RecordUnit::line : format.documents,
             format.max_document_bytes};

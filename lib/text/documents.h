@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "text/record_reader.h"
 
 namespace gptrain {
@@ -30,9 +31,18 @@ enum class DocumentFault {
     conversation,
 };
 
-/// Describes a fault, as in "3 with invalid UTF-8".
-std::string_view name_of(DocumentFault fault);
-constexpr int document_fault_kinds = 7;
+/// As in "3 with invalid UTF-8".
+constexpr auto words_of(DocumentFault) {
+    using enum DocumentFault;
+    return std::to_array<Word<DocumentFault>>({{invalid_utf8, "invalid UTF-8"},
+                                               {invalid_json, "invalid JSON"},
+                                               {missing_key, "a missing key"},
+                                               {not_text, "a non-string value"},
+                                               {too_long, "too many bytes"},
+                                               {truncated, "a truncated last line"},
+                                               {conversation, "an unusable conversation"}});
+}
+constexpr int document_fault_kinds = static_cast<int>(words_of(DocumentFault{}).size());
 
 struct FaultyDocument {
     DocumentFault fault;

@@ -26,20 +26,6 @@ Request request_of(int signal) {
 
 }  // namespace
 
-std::string_view name_of(Request request) {
-    switch (request) {
-        case Request::none: return "nothing";
-        case Request::save: return "the file SAVE";
-        case Request::stop: return "the file STOP";
-        case Request::time_limit: return "the time limit";
-        case Request::sigint: return "SIGINT";
-        case Request::sighup: return "SIGHUP";
-        case Request::sigusr1: return "SIGUSR1";
-        case Request::sigterm: return "SIGTERM";
-    }
-    return {};
-}
-
 ExitCode exit_code_of(Request request) {
     return request == Request::stop ? ExitCode::done : ExitCode::requeue;
 }

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "train/signals.h"
 
 namespace gptrain {
@@ -22,7 +22,17 @@ enum class Request {
     sigterm,
 };
 
-std::string_view name_of(Request request);
+constexpr auto words_of(Request) {
+    using enum Request;
+    return std::to_array<Word<Request>>({{none, "nothing"},
+                                         {save, "the file SAVE"},
+                                         {stop, "the file STOP"},
+                                         {time_limit, "the time limit"},
+                                         {sigint, "SIGINT"},
+                                         {sighup, "SIGHUP"},
+                                         {sigusr1, "SIGUSR1"},
+                                         {sigterm, "SIGTERM"}});
+}
 
 constexpr bool stops(Request request) {
     return request > Request::save;
