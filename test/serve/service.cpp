@@ -55,6 +55,56 @@ AnswerPiece piece(std::string text, std::optional<TextEnd> end = {}) {
     return {.text = std::move(text), .new_tokens = 1, .tokens = {}, .end = end};
 }
 
+HttpRequest request_for(const std::string& method, const std::string& path,
+                        const std::string& host = "") {
+    return HttpRequest{.version = "HTTP/1.1",
+                       .method = method,
+                       .path = path,
+                       .body = {},
+                       .authorization = {},
+                       .host = host,
+                       .origin = {}};
+}
+
+/// Of the refusal of a request without its body; 0 if it is read.
+int refusal(const ServiceOptions& options, const HttpRequest& request) {
+    ServeMetrics metrics;
+    const Service service(served_codec(), nullptr, options, metrics);
+    const auto refused = service.refuse(request);
+    return refused ? refused->status : 0;
+}
+
+const ServiceOptions local;
+const ServiceOptions secret = {.model = {}, .token = "abc"};
+
+/// A service with one place, where two answers may wait, and its clients.
+struct Asked {
+    ServeMetrics metrics;
+    Service service{served_codec(),
+                    nullptr,
+                    {.model = "tiny", .token = {}, .positions = 10, .places = 1, .waiting = 2},
+                    metrics};
+    std::shared_ptr<Client> client;  ///< the last one
+
+    int post(HttpRequest request) {
+        service.answer(std::move(request), client);
+        return client->status;
+    }
+    /// The status of a request with these members, 0 as long as it has no reply.
+    int ask(const std::string& members) {
+        client = std::make_shared<Client>();
+        HttpRequest request = request_for("POST", "/v1/completions");
+        request.body = "{" + members + "}";
+        return post(std::move(request));
+    }
+    std::vector<Answer> new_answers() { return service.new_answers(std::chrono::milliseconds(0)); }
+    std::string health() {
+        const auto asks = std::make_shared<Client>();
+        service.answer(request_for("GET", "/health"), asks);
+        return std::to_string(asks->status) + " " + asks->body;
+    }
+};
+
 }  // namespace
 
 TEST_CASE("a stream has an event for each text, the usage, and its mark at the end of all") {
@@ -146,105 +196,75 @@ TEST_CASE("a reply that nobody finishes ends with the server, or counts a client
     CHECK(contains(metrics.to_text(), "gptrain_disconnects_total 1\n"));
 }
 
-TEST_CASE("the server refuses strangers, unknown paths and pages of other origins") {
-    ServeMetrics metrics;
-    const auto status = [&](const ServiceOptions& options, const HttpRequest& request) {
-        const Service service(served_codec(), nullptr, options, metrics);
-        const auto refused = service.refuse(request);
-        return refused ? refused->status : 0;
-    };
-    const ServiceOptions local;
-    const ServiceOptions secret = {.model = {}, .token = "abc"};
+TEST_CASE("a server for this machine alone refuses other names of a host") {
     const ServiceOptions open = {.model = {}, .token = {}, .loopback = false};
-    const auto get = [](const std::string& path, const std::string& host = "") {
-        return HttpRequest{.version = "HTTP/1.1",
-                           .method = "GET",
-                           .path = path,
-                           .body = {},
-                           .authorization = {},
-                           .host = host,
-                           .origin = {}};
-    };
     for (const char* host : {"", "localhost", "LocalHost:80", "localhost:80", "127.0.0.1",
                              "127.9.9.9:8000", "[::1]", "[::1]:8000"}) {
         CAPTURE(host);
-        CHECK(status(local, get("/health", host)) == 0);
+        CHECK(refusal(local, request_for("GET", "/health", host)) == 0);
     }
     for (const char* host : {"example.org", "localhost.example.org", "10.0.0.1", "[::2]:80"}) {
         CAPTURE(host);
-        CHECK(status(local, get("/health", host)) == 403);
-        CHECK(status(open, get("/health", host)) == 0);
+        CHECK(refusal(local, request_for("GET", "/health", host)) == 403);
+        CHECK(refusal(open, request_for("GET", "/health", host)) == 0);
     }
-    HttpRequest page = get("/health", "localhost:80");
+}
+
+TEST_CASE("the server refuses pages of other origins") {
+    HttpRequest page = request_for("GET", "/health", "localhost:80");
     page.origin = "http://localhost:80";
-    CHECK(status(local, page) == 0);
+    CHECK(refusal(local, page) == 0);
     page.host = "LOCALHOST:80";
-    CHECK(status(local, page) == 0);
+    CHECK(refusal(local, page) == 0);
     page.origin = "https://localhost:80";
-    CHECK(status(local, page) == 0);
+    CHECK(refusal(local, page) == 0);
     for (const char* origin : {"http://localhost:81", "https://localhost", "ftp://localhost:80"}) {
         CAPTURE(origin);
         page.origin = origin;
-        CHECK(status(local, page) == 403);
+        CHECK(refusal(local, page) == 403);
     }
     // Behind a proxy with TLS the server has another name and a token.
-    page = get("/health", "llm.example.org");
+    page = request_for("GET", "/health", "llm.example.org");
     page.origin = "https://llm.example.org";
-    CHECK(status(local, page) == 403);
-    CHECK(status(secret, page) == 0);
+    CHECK(refusal(local, page) == 403);
+    CHECK(refusal(secret, page) == 0);
     page.origin = "https://example.org";
-    CHECK(status(secret, page) == 403);
+    CHECK(refusal(secret, page) == 403);
+}
 
-    CHECK(status(local, get("/v1/nothing")) == 404);
-    CHECK(status(local, get("/health\n")) == 400);
-    CHECK(status(local, get("/v1/completions")) == 405);
-    HttpRequest head = get("/health");
-    head.method = "HEAD";
-    CHECK(status(local, head) == 0);
-    head.method = "DELETE";
-    CHECK(status(local, head) == 405);
-    HttpRequest post = get("/v1/completions");
-    post.method = "POST";
-    CHECK(status(local, post) == 0);
-    post.path = "/health";
-    CHECK(status(local, post) == 405);
+TEST_CASE("the server refuses unknown paths, and other methods of a path") {
+    CHECK(refusal(local, request_for("GET", "/v1/nothing")) == 404);
+    CHECK(refusal(local, request_for("GET", "/health\n")) == 400);
+    CHECK(refusal(local, request_for("GET", "/v1/completions")) == 405);
+    CHECK(refusal(local, request_for("HEAD", "/health")) == 0);
+    CHECK(refusal(local, request_for("DELETE", "/health")) == 405);
+    CHECK(refusal(local, request_for("POST", "/v1/completions")) == 0);
+    CHECK(refusal(local, request_for("POST", "/health")) == 405);
+}
 
-    CHECK(status(secret, get("/health")) == 0);
-    CHECK(status(secret, get("/")) == 0);
-    HttpRequest models = get("/v1/models");
+TEST_CASE("a server with a token refuses strangers, except on its pages for all") {
+    CHECK(refusal(secret, request_for("GET", "/health")) == 0);
+    CHECK(refusal(secret, request_for("GET", "/")) == 0);
+    HttpRequest models = request_for("GET", "/v1/models");
     for (const char* wrong : {"", "abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abd",
                               "Bearer ABC", "Bearer abcd", "Basic abc", "Bearerabc"}) {
         CAPTURE(wrong);
         models.authorization = wrong;
-        CHECK(status(secret, models) == 401);
+        CHECK(refusal(secret, models) == 401);
     }
     for (const char* right : {"Bearer abc", "bearer abc", "BEARER  abc"}) {
         CAPTURE(right);
         models.authorization = right;
-        CHECK(status(secret, models) == 0);
+        CHECK(refusal(secret, models) == 0);
     }
 }
 
 TEST_CASE("a request becomes its answers, as far as they may wait") {
-    using namespace std::chrono_literals;
-    ServeMetrics metrics;
-    Service service(served_codec(), nullptr,
-                    {.model = "tiny", .token = {}, .positions = 10, .places = 1, .waiting = 2},
-                    metrics);
-    std::vector<std::shared_ptr<Client>> clients;
-    const auto ask = [&](const std::string& members) {
-        HttpRequest request;
-        request.method = "POST";
-        request.path = "/v1/completions";
-        request.body = "{" + members + "}";
-        clients.push_back(std::make_shared<Client>());
-        service.answer(request, clients.back());
-        return clients.back()->status;
-    };
+    Asked at;
     // Alone, a request may have more answers than may wait.
-    CHECK(ask(R"("prompt":[[5,6],[7]],"n":2,"max_tokens":8,"seed":4)") == 0);
-    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);
-    std::vector<Answer> answers = service.new_answers(0ms);
+    CHECK(at.ask(R"("prompt":[[5,6],[7]],"n":2,"max_tokens":8,"seed":4)") == 0);
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":1)") == 429);
+    std::vector<Answer> answers = at.new_answers();
     REQUIRE(answers.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) {
         CHECK(answers[i].index == i);
@@ -255,50 +275,47 @@ TEST_CASE("a request becomes its answers, as far as they may wait") {
         CHECK(answers[i].sampling.seed == 4);
         CHECK(answers[i].deadline > std::chrono::steady_clock::now());
     }
-    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);  // one is written, the others wait
-    CHECK(service.new_answers(0ms).empty());
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":1)") == 429);  // one is written, the others wait
+    CHECK(at.new_answers().empty());
     answers.resize(2);
-    CHECK(ask(R"("prompt":[5],"max_tokens":9)") == 0);
-    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 429);
-    CHECK(service.new_answers(0ms).size() == 1);
-    CHECK(service.new_answers(0ms).empty());
-    answers.clear();
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":9)") == 0);
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":1)") == 429);
+    CHECK(at.new_answers().size() == 1);
+    CHECK(at.new_answers().empty());
+}
 
-    HttpRequest late;
-    late.method = "POST";
-    late.path = "/v1/completions";
+TEST_CASE("a request that has waited too long has an error, unless its client has left") {
+    Asked at;
+    HttpRequest late = request_for("POST", "/v1/completions");
     late.body = R"({"prompt":[5],"max_tokens":1})";
-    late.arrived -= 601s;
-    clients.push_back(std::make_shared<Client>());
-    service.answer(late, clients.back());
-    CHECK(clients.back()->status == 503);
-    CHECK(service.new_answers(0ms).empty());
+    late.arrived -= std::chrono::seconds(601);
+    at.client = std::make_shared<Client>();
+    CHECK(at.post(late) == 503);
+    CHECK(at.new_answers().empty());
+    at.client = std::make_shared<Client>();
+    at.client->left = true;
+    CHECK(at.post(late) == 0);
+    CHECK(contains(at.metrics.to_text(), "gptrain_disconnects_total 1\n"));
+}
 
-    clients.back() = std::make_shared<Client>();
-    clients.back()->left = true;
-    service.answer(late, clients.back());
-    CHECK(clients.back()->status == 0);
-    CHECK(contains(metrics.to_text(), "gptrain_disconnects_total 1\n"));
+TEST_CASE("the server refuses prompts that do not fit, and other models") {
+    Asked at;
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":10)") == 400);
+    CHECK(contains(at.client->body, "there is room for 10 together"));
+    CHECK(at.ask(R"("prompt":[40],"max_tokens":1)") == 400);
+    CHECK(at.ask(R"("prompt":[5],"model":"other")") == 404);
+    CHECK(at.ask(R"("prompt":[5],"model":"tiny","max_tokens":1)") == 0);
+}
 
-    CHECK(ask(R"("prompt":[5],"max_tokens":10)") == 400);
-    CHECK(contains(clients.back()->body, "there is room for 10 together"));
-    CHECK(ask(R"("prompt":[40],"max_tokens":1)") == 400);
-    CHECK(ask(R"("prompt":[5],"model":"other")") == 404);
-    CHECK(ask(R"("prompt":[5],"model":"tiny","max_tokens":1)") == 0);
-    const auto health = [&] {
-        HttpRequest get;
-        get.method = "GET";
-        get.path = "/health";
-        const auto client = std::make_shared<Client>();
-        service.answer(get, client);
-        return std::to_string(client->status) + " " + client->body;
-    };
-    CHECK(health() == R"(200 {"status":"ok"})");
-    service.stop();
-    CHECK(clients.back()->status == 503);
-    CHECK(health() == R"(503 {"status":"stopping"})");
-    CHECK(ask(R"("prompt":[5],"max_tokens":1)") == 503);
-    CHECK(service.new_answers(0ms).empty());
+TEST_CASE("a server that stops answers nobody any more") {
+    Asked at;
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":1)") == 0);
+    CHECK(at.health() == R"(200 {"status":"ok"})");
+    at.service.stop();
+    CHECK(at.client->status == 503);
+    CHECK(at.health() == R"(503 {"status":"stopping"})");
+    CHECK(at.ask(R"("prompt":[5],"max_tokens":1)") == 503);
+    CHECK(at.new_answers().empty());
 }
 
 TEST_CASE("a whole reply has a limited number of log-probabilities") {
