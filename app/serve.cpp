@@ -11,6 +11,7 @@
 #include "help/option_checks.h"
 #include "infer/positions.h"
 #include "inference.h"
+#include "serve/listening_socket.h"
 
 namespace gptrain {
 namespace {

@@ -1,20 +1,16 @@
 #include "serve/http_server.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <microhttpd.h>
 #include <mutex>
-#include <netdb.h>
 #include <optional>
 #include <set>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -22,6 +18,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "serve/http_exchange.h"
+#include "serve/listening_socket.h"
 
 namespace gptrain {
 namespace {
@@ -30,70 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 // How often the watching thread looks for clients that are gone or too slow.
 constexpr auto watch_interval = std::chrono::milliseconds(100);
-
-/// Resolves a numeric address.
-struct Address {
-    sockaddr_storage storage{};
-    socklen_t length = 0;
-};
-
-std::optional<Address> parse_address(const std::string& text, int port) {
-    addrinfo hints{};
-    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
-    Address address;
-    std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-    address.length = found->ai_addrlen;
-    freeaddrinfo(found);
-    return address;
-}
-
-/// Closes the socket unless it is released.
-class Socket {
-public:
-    explicit Socket(int number) : number_(number) {}
-    Socket(const Socket&) = delete;
-    Socket& operator=(const Socket&) = delete;
-    ~Socket() {
-        if (number_ >= 0) ::close(number_);
-    }
-    int number() const { return number_; }
-    int release() { return std::exchange(number_, -1); }
-
-private:
-    int number_;
-};
-
-int listen_at(const std::string& text, int port) {
-    const auto address = parse_address(text, port);
-    if (!address) {
-        fail(ExitCode::usage, "--host ", text,
-             ": is not a numeric address; use 127.0.0.1, ::1 or the address of a network card");
-    }
-    Socket socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int on = 1;
-    const auto* at = reinterpret_cast<const sockaddr*>(&address->storage);
-    if (socket.number() < 0 ||
-        setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        ::bind(socket.number(), at, address->length) != 0 ||
-        ::listen(socket.number(), SOMAXCONN) != 0) {
-        fail(ExitCode::usage, "cannot listen at ", text, " port ", port, ": ", std::strerror(errno),
-             "; choose another --port, or 0 for any free one");
-    }
-    return socket.release();
-}
-
-int port_of(int socket) {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0)
-        fail_errno(errno, "cannot read the port of a socket");
-    return ntohs(address.ss_family == AF_INET6
-                     ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                     : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
 
 /// The values of all headers with a name.
 std::vector<std::string> headers(MHD_Connection* connection, std::string_view name) {
@@ -162,27 +95,12 @@ std::int64_t possible_connections(std::int64_t wanted) {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>(most) - others, 1, wanted);
 }
 
-bool is_address(const std::string& text) {
-    return parse_address(text, 0).has_value();
-}
-
-bool is_loopback(const std::string& text) {
-    const auto address = parse_address(text, 0);
-    if (!address) return false;
-    if (address->storage.ss_family == AF_INET6) {
-        const auto& six = reinterpret_cast<const sockaddr_in6&>(address->storage);
-        return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
-    }
-    const auto& four = reinterpret_cast<const sockaddr_in&>(address->storage);
-    return ntohl(four.sin_addr.s_addr) >> 24 == 127;
-}
-
 class HttpServer::State {
 public:
     State(const std::string& address, int port, const HttpLimits& limits, HttpHandlers handlers)
         : limits_(limits), handlers_(std::move(handlers)) {
-        Socket socket(listen_at(address, port));
-        port_ = port_of(socket.number());
+        ListeningSocket socket(address, port);
+        port_ = socket.port();
         daemon_ = start(socket.number());
         if (daemon_ == nullptr) fail(ExitCode::usage, "cannot start the HTTP server");
         static_cast<void>(socket.release());

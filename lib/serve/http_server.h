@@ -51,11 +51,6 @@ private:
 /// first, as far as the system allows.
 std::int64_t possible_connections(std::int64_t wanted);
 
-/// True for a numeric address, the only kind that a server listens at.
-bool is_address(const std::string& text);
-/// True for an address that only this machine can reach.
-bool is_loopback(const std::string& address);
-
 /// "libmicrohttpd 0.9.75": the library in use.
 std::string microhttpd_version();
 

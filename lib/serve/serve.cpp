@@ -13,6 +13,7 @@
 #include "infer/batch_generator.h"
 #include "infer/conversation_codec.h"
 #include "infer/text_generator.h"
+#include "serve/listening_socket.h"
 #include "serve/request_worker.h"
 #include "serve/scheduler.h"
 #include "serve/service.h"

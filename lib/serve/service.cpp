@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "serve/listening_socket.h"
 #include "serve/page.h"
 
 namespace gptrain {
