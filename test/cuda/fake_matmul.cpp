@@ -1,0 +1,176 @@
+#include "cuda/fake_matmul.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/fp8.h"
+
+namespace gptrain::test {
+namespace {
+
+template <class T>
+double value(const void* data, std::int64_t index) {
+    T x;
+    std::memcpy(&x, static_cast<const std::byte*>(data) + index * std::int64_t{sizeof(T)},
+                sizeof(T));
+    return static_cast<double>(to_float(x));
+}
+
+double read(const void* data, std::int32_t type, std::int64_t index) {
+    switch (type) {
+        case CUDA_R_32F: return value<float>(data, index);
+        case CUDA_R_16BF: return value<Bf16>(data, index);
+        case CUDA_R_16F: return value<F16>(data, index);
+        case CUDA_R_8F_E4M3: return value<F8E4M3>(data, index);
+        case CUDA_R_8F_E5M2: return value<F8E5M2>(data, index);
+        default: return std::nan("");
+    }
+}
+
+void write(void* data, std::int32_t type, std::int64_t index, double x) {
+    const auto store = [&](auto element) {
+        std::memcpy(static_cast<std::byte*>(data) + index * std::int64_t{sizeof element}, &element,
+                    sizeof element);
+    };
+    const auto single = static_cast<float>(x);
+    if (type == CUDA_R_32F) store(single);
+    if (type == CUDA_R_16BF) store(to_bf16(single));
+    if (type == CUDA_R_16F) store(to_f16(single));
+}
+
+const double root = std::sqrt(2 / 3.14159265358979323846);
+
+double gelu(double u) {
+    return 0.5 * u * (1 + std::tanh(root * (u + 0.044715 * u * u * u)));
+}
+
+double gelu_slope(double u) {
+    const double t = std::tanh(root * (u + 0.044715 * u * u * u));
+    return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * root * (1 + 3 * 0.044715 * u * u);
+}
+
+bool has_bias(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+/// The sums of an operand over the GEMM's length are then written as the bias.
+bool has_bias_gradient(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+/// The sums are then written as an auxiliary output.
+bool has_gelu(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+/// Element (row, col) of the layout's matrix, or of its transpose.
+double element(const void* data, const Layout& layout, bool transposed, std::int64_t row,
+               std::int64_t col) {
+    return read(data, layout.type,
+                transposed ? col + row * layout.stride : row + col * layout.stride);
+}
+
+bool is_fp8(std::int32_t type) {
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/// The types that cublasLtMatmul's documentation lists for CUBLAS_COMPUTE_32F with factors in fp32,
+/// as far as gptrain has them.
+bool has_types(const Layouts& at) {
+    if (is_fp8(at.a.type)) {
+        return is_fp8(at.b.type) && !(at.a.type == CUDA_R_8F_E5M2 && at.b.type == CUDA_R_8F_E5M2) &&
+               !is_fp8(at.d.type);
+    }
+    return at.a.type == at.b.type && (at.d.type == at.a.type || at.d.type == CUDA_R_32F);
+}
+
+/// FP8: the first operand transposed, the second not, all dims and strides multiples of 16 bytes.
+bool has_fp8_form(const Operation& operation, const Layouts& at) {
+    const auto whole = [](const Layout& layout) {
+        return layout.rows % 16 == 0 && layout.cols % 16 == 0 && layout.stride % 16 == 0;
+    };
+    return operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N &&
+           whole(at.a) && whole(at.b) && whole(at.d);
+}
+
+/// The auxiliary matrix of GELU has the result's type, and columns that begin at multiples of 8
+/// elements.
+bool has_auxiliary(const Operation& operation, const Layouts& at) {
+    return (operation.aux_type == -1 || operation.aux_type == at.d.type) &&
+           operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
+}
+
+/// The bias, or its gradient, has the result's type; with FP8 operands and an fp32 result it is
+/// bf16.
+std::int32_t bias_type_of(const Layouts& at) {
+    return is_fp8(at.a.type) && at.d.type == CUDA_R_32F ? CUDA_R_16BF : at.d.type;
+}
+
+bool has_bias_type(const Operation& operation, const Layouts& at) {
+    return operation.bias_type == -1 || operation.bias_type == bias_type_of(at);
+}
+
+/// Overwrites the bias with the sums over the GEMM's length: of each row of the first operand
+/// (BGRADA), or of each column of the second one (BGRADB).
+void write_bias_gradient(const Operation& operation, const void* a, const void* b,
+                         const Layouts& at, std::uint64_t length) {
+    const bool of_a = operation.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    for (std::int64_t i = 0; std::cmp_less(i, of_a ? at.d.rows : at.d.cols); ++i) {
+        double sum = 0;
+        for (std::int64_t k = 0; std::cmp_less(k, length); ++k) {
+            sum += of_a ? element(a, at.a, operation.transpose_a == CUBLAS_OP_T, i, k)
+                        : element(b, at.b, operation.transpose_b == CUBLAS_OP_T, k, i);
+        }
+        write(operation.bias, bias_type_of(at), i, sum);
+    }
+}
+
+}  // namespace
+
+bool is_supported(const Operation& operation, const Layouts& at) {
+    const bool bias = has_bias(operation.epilogue) || has_bias_gradient(operation.epilogue);
+    const bool gelu = has_gelu(operation.epilogue) || operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
+    return has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
+           (!bias || has_bias_type(operation, at)) && (!gelu || has_auxiliary(operation, at));
+}
+
+cublasStatus_t multiply(const Operation& operation, const Scales& scales,
+                        const Matrix<const void>& a, const Matrix<const void>& b,
+                        const Matrix<const void>& c, const Matrix<void>& d) {
+    const Layouts at = {a.layout, b.layout, d.layout};
+    const std::int32_t aux_type = operation.aux_type == -1 ? at.d.type : operation.aux_type;
+    const std::int32_t bias_type = bias_type_of(at);
+    const bool ta = operation.transpose_a == CUBLAS_OP_T;
+    const bool tb = operation.transpose_b == CUBLAS_OP_T;
+    const std::uint64_t length = ta ? at.a.rows : at.a.cols;
+    if ((ta ? at.a.cols : at.a.rows) != at.d.rows || (tb ? at.b.rows : at.b.cols) != at.d.cols ||
+        (tb ? at.b.cols : at.b.rows) != length) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    auto factor = static_cast<double>(scales.of_product);
+    if (operation.scale_a != nullptr) factor *= static_cast<double>(*operation.scale_a);
+    if (operation.scale_b != nullptr) factor *= static_cast<double>(*operation.scale_b);
+    const auto weight_of_c = static_cast<double>(scales.of_c);
+    for (std::int64_t col = 0; std::cmp_less(col, at.d.cols); ++col) {
+        for (std::int64_t row = 0; std::cmp_less(row, at.d.rows); ++row) {
+            double sum = 0;
+            for (std::int64_t k = 0; std::cmp_less(k, length); ++k)
+                sum += element(a.data, at.a, ta, row, k) * element(b.data, at.b, tb, k, col);
+            sum *= factor;
+            if (weight_of_c != 0) sum += weight_of_c * element(c.data, c.layout, false, row, col);
+            if (has_bias(operation.epilogue)) sum += read(operation.bias, bias_type, row);
+            if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+                sum *= gelu_slope(read(operation.aux, aux_type, row + col * operation.aux_stride));
+            }
+            if (has_gelu(operation.epilogue)) {
+                write(operation.aux, aux_type, row + col * operation.aux_stride, sum);
+                sum = gelu(sum);
+            }
+            write(d.data, at.d.type, row + col * at.d.stride, sum);
+        }
+    }
+    if (has_bias_gradient(operation.epilogue))
+        write_bias_gradient(operation, a.data, b.data, at, length);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,91 @@
+// What the precision asks of the model and of the mesh.
+#include "planned_spec.h"
+#include "spec/plan_checks.h"
+
+namespace gptrain::test {
+
+TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16") {
+    const std::vector<std::string> fits = {"precision.compute=fp8", "model.num_layers=4",
+                                           "model.hidden_size=64", "model.num_attention_heads=4",
+                                           "training.seq_length=32"};
+    const RunPlan plan = plan_of(fits);
+    CHECK(plan.fp8);
+    CHECK(plan.compute == DType::bf16);
+    const auto fault = [&](const std::string& setting) {
+        std::vector<std::string> settings = fits;
+        settings.push_back(setting);
+        return contradiction(settings);
+    };
+    CHECK(fault("model.num_layers=2") ==
+          "precision.compute: fp8 is used in all blocks except the first and the last, "
+          "but model.num_layers is 2; set it to bf16");
+    CHECK(fault("model.ffn_hidden_size=72") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but model.ffn_hidden_size "
+          "is 72; change it or set precision.compute to bf16");
+    CHECK(fault("training.seq_length=31") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but "
+          "training.micro_batch_size x seq_length is 31; change it or set precision.compute to "
+          "bf16");
+    // Of each rank.
+    const auto on_two = [&](std::vector<std::string> settings) {
+        settings.insert(settings.begin(), fits.begin(), fits.end());
+        return contradiction(settings, {.world_size = 2});
+    };
+    CHECK(holds(on_two({"parallel.tensor=2", "model.ffn_hidden_size=48"}),
+                "model.ffn_hidden_size is 24 on each of 2 ranks of parallel.tensor; change it"));
+    CHECK(
+        holds(on_two({"parallel.tensor=2", "model.head_dim=4"}),
+              "model.num_attention_heads x head_dim is 8 on each of 2 ranks of parallel.tensor;"));
+    // q, k and v are one matrix, whose groups need no multiple of 16 by themselves.
+    const auto grouped = [&](const std::string& groups) {
+        std::vector<std::string> settings = fits;
+        settings.insert(settings.end(), {"model.head_dim=4", "model.num_query_groups=" + groups});
+        return contradiction(settings);
+    };
+    CHECK(grouped("2") == "(accepted)");
+    CHECK(
+        holds(grouped("1"), "(model.num_attention_heads + 2 x num_query_groups) x head_dim is 24"));
+    CHECK(holds(on_two({"parallel.context=2", "training.seq_length=48"}),
+                "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
+}
+
+TEST_CASE("int8 is for weights that nothing else keeps") {
+    CHECK(plan_of({"precision.frozen=int8"}).int8_frozen);
+    CHECK(contradiction({"precision.frozen=int8", "precision.compute=fp8", "model.num_layers=4"},
+                        {}) ==
+          "precision.frozen: int8 cannot be used with precision.compute fp8, which stores "
+          "weights in its own format; set precision.compute to bf16 or remove precision.frozen");
+    CHECK(contradiction({"precision.frozen=int8", "training.frozen=[wte.weight]"}, {}) ==
+          "precision.frozen: int8 cannot be used with training.frozen, because checkpoints "
+          "must hold frozen tensors exactly; remove one of them");
+}
+
+TEST_CASE("a training run keeps in int8 only the model of an adapter") {
+    const auto fault = [](const std::vector<std::string>& settings) {
+        return usage_fault([&] { check_int8_training(minimal(settings)); });
+    };
+    CHECK(fault({}) == "(accepted)");
+    CHECK(fault({"precision.frozen=int8", "adapter={kind: lora}", "init_from=/m"}) == "(accepted)");
+    CHECK(holds(fault({"precision.frozen=int8"}),
+                "precision.frozen: int8 is for the model of an adapter, but this run has none"));
+}
+
+TEST_CASE("tp that cuts blocks of int8 is a warning") {
+    const auto warning = [](const std::string& heads, const std::string& ffn, std::string tensor,
+                            const std::string& frozen = "int8") {
+        const std::vector<std::string> settings = {
+            "model.hidden_size=192", "model.num_attention_heads=" + heads,
+            "model.ffn_hidden_size=" + ffn, "precision.frozen=" + frozen,
+            "parallel.tensor=" + std::move(tensor)};
+        return plan_of(settings, {4, false, true}).int8_warning;
+    };
+    CHECK(warning("4", "512", "1").empty());
+    CHECK(warning("4", "512", "2", "compute").empty());
+    CHECK(holds(warning("4", "512", "2"), "model.num_attention_heads x head_dim 192 / "));
+    CHECK_FALSE(holds(warning("4", "512", "2"), "ffn_hidden_size"));
+    CHECK(holds(warning("4", "320", "2"),
+                "head_dim 192 and model.ffn_hidden_size 320 / "
+                "parallel.tensor 2 is not a multiple of 64"));
+}
+
+}  // namespace gptrain::test
