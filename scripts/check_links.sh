@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that every link in the Markdown pages leads to a file and a heading that exist, and that the
-# diffs in docs/extending.md apply to the code. Links to other sites are not followed. Prints each
-# broken link as file:line.
+# Checks that every link in the Markdown pages leads to a file and a heading that exist, that the
+# diffs in docs/extending.md apply to the code, and that no paragraph of docs/design.md has more than
+# 700 characters. Links to other sites are not followed. Prints each violation as file:line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,6 +35,13 @@ code_blocks() {
     awk -v first="\`\`\`$1" '/^```/ { inside = $0 == first; next } inside' "$2"
 }
 
+# long_paragraphs MOST PAGE: LINE:TEXT of each paragraph, which is a line, with more than MOST
+# characters. Code and tables are left out.
+long_paragraphs() {
+    awk '/^ *```/ { code = !code } code || /^ *\|/ { $0 = "" } { print }' "$2" |
+        LC_ALL=C.UTF-8 grep -nE "^.{$(($1 + 1))}" || true
+}
+
 count=0
 broken=0
 for page in "${pages[@]}"; do
@@ -57,4 +64,10 @@ done
 echo "Links: $count in ${#pages[@]} pages, $broken broken."
 
 code_blocks diff docs/extending.md | git apply --check - || broken=$((broken + 1))
-((broken == 0))
+
+long=0
+while IFS=: read -r line _; do
+    echo "docs/design.md:$line: the paragraph has more than 700 characters; shorten or split it"
+    long=$((long + 1))
+done < <(long_paragraphs 700 docs/design.md)
+((broken + long == 0))

@@ -88,4 +88,15 @@ expect 0 ", 0 violations"
 echo 'class File : public Base {' >>lib/train/run.h
 expect 1 'File is declared in lib/base/file.h, too'
 
+# Long files.
+tree_in_order
+printf '// a line\n%.0s' {1..400} >lib/train/loop.h
+expect 0 ", 0 violations"
+echo '// a line' >>lib/train/loop.h
+expect 1 'lib/train/loop.h:401: the file has more than 400 lines; split it by idea'
+mkdir lib/text
+sed -i 's/base meter/base text meter/' CMakeLists.txt
+mv lib/train/loop.h lib/text/unicode_tables.h
+expect 0 ", 0 violations"
+
 ((failures == 0))
