@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::int64_t chunk_bytes = 256 << 10;
 constexpr std::size_t chunk_records = 4096;
-constexpr std::int64_t reported_faults = 10;
 
 namespace fs = std::filesystem;
 
@@ -358,44 +357,6 @@ bool CorpusReader::next(Chunk& chunk) {
         ++file_;
     }
     return false;
-}
-
-LocatedFault locate(FaultyDocument document, const std::string& path, const Record& record) {
-    return {place_of(record, path), std::move(document)};
-}
-
-void FaultLog::add(const LocatedFault& fault) {
-    if (!skip_) {
-        const bool too_long = fault.document.fault == DocumentFault::too_long;
-        fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,
-             too_long ? "; raise --max-document-bytes" : "; repair it",
-             ", or skip such documents with --on-error skip");
-    }
-    if (count_ < reported_faults) {
-        warn(fault.place, ": skipped: ", fault.document.what);
-    } else if (count_ == reported_faults) {
-        warn("skipping more documents; the total is printed at the end");
-    }
-    ++count_;
-    ++by_kind_[static_cast<std::size_t>(fault.document.fault)];
-}
-
-void FaultLog::add(const Counts& others) {
-    for (std::size_t kind = 0; kind < by_kind_.size(); ++kind) {
-        by_kind_[kind] += others[kind];
-        count_ += others[kind];
-    }
-}
-
-std::string FaultLog::summary() const {
-    if (count_ == 0) return "";
-    std::string kinds;
-    for (std::size_t kind = 0; kind < by_kind_.size(); ++kind) {
-        if (by_kind_[kind] == 0) continue;
-        kinds += text(kinds.empty() ? ": " : ", ", by_kind_[kind], " with ",
-                      name_of(static_cast<DocumentFault>(kind)));
-    }
-    return text("skipped ", count_, count_ == 1 ? " document" : " documents", kinds);
 }
 
 }  // namespace gptrain

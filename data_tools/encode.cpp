@@ -13,6 +13,7 @@
 #include "base/temporary_file.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
+#include "fault_log.h"
 #include "joint_work.h"
 #include "ordered_pipeline.h"
 #include "progress.h"

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "commands.h"
+#include "fault_log.h"
 #include "progress.h"
 #include "text/tokenizer.h"
 
