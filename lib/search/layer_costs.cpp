@@ -192,6 +192,8 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
                   .context = parallel.context,
                   .tensor = parallel.tensor};
     place.free_boundary = true;  // bounds add messages between stages themselves
+    HardwareProfile hardware = hardware_;
+    hardware.device.issue_seconds = 0;  // in a whole step the host is ahead of the device
     LayerTimes times;
     const auto measure = [&](std::int64_t layers, int stage) {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
@@ -199,11 +201,11 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         place.only_rings = plan.deterministic;
         const StepTrace trace = trace_first_step(plan, busiest_rank(plan, stage), needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
-        ChunkCost cost = chunk_seconds(trace, place, hardware_);
+        ChunkCost cost = chunk_seconds(trace, place, hardware);
         if (stage == 0) return cost;
         plan.deferred_heads = timed_microbatches;
         const StepTrace deferred = trace_first_step(plan, busiest_rank(plan, stage), needs_);
-        cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware_).forward;
+        cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware).forward;
         return cost;
     };
     const ChunkCost first = measure(few, 0);
