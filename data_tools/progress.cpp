@@ -9,8 +9,9 @@
 namespace gptrain {
 
 void Progress::show(std::int64_t bytes, std::int64_t tokens) {
+    if (!stdout_is_terminal()) return log(bytes, tokens);
     const auto now = Clock::now();
-    if (!stdout_is_terminal() || now - shown_ < std::chrono::milliseconds(200)) return;
+    if (now - shown_ < std::chrono::milliseconds(200)) return;
     shown_ = now;
     show_status(line(bytes, tokens));
 }
