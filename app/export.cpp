@@ -45,8 +45,8 @@ void print_result(const ExportedModel& exported, const ExportOptions& options, b
     const std::string output = options.output.string();
     if (!exported.has_tokenizer)
         warn(output,
-             ": has no tokenizer, because the checkpoint has none for this format; see "
-             "--tokenizer-from");
+             ": was written without a tokenizer, because the checkpoint has none that this format "
+             "supports; add --tokenizer-from");
     if (const auto& error = exported.error) {
         print("read back: the logits of ", error->tokens, " tokens differ by at most ",
               error->difference, "; the largest is ", error->largest);
@@ -79,7 +79,7 @@ ExitCode run_export(ExportCommand options) {
         const bool adapter = run.source.adapted() != nullptr && !options.merge;
         if (options.merge && run.source.adapted() == nullptr) {
             fail(ExitCode::usage, "--merge: ", run.source.folder().string(),
-                 " is no adapter; remove it");
+                 " is not an adapter; remove it");
         }
         const bool prompt = run.plan.model.prompt.has_value();
         if (options.merge && prompt) {

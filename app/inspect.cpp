@@ -131,11 +131,11 @@ ExitCode inspect(const InspectCommand& options) {
     const fs::path& path = options.path;
     if (!options.tokenizer.empty() && !is_token_data(path)) {
         fail(ExitCode::usage, "--tokenizer shows token data as text, but ", path.string(),
-             " is none");
+             " is not token data");
     }
     if (options.view && !is_checkpoint(path)) {
         fail(ExitCode::usage, "--view makes model.h5 of a checkpoint, but ", path.string(),
-             " is none");
+             " is not one");
     }
     if (named_yaml(path)) {
         inspect_spec(options);
@@ -158,7 +158,7 @@ ExitCode inspect(const InspectCommand& options) {
         require_path(path, ExitCode::usage, "file, token data set or folder");
         fail(ExitCode::usage, path.string(),
              ": not a run spec (.yaml), token data prefix (.bin and .idx), checkpoint, "
-             "checkpoints/ folder, output directory or folder of Hugging Face's transformers");
+             "checkpoints/ folder, output directory or Hugging Face model folder");
     }
     return ExitCode::done;
 }
@@ -168,8 +168,8 @@ ExitCode inspect(const InspectCommand& options) {
 void add_inspect(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "inspect",
-        "Show the contents of a run spec, token data set, checkpoint, checkpoints/ folder or model "
-        "of transformers");
+        "Show the contents of a run spec, token data set, checkpoint, checkpoints/ folder or "
+        "Hugging Face model folder");
     auto options = std::make_shared<InspectCommand>();
     command
         ->add_option(
@@ -177,7 +177,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
             "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
             "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
             "per checkpoint; exit code 0 if the newest verifies or none was ever "
-            "committed; a folder of transformers: the model section of a run spec")
+            "committed; a Hugging Face model folder: the model section of a run spec")
         ->required()
         ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR|HF-DIR");
     add_settings(*command, options->settings);

@@ -152,10 +152,10 @@ void print_summary(const IndexedWriter& writer, std::int64_t bytes, double secon
 void warn_of_inner_ends(std::int64_t documents, bool chat) {
     if (documents == 0) return;
     warn(documents, documents == 1 ? " document has" : " documents have",
-         " the end-of-document token inside, where data.reset_at_eod would cut them apart: leave "
+         " the end-of-document token inside, where data.reset_at_eod would split documents: leave "
          "that off, or ",
-         chat ? "use a template or an eos_token that keeps the two apart"
-              : "take its spelling out of the text");
+         chat ? "use a template that ends turns with another token, or another eos_token"
+              : "remove its spelling from the text");
 }
 
 /// What a rank has made of its inputs.

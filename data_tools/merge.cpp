@@ -38,7 +38,7 @@ bool all_masked(const std::vector<IndexedDataset>& datasets) {
         const IndexedDataset& plain = dataset.masked() ? first : dataset;
         fail(ExitCode::bad_input, plain.prefix().string(), ": has no loss mask, but ",
              masked.prefix().string(),
-             " has one; merge files with and files without masks apart, and blend them in "
+             " has one; merge masked and unmasked files separately, and blend the results in "
              "data.train");
     }
     return first.masked();

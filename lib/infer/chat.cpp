@@ -47,8 +47,8 @@ std::vector<std::int32_t> Chat::render_fitting() {
     }
     if (std::ssize(ids) >= options_.positions) {
         messages_ = before;
-        fail(ExitCode::usage, "what was said has ", ids.size(), " tokens, but there is room for ",
-             options_.positions, " with the answer; shorten it or see --context");
+        fail(ExitCode::usage, "the message has ", ids.size(), " tokens, but only ",
+             options_.positions, " fit together with the answer; shorten it or raise --context");
     }
     if (forgot && !has_forgotten_ && run_.ranks.rank() == 0) {
         warn("the conversation no longer fits into ", options_.positions,

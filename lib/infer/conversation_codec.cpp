@@ -55,7 +55,7 @@ ChatTemplate ConversationCodec::open(const InferenceRun& run, const std::string&
             std::error_code ignored;
             if (!std::filesystem::exists(given, ignored)) {
                 fail(ExitCode::usage, "--template ", given,
-                     ": no such file, and no name of a template (", template_names(), ")");
+                     ": neither a file nor a built-in template (", template_names(), ")");
             }
             opened.emplace(read_file(given, max_template_bytes), given);
         } else if (!own.second.empty()) {

@@ -74,8 +74,9 @@ void PromptLoop::continue_prompt(std::string_view prompt, std::int64_t turn,
     run_.ranks.run_on_all([&] {
         ids = codec_.encode(prompt);
         if (std::ssize(ids) < generator_.positions()) return;
-        fail(ExitCode::usage, "the prompt has ", ids.size(), " tokens, but there is room for ",
-             generator_.positions(), " with its continuation; shorten it or see --context");
+        fail(ExitCode::usage, "the prompt has ", ids.size(), " tokens, but only ",
+             generator_.positions(),
+             " fit together with its continuation; shorten it or raise --context");
     });
     write_samples(run_, generator_, codec_, ids, turn, options, reader);
 }

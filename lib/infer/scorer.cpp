@@ -23,9 +23,9 @@ RunPlan plan_for(std::span<const ScoreRequest> requests, RunPlan plan) {
         plan.seq_length = round_up(longest, 2 * plan.mesh.context * plan.mesh.tensor);
     const bool learned = plan.model.position_embedding == PositionEmbedding::learned;
     if (learned && plan.seq_length > plan.model.max_positions) {
-        fail(ExitCode::usage, "this mesh divides texts of ", longest, " tokens only if they have ",
+        fail(ExitCode::usage, "on this mesh, texts of ", longest, " tokens are padded to ",
              plan.seq_length, ", but the model has only ", plan.model.max_positions,
-             " positions; use another --set parallel.context or without sequence_parallel");
+             " positions; set another parallel.context, or turn off sequence_parallel");
     }
     plan.micro_batch_size = std::max<std::int64_t>(tokens_per_pass / plan.seq_length, 1);
     set_evaluation_batches(plan, std::ssize(requests));

@@ -18,7 +18,7 @@ constexpr std::string_view head_name = "lm_head.weight";
 void check_file_name(const std::string& name, const std::string& source) {
     const bool plain = !name.empty() && name.size() <= 255 && name.front() != '.' &&
                        name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
-    if (!plain) fail(ExitCode::bad_input, source, ": 'weight_map' has a name that is no file name");
+    if (!plain) fail(ExitCode::bad_input, source, ": 'weight_map' contains an invalid file name");
 }
 
 /// The run spec of the model, checked like one that a user wrote. It has no data.

@@ -53,9 +53,9 @@ public:
     void require(std::string_view key, const Json& only, const Json& otherwise) const {
         const Json& value = has(key) ? json_.at(std::string(key)) : otherwise;
         if (value == only) return;
-        if (has(key)) refuse(key, "gptrain has only ", to_line(only));
-        fail(ExitCode::bad_input, source_, ": key '", key, "' is missing and stands for ",
-             to_line(otherwise), "; gptrain has only ", to_line(only));
+        if (has(key)) refuse(key, "gptrain supports only ", to_line(only));
+        fail(ExitCode::bad_input, source_, ": key '", key, "' is missing, which means ",
+             to_line(otherwise), "; gptrain supports only ", to_line(only));
     }
     /// Refuses every value.
     void require_absent(std::string_view key, std::string_view what) const {

@@ -111,7 +111,7 @@ void ChatEncoder::open_template(const TokenizerFile& file) {
         std::error_code unreadable;
         if (!std::filesystem::exists(given, unreadable)) {
             fail(ExitCode::usage, "--template ", given,
-                 ": no such file, and no name of a template (", template_names(), ")");
+                 ": neither a file nor a built-in template (", template_names(), ")");
         }
         template_.emplace(read_file(given, max_template_bytes), given);
     } else if (!own_template_.empty()) {
@@ -190,7 +190,7 @@ LearnedText ChatEncoder::conversation_text(const Json& messages, std::string_vie
     LearnedText text = render_learned(*template_, messages, variables_);
     const bool any = std::any_of(text.learned.begin(), text.learned.end(),
                                  [](const TextRange& part) { return part.end > part.begin; });
-    if (!any) refuse("the template writes nothing of what the assistant says in '", key, "'");
+    if (!any) refuse("the template renders none of the assistant's text in '", key, "'");
     return text;
 }
 

@@ -217,7 +217,7 @@ ExprPtr TemplateExpressions::parse_postfix(ExprPtr value) {
         } else if (accept("[")) {
             value = parse_subscript(std::move(value));
         } else if (is_symbol("(")) {
-            refuse("a call of something that is no function");
+            refuse("a call of something that is not a function");
         } else {
             return value;
         }

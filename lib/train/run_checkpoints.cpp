@@ -144,8 +144,8 @@ void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& 
     const bool before_change = changed_to_ && saved_data(meta).phase != changed_to_;
     if (before_change && meta.data_position != changed_to_->first_sample) {
         fail(ExitCode::usage, folder, ": has read ", meta.data_position,
-             " samples, but the damaged checkpoint, after which the data was to change, ",
-             changed_to_->first_sample, "; to change the data here instead, add --resume ", folder);
+             " samples, but the data was to change after ", changed_to_->first_sample,
+             ", at the damaged checkpoint; to change the data here instead, add --resume ", folder);
     }
     check_identity(meta.identity, identity_, folder,
                    before_change ? OnChange::go_on : OnChange::refuse);

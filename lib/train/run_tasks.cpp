@@ -21,8 +21,8 @@ std::vector<Task> load(const EvalTasksSpec& spec) {
         if (task.spec().kind != TaskKind::exact_match) continue;
         fail(ExitCode::usage, tasks_key, ": ", task.spec().name, " is of kind ",
              name_of(task.spec().kind),
-             ", whose texts a run does not write; remove it and measure the checkpoints with "
-             "gptrain eval --task");
+             ", which needs texts that a run does not write; remove it and measure the "
+             "checkpoints with gptrain eval --task");
     }
     return tasks;
 }

@@ -132,7 +132,7 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
     const std::vector<std::pair<Json, std::string>> cases = {
         {{{"model_type", "gemma"}}, "'model_type' is \"gemma\""},
         {{{"architectures", {"LlamaModel"}}}, "'architectures' is [\"LlamaModel\"]"},
-        {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain has only \"silu\""},
+        {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain supports only \"silu\""},
         {{{"attention_bias", true}}, "'attention_bias' is true"},
         {{{"mlp_bias", true}}, "'mlp_bias' is true"},
         {{{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}}},
@@ -170,7 +170,7 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
         {{{"hidden_size", "16"}}, "'hidden_size' must be an integer"},
         {{{"rms_norm_eps", 0.0}}, "'rms_norm_eps' is 0.0"},
         {{{"model_type", "stablelm"}, {"architectures", nullptr}},
-         "'partial_rotary_factor' is missing and stands for 0.25"},
+         "'partial_rotary_factor' is missing, which means 0.25"},
         {{{"model_type", "qwen3"}, {"architectures", nullptr}, {"attention_bias", true}},
          "'attention_bias' is true"},
     };
@@ -227,7 +227,7 @@ TEST_CASE("an index names plain files") {
     for (const char* name : {"", "../b", "/b", ".b", "a/b", "a\\\\b", "a\\u0000b"}) {
         INFO(name);
         CHECK(test::contains(refused(text(R"({"weight_map": {"a": ")", name, "\"}}")),
-                             "no file name"));
+                             "an invalid file name"));
     }
     CHECK(test::contains(refused(R"({"weight_map": {"a": 1}})"), "only file names"));
     CHECK(test::contains(refused(R"({"weight_map": {}})"), "is empty"));

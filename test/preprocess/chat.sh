@@ -158,7 +158,7 @@ says err "skipped 2 documents: 2 with an unusable conversation"
 refused 2 --input chats.jsonl
 says err "chats.jsonl:1: byte 0: a conversation needs a chat template"
 refused 2 --template nosuch --input pairs.jsonl
-says err "--template nosuch: no such file, and no name of a template (chatml, llama3, mistral, plain)"
+says err "--template nosuch: neither a file nor a built-in template (chatml, llama3, mistral, plain)"
 refused 3 --template corpus.txt --input texts.jsonl
 says err "has neither 'messages'"
 printf '{%% if x %%}' >bad.jinja

@@ -242,7 +242,7 @@ says out " ]0;title  [31mred<|endoftext|>"
 printf '{"text": "a<|endoftext|>b"}\n{"text": "a"}\n' >ends.jsonl
 expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input ends.jsonl --output-prefix ends --append-eod
 says err "warning: 1 document has the end-of-document token inside"
-says err "take its spelling out of the text"
+says err "remove its spelling from the text"
 expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input ends.jsonl --output-prefix ends
 [ ! -s err ] || fail "a warning without --append-eod: $(cat err)"
 

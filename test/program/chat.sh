@@ -45,14 +45,14 @@ refused() {
 expect_exit 2 "$gptrain" generate --checkpoint ids --chat --template plain </dev/null
 says err "has no tokenizer, which --chat needs"
 refused 2 "run/checkpoints/step-000040: has no chat template"
-refused 2 "--template none: no such file, and no name of a template (chatml, llama3, mistral, plain)" \
+refused 2 "--template none: neither a file nor a built-in template (chatml, llama3, mistral, plain)" \
     --template none
 echo "{% macro a() %}" >macro.jinja
 refused 3 "macro.jinja: line 1: {% macro %} is not supported" --template macro.jinja
 echo "{{ raise_exception('no') }}" >no.jinja
 refused 3 "no.jinja: line 1: the template refuses the conversation: no" --template no.jinja --prompt a
 refused 2 "does not go with --chat" --template plain --samples 2 --prompt a
-refused 2 "there is room for 20" --template plain --context 20 --prompt "$(head -n 3 text.txt)"
+refused 2 "only 20 fit together with the answer" --template plain --context 20 --prompt "$(head -n 3 text.txt)"
 refused 2 "--context 999999999: the model has only 8192 positions" --template plain --context 999999999
 expect_exit 0 "${chat[@]}" --template plain </dev/null
 [[ ! -s out ]] || fail "an answer to nobody: $(cat out)"
@@ -98,7 +98,7 @@ $(head -c 300 text.txt | tr '\n' ' ')\\n
 and the\\n
 \\0004
 END
-says err "warning: the prompt has" "there is room for 40"
+says err "warning: the prompt has" "only 40 fit together with its continuation"
 { printf '> ' && cat alone && printf '> > ' && cat alone && printf '> \n'; } >expected
 same expected out
 

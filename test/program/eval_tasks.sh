@@ -112,7 +112,7 @@ refused() {
     [[ ! -e refused ]] || fail "an output directory in spite of an error"
 }
 printf 'kind: exact_match\ndata: choices.jsonl\nprompt: "{{ context }}"\ntarget: a\n' >write.yaml
-refused 2 "eval_tasks.tasks: write is of kind exact_match, whose texts a run does not write" \
+refused 2 "eval_tasks.tasks: write is of kind exact_match, which needs texts that a run does not write" \
     'eval_tasks={tasks: [./write.yaml], interval: 1}'
 refused 2 "eval_tasks.tasks nothing: no such file, and the tasks of this program are" \
     'eval_tasks={tasks: [nothing], interval: 1}'

@@ -110,7 +110,7 @@ says err "is not an adapter; remove it"
 
 # What cannot be meant.
 expect_exit 2 "$gptrain" export base --format hf --merge --output no
-says err "--merge" "is no adapter; remove it"
+says err "--merge" "is not an adapter; remove it"
 expect_exit 2 "$gptrain" export tuned --adapted moved --format gguf --output no.gguf
 says err "--format gguf" "is an adapter; add --merge"
 train 2 no init_from=tuned

@@ -109,7 +109,7 @@ rm "$(checkpoint run 60)/model.h5"
 expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --view
 same model.h5 "$(checkpoint run 60)/model.h5"
 expect_exit 2 "$gptrain" inspect run.yaml --view
-says err "run.yaml is none"
+says err "run.yaml is not one"
 expect_exit 0 "$gptrain" inspect run/checkpoints/
 (($(wc -l <out) == 3)) || fail "inspect of three checkpoints: $(cat out)"
 says out "step-000025" "step-000050" "step-000060"
