@@ -169,7 +169,7 @@ void check_repeated(const std::vector<std::string>& inputs) {
     }
 }
 
-/// Warns of a file and a compressed one beside it that has its name.
+/// Warns of a file next to a compressed one of the same name.
 void warn_of_copies(const std::vector<std::string>& inputs) {
     std::map<fs::path, std::string> known;
     std::string example;

@@ -15,10 +15,10 @@ namespace gptrain {
 /// Takes the number at the beginning of a line that ranks exchange, and the blank after it.
 std::int64_t take_number(std::string_view& line);
 
-/// Now and then the ranks tell each other how far they are, so that the failure of one ends all of
-/// them soon, and rank 0 knows the progress of all. They meet after a tenth of the time that the
-/// work has taken so far, at least every second: who is done first does not wait much longer than
-/// the others work. All ranks make one and call `run` once.
+/// The ranks exchange their progress at intervals of a tenth of the elapsed time, at most one
+/// second, so that the failure of one soon ends all, and rank 0 knows the progress of all. A rank
+/// that finishes early waits little longer than the others work. All ranks make one and call `run`
+/// once.
 class JointWork {
 public:
     JointWork(const MpiSession& ranks, Progress& progress) : ranks_(ranks), progress_(progress) {}

@@ -119,7 +119,7 @@ def main():
                if yes == composes])
     table("Letters with a small letter. A capital sigma's depends on what follows.",
           "CaseRange lower_ranges", case_runs(str.lower, lambda c: c == "\u03A3"))
-    table("Letters with a capital, which is refused where the first of a word has another one.",
+    table("Letters with a capital. The delta is 0, too, where the title case is another letter.",
           "CaseRange upper_ranges", case_runs(str.upper, lambda c: c.upper() != c.title()))
     print("\n}  // namespace gptrain")
 

@@ -26,10 +26,10 @@ struct LengthChange {
 };
 
 /// How far a source has been read. It gives the samples of one order after the other. The first is
-/// Megatron's for the run's seed + `pass` and `num_samples` (for `needed` where that has fewer than
-/// `needed` samples, as in a BlendedDataset). If the length of samples changed in it, what was left
-/// then is cut anew (RecutOrder, with the same seed), as often as it changed; without a separate
-/// last epoch that had not begun. Order j after it is one epoch, for the seed + `pass` + j.
+/// Megatron's for the run's seed + `pass` and `num_samples` (or `needed`, if `num_samples` gives
+/// fewer samples than that, as in a BlendedDataset). Each time the length of samples changes in it,
+/// the unread samples are cut anew (RecutOrder, same seed), except a separate last epoch that has
+/// not begun. Order j after the first is one epoch, shuffled with the seed + `pass` + j.
 struct SourceProgress {
     std::string fingerprint;  ///< IndexedDataset::fingerprint
     std::int64_t pass = 0;

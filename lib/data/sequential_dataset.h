@@ -14,11 +14,11 @@ namespace gptrain {
 
 /// How a text is cut into windows.
 enum class Windows {
-    /// Of S + 1 tokens that overlap by one, so that each token except the first is the next one of
-    /// another once. The last window may have fewer real tokens.
+    /// Windows of S + 1 tokens that overlap by one, so that every token except the first is a
+    /// target exactly once. The last window may have fewer real tokens.
     next_tokens,
-    /// Of S tokens, for masking: each token counts once, and all are real, because tokens see what
-    /// follows them. The last window begins S tokens before the end; what it repeats is not
+    /// Windows of S tokens, for masking: each one counts once, and all are real, because they see
+    /// what follows them. The last window begins S tokens before the end; what it repeats is not
     /// learned. The text needs at least S tokens.
     whole,
 };
@@ -41,7 +41,7 @@ public:
 
     std::int64_t num_tokens() const { return num_tokens_; }
     std::int64_t seq_length() const { return seq_length_; }
-    /// Number of tokens that windows cover: all, but the first is no other's next token.
+    /// Number of targets in all windows: every token, but with next_tokens not the first.
     std::int64_t num_targets() const {
         return windows_ == Windows::whole || num_tokens_ == 0 ? num_tokens_ : num_tokens_ - 1;
     }

@@ -20,7 +20,7 @@ struct TokenMasking {
 };
 
 /// Chooses some of the tokens of sample `sample` and replaces them by what the model reads.
-/// `chosen` has 1 for each token that may be chosen; only those that are keep it.
+/// `chosen` is 1 for each token that may be chosen, and afterwards for each one that is.
 ///
 /// masking token (BERT, Devlin et al. 2018, arXiv 1810.04805; anew in each pass as in RoBERTa, Liu
 /// et al. 2019, arXiv 1907.11692): a token is chosen with probability mask_rate, each by itself. It

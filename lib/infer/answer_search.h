@@ -26,8 +26,8 @@ struct RefusedMesh {
 };
 
 struct AnswerResult {
-    /// That fit and are fast enough, the shortest answer first. Without given batches only those
-    /// of which no other has a shorter answer and more tokens per second.
+    /// Those that fit and are fast enough, the shortest answer first. If no batches are given, only
+    /// those that no other one beats in both the time of an answer and tokens per second.
     std::vector<AnswerCost> best;
     std::vector<AnswerCost> too_large;  ///< the smallest batch of each mesh that does not fit
     std::vector<RefusedMesh> refused;

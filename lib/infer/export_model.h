@@ -25,8 +25,8 @@ struct ExportedModel {
     std::int64_t context = 0;        ///< of the export, the longest text for which both are equal
 };
 
-/// Writes the checkpoint's model, with an adapter merged into it, as a folder of Hugging Face's
-/// transformers, under a temporary name until it is complete, durable and read back: both models
+/// Writes the checkpoint's model, with an adapter merged into it, as a Hugging Face model
+/// folder, under a temporary name until it is complete, durable and read back: both models
 /// must compute the same logits, within the rounding to the dtype. On one rank, on a backend that
 /// computes in host memory. Holds two tensors at a time, besides the model that computes logits.
 /// Error (usage): the output exists, no class of transformers has the model, or a weight does not

@@ -22,8 +22,8 @@ struct HfTokenizer {
 /// tokenizer.json, because transformers would misread it. A tokenizer_config.json names the class.
 HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from);
 
-/// Adds generation_config.json: an imported model's own, whose ids then hold. An end of text that
-/// it lacks is added.
+/// Adds generation_config.json. That of an imported model is kept, and its ids take precedence; an
+/// end of text that it lacks is added.
 void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer);
 
 /// For llama.cpp. Without bytes if there is no tokenizer that gptrain can use.

@@ -13,7 +13,7 @@ struct ImportedModel {
     std::string tokenizer_fault;  ///< why gptrain cannot use the tokenizer; empty if it can
 };
 
-/// Writes the model in `from`, a folder of Hugging Face's transformers, as the checkpoint `to`,
+/// Writes the model in `from`, a Hugging Face model folder, as the checkpoint `to`,
 /// with its tokenizer files as they are. Reads a few blocks of weights at a time. Error (usage):
 /// `to` exists; (bad_input): a file is faulty, or no run spec expresses the model.
 ImportedModel import_model(const std::filesystem::path& from, const std::filesystem::path& to);

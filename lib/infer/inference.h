@@ -31,7 +31,7 @@ struct InferenceRun {
 /// anything else is an Error (usage). `meta`: of the checkpoint in `folder`.
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
-/// The same of a model, which may also be a folder of transformers.
+/// The same of a model, which may also be a Hugging Face model folder.
 RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings);
 
 /// Error (usage) that names `source` if the model is not causal: with objective mlm a token's

@@ -45,7 +45,7 @@ public:
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 
     bool ends(std::int32_t id) const;
-    /// The word's token, if it is one, ends texts too.
+    /// If the word is a single token, that token ends texts too.
     void add_end(std::string_view word);
     /// The texts of the marks in tokenizer_config.json; empty if there is none.
     const std::string& bos_token() const { return bos_token_; }

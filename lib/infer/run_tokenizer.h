@@ -16,9 +16,9 @@ namespace gptrain {
 
 /// The tokenizer that the model was trained with: tokenizer.model or tokenizer.json in the
 /// checkpoint. Checkpoints of older versions lack it; then the given file, or else the one named in
-/// the run's spec. In each case its bytes must be those that the model was trained with. Of a
-/// folder of transformers it is the given file, or else the tokenizer there, if gptrain can use it;
-/// rank 0 warns if not.
+/// the run's spec. In each case its bytes must be those that the model was trained with. For
+/// a Hugging Face model folder it is the given file or, without one, the folder's own tokenizer;
+/// rank 0 warns if gptrain cannot use that.
 class RunTokenizer {
 public:
     /// All ranks call it, before the checkpoint is loaded. `given`: a file named by the user, or
@@ -49,7 +49,7 @@ private:
     std::string source_;                ///< origin of the bytes, or the spec's path; for messages
 };
 
-/// The tokenizer in a folder of transformers: its bytes, or why gptrain cannot use it.
+/// The tokenizer in a Hugging Face model folder: its bytes, or why gptrain cannot use it.
 struct TokenizerBeside {
     std::string bytes;
     std::string source;  ///< its file

@@ -43,7 +43,7 @@ struct TextRoom {
     std::int64_t positions = 0;  ///< of prompt and output together
     std::int64_t prompt = 0;     ///< part of them that is given
     std::string_view option;     ///< the command line's that sets the rest
-    bool copies = false;         ///< data ranks write texts of their own, each group of ranks one
+    bool copies = false;         ///< each data-parallel copy of the model writes its own text
 };
 
 /// Error (usage) if the mesh has context or sequence parallelism, or, unless `copies` are allowed,
@@ -59,8 +59,8 @@ public:
     /// Tokens of a text, without virtual ones.
     std::int64_t positions() const { return plan_.seq_length - plan_.model.virtual_tokens(); }
 
-    /// Writes what follows `prompt`, which has at most positions() tokens and at least one. What it
-    /// has in common with the previous text is not computed again. `place`: of the first token.
+    /// Writes what follows `prompt`, which has 1 to positions() tokens. The start that it shares
+    /// with the previous text is not computed again. `place`: of the first token.
     TextEnd write(std::span<const std::int32_t> prompt, PromptCodec::Decoder decoder,
                   const WriteOptions& options, DrawPlace place, const Reader& reader);
 

@@ -13,8 +13,8 @@ namespace gptrain {
 /// Fails if llama.cpp cannot compute what the model does: Error (usage) that names the key.
 void check_gguf_model(const ModelShape& model);
 
-/// The longest text on which llama.cpp computes what the model does: it has no windows, and a text
-/// is not longer than its window.
+/// The longest text on which llama.cpp computes what the model does: it has no windows, so a text
+/// may not be longer than the model's window.
 std::int64_t gguf_context(const ModelShape& model);
 
 /// Adds the architecture and its settings.

@@ -40,7 +40,7 @@ const HfClassNames& names_of(HfClass hf_class);
 /// Its word for an activation function.
 std::string_view activation_word(const HfClassNames& names, Activation activation);
 
-/// A message about keys of a run spec, with those of config.json in their place.
+/// Replaces the keys of a run spec in a message by those of config.json.
 std::string with_hf_keys(std::string message, HfClass hf_class);
 
 /// The class with this model_type; null if there is none.

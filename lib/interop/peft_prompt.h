@@ -12,8 +12,8 @@ namespace gptrain {
 /// "prompt_embeddings" [P, H]: the embeddings of the virtual tokens of `model`.
 PeftTensor peft_prompt(const ModelShape& model, const WeightReader& weights);
 
-/// adapter_config.json: PROMPT_TUNING or P_TUNING. `adapted_path`: a folder of transformers with
-/// the adapted model; empty: unknown.
+/// adapter_config.json: PROMPT_TUNING or P_TUNING. `adapted_path`: the Hugging Face model folder
+/// of the adapted model; empty: unknown.
 Json peft_prompt_config(const ModelShape& model, const std::string& adapted_path);
 
 }  // namespace gptrain

@@ -26,7 +26,7 @@ struct ChatLineOptions {
 struct ChatDocument {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> learned;
-    /// The end-of-document id occurs before the end, too: the template writes it after each turn.
+    /// The end-of-document id also occurs earlier, because the template writes it after each turn.
     bool ends_inside = false;
 };
 

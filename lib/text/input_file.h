@@ -41,7 +41,7 @@ private:
     std::int64_t stored_begin_ = 0;               ///< offset of stored_ in the file
     std::unique_ptr<Decompressor> decompressor_;  ///< null: not compressed
     bool between_members_ = false;
-    bool output_waits_ = false;  ///< the decompressor may have output without more input
+    bool output_waits_ = false;  ///< the decompressor may give output without more input
 };
 
 /// True if a regular file starts like gzip or zstd data. False if it cannot be read.

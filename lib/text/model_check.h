@@ -38,7 +38,7 @@ struct CheckedModel {
     PieceModel model = PieceModel::unigram;
     std::int64_t bos_id = 1;  ///< -1: none, as the next one
     std::int64_t eos_id = 2;
-    bool byte_fallback = false;  ///< what no other piece has is spelled with byte pieces
+    bool byte_fallback = false;  ///< text that no other piece covers is spelled with byte pieces
     bool add_dummy_prefix = true;
     bool remove_extra_whitespaces = true;
     bool escape_whitespaces = true;                  ///< pieces have U+2581 for a space

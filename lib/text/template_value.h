@@ -41,7 +41,7 @@ struct TemplateItems {
     const TemplateValue* find(std::string_view key) const;
 };
 
-/// One evaluation: where it is, and how much it has done.
+/// The state of one evaluation: its line, and how much work it has done.
 class TemplateRun {
 public:
     /// `source`: the name of the template in errors.

@@ -21,8 +21,8 @@ bool named_vocabulary(const std::filesystem::path& path);
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
 
 /// Error (bad_input) if a tokenizer_config.json or added_tokens.json next to a sentencepiece model
-/// adds tokens to its `pieces`, which no model file holds; the token for padding, which is in no
-/// text, may be one.
+/// adds tokens beyond its `pieces`. A token for padding is accepted, because it occurs in no
+/// text.
 void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces);
 
 /// A file's contents, and its name in errors.
@@ -31,7 +31,7 @@ struct NamedText {
     std::string source;
 };
 
-/// The same from contents. Of the last three, those that do not exist have no name.
+/// The same from contents. The last three may be missing; a missing one has an empty name.
 struct VocabularyFiles {
     NamedText vocabulary;
     NamedText merges;
@@ -41,7 +41,7 @@ struct VocabularyFiles {
 };
 std::string convert_vocabulary(const VocabularyFiles& files);
 
-/// True if the text begins like a file of tiktoken: base64 of a token, a blank, its rank.
+/// True if the text begins like a file of tiktoken: base64 of a token, a space, its rank.
 bool is_tiktoken(std::string_view bytes);
 
 /// The tokenizer.json of a tiktoken file. Its number of ranks determines the kind: GPT-2, Llama 3

@@ -9,8 +9,8 @@ namespace gptrain {
 
 /// Trains a tokenizer.json of `vocab_size` tokens on the documents that `next_document` stores in
 /// its argument until it returns false. Text is split by GPT-2's pattern. Ids: the 256 bytes in
-/// GPT-2's order, the merges, and last <|endoftext|>, the end of document. Each merge is the pair
-/// that is most frequent then, of equal ones that of the lowest ids; the same documents give the
+/// GPT-2's order, the merges, and last <|endoftext|>, the end of document. Each merge takes the
+/// most frequent pair at that point; ties go to the lowest ids. The same documents give the
 /// same file on every machine. Memory is bounded: of more than four million distinct words the
 /// rarest are dropped, and words above 512 bytes do not count. Errors (usage): a vocabulary below
 /// 257, or larger than the pairs that occur twice allow; (bad_input): no text.

@@ -47,9 +47,9 @@ private:
     std::unique_ptr<CharKind[]> kinds_;
 };
 
-/// The character in upper or lower case, itself if it has none. 0 if that is not one character that
-/// depends on nothing else: several ("ß" is "SS"), another one at the start of a word, or the small
-/// sigma, which has a form of its own at the end of a word.
+/// The character in upper or lower case, itself if it has none. 0 if that is not the same single
+/// character in every context: "ß" becomes "SS", some letters have a title case of their own, and
+/// the small sigma has a form for the end of a word.
 char32_t change_case(char32_t code, bool upper);
 
 /// Where a part of a normalized text begins, and what it was made of.

@@ -1154,7 +1154,7 @@ constexpr CaseRange lower_ranges[] = {
 };
 // clang-format on
 
-/// Letters with a capital, which is refused where the first of a word has another one.
+/// Letters with a capital. The delta is 0, too, where the title case is another letter.
 // clang-format off
 constexpr CaseRange upper_ranges[] = {
     {0x61, 0x7A, 1, -32}, {0xB5, 0xB5, 1, 743}, {0xDF, 0xDF, 1, 0}, {0xE0, 0xF6, 1, -32},

@@ -28,8 +28,8 @@ public:
     /// A word in the form in which it is compared: padded with zeros, the length last.
     class Key {
     public:
-        /// Becomes that of a word of at least one byte; that of a longer one than max_bytes is not
-        /// to be looked up. Reads up to 32 bytes from its start if they are before `readable_end`.
+        /// Sets the key of a nonempty word. Do not look up a word longer than max_bytes. Reads up
+        /// to 32 bytes from the word's start, but never past `readable_end`.
         void assign(std::string_view word, const char* readable_end) {
             word = word.substr(0, max_bytes);
             const char* from = word.data();
@@ -58,7 +58,7 @@ public:
         }
 
     private:
-        /// Keeps the bytes from `first` on that are before `size`, of the eight in a word.
+        /// A mask for the eight bytes at offset `first`: it keeps those before `size`.
         static std::uint64_t mask(std::size_t size, std::size_t first) {
             if (size >= first + 8) return ~std::uint64_t{0};
             return size <= first ? 0 : (std::uint64_t{1} << 8 * (size - first)) - 1;
@@ -97,7 +97,7 @@ public:
 
 private:
     static constexpr int place_bits = 17;
-    /// The ids of a word, in a form that holds every id of the vocabulary, filled up.
+    /// The ids of a word in the smaller type that holds every id of the vocabulary, padded.
     using NarrowIds = std::array<std::uint16_t, 16>;
     using WideIds = std::array<std::int32_t, 8>;
     static constexpr std::uint16_t no_narrow_id = 0xFFFF;

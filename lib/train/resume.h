@@ -55,7 +55,7 @@ struct SavedRun {
     std::optional<std::int64_t> newest_checkpoint = {};
     bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
-/// In a checkpoint, record_save_time replaces the `save_seconds` of earlier saves by its own.
+/// In a checkpoint, record_save_time overwrites `save_seconds`, the time of an earlier save.
 Json to_json(const SavedRun& run);
 /// SaverOptions.record_time.
 void record_save_time(CheckpointMeta& meta, double seconds);

@@ -47,7 +47,7 @@ public:
     void save(const RunState& run);
     /// From now on saves are synchronous and remove no checkpoint.
     void keep_all();
-    /// For polling and waiting. `keep_all` replaces it.
+    /// For poll() and wait(). keep_all() replaces the saver.
     CheckpointSaver& saver() { return *saver_; }
     /// The seconds of this start's longest save; before the first one, those of the checkpoint that
     /// was loaded. 0 if neither is known.
@@ -56,7 +56,7 @@ public:
     }
     /// Saves a local copy. Requires local().
     void save_locally(const RunState& run);
-    /// For polling and waiting; null without local copies.
+    /// For poll() and wait(); null without local copies.
     LocalCopies* local() const { return local_.get(); }
     /// From now on only local copies made later count, plus the save `from`, if any; the state is
     /// that after `step`. If the output directory cannot be written, a warning: no copies are made

@@ -230,7 +230,7 @@ done
 expect_exit 2 "$gptrain" generate --checkpoint run </dev/null
 says err "--prompt, --prompt-file or --chat"
 
-# A checkpoint's model.h5 and an exported folder of transformers are the same model.
+# A checkpoint's model.h5 and an exported Hugging Face model folder are the same model.
 model=$(checkpoint run 40)/model.h5
 generate by_index "${prompt[@]}" --seed 1
 same seed1 by_index
