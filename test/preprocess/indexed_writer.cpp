@@ -144,7 +144,8 @@ TEST_CASE("more sequences than an index can have are refused") {
     writer.add_sequence(std::vector<std::int32_t>{1});
     writer.end_document();
     const TokenCounts counts = {.sequences = 2'147'483'647, .documents = 1, .tokens = 0};
-    CHECK_THROWS_WITH(writer.append_part(folder / "b", counts), contains_text("split the corpus"));
+    CHECK_THROWS_WITH(writer.append_part(folder / "b", counts),
+                      test::contains_text("split the corpus"));
 }
 
 TEST_CASE("of two writers of the same files the second is refused and touches nothing") {
@@ -155,7 +156,7 @@ TEST_CASE("of two writers of the same files the second is refused and touches no
     first.end_document();
     first.finish_part();
     CHECK_THROWS_WITH(IndexedWriter(folder / "a", DType::u16),
-                      contains_text("another process writes "));
+                      test::contains_text("another process writes "));
     first.commit();
     CHECK(fs::file_size(folder / "a.bin") == 6);
     CHECK(IndexedDataset(folder / "a").num_tokens() == 3);

@@ -97,7 +97,7 @@ TEST_CASE("a text is divided where the tokens of its context end") {
     CHECK(cut.ids == tail(ids_of(tokenizer, many + " light"), 9));
     CHECK(encoder.cut() == 1);
     CHECK_THROWS_WITH(one("deep", many + many),
-                      contains_text("data:1: ") && contains_text("8 positions"));
+                      test::contains_text("data:1: ") && test::contains_text("8 positions"));
 }
 
 TEST_CASE("windows of a text score each token once") {
