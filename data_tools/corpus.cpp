@@ -156,16 +156,16 @@ bool is_pipe(const std::string& path) {
            type == fs::file_type::socket;
 }
 
-/// Error (usage) if two inputs are one file.
-void check_repeated(const std::vector<std::string>& inputs) {
+/// Warns if two inputs are one file, as a link may be.
+void warn_of_repeated(const std::vector<std::string>& inputs) {
     std::map<FileIdentity, std::string> known;
     for (const std::string& path : inputs) {
         const auto identity = identity_of(path);
         if (!identity) continue;
         const auto [first, is_new] = known.emplace(*identity, path);
         if (is_new) continue;
-        fail(ExitCode::usage, "--input: ", path, " would be read twice",
-             first->second == path ? "" : ", also as " + first->second, "; name it once");
+        warn("--input: ", path, " is read twice",
+             first->second == path ? "" : ", also as " + first->second);
     }
 }
 
@@ -229,7 +229,7 @@ CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
 }
 
 void check_inputs(const CorpusOptions& options) {
-    check_repeated(options.inputs);
+    warn_of_repeated(options.inputs);
     warn_of_copies(options.inputs);
     bool any_json = false;
     bool any_text = false;

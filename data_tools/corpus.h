@@ -38,7 +38,7 @@ void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string&
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
-/// inputs and Error (usage) for a file that is an input twice and for options that no input uses.
+/// inputs and Error (usage) for options that no input uses. Warns about a file that is read twice.
 /// Warns about inputs that their name makes plain text but that look like something else (a pipe's
 /// warning comes when it is read), and about a file with its compressed copy.
 void check_inputs(const CorpusOptions& options);

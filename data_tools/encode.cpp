@@ -203,16 +203,22 @@ void remove_leftover_parts(const std::filesystem::path& prefix) {
     const std::string start = prefix.filename().string() + ".rank-";
     std::set<std::size_t> ranks = {0};
     std::error_code unreadable;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_of(prefix), unreadable)) {
-        const std::string name = entry.path().filename().string();
+    for (std::filesystem::directory_iterator entry(folder_of(prefix), unreadable), end;
+         !unreadable && entry != end; entry.increment(unreadable)) {
+        const std::string name = entry->path().filename().string();
         if (!name.starts_with(start)) continue;
         const auto rank =
             parse_int(name.substr(start.size(), name.find('.', start.size()) - start.size()));
         if (rank && *rank > 0) ranks.insert(static_cast<std::size_t>(*rank));
     }
     for (const std::size_t rank : ranks) {
-        for (const auto& path : IndexedWriter::unfinished_files_of(part_prefix(prefix, rank)))
-            remove_leftover(path);
+        for (const auto& path : IndexedWriter::unfinished_files_of(part_prefix(prefix, rank))) {
+            try {
+                remove_leftover(path);
+            } catch (const Error& error) {
+                warn(error.what());
+            }
+        }
     }
 }
 
@@ -363,8 +369,8 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         print_summary(*writer, bytes, progress.seconds());
         if (!options.append_eod && !options.chat && tokenizer->eos_id()) {
             print(
-                "these documents have no end-of-document ids, so a model does not learn where a "
-                "text ends; --append-eod adds them");
+                "no end-of-document id was appended; with --append-eod each document ends in one, "
+                "so that a model learns where a text ends");
         }
     });
 }

@@ -205,7 +205,7 @@ GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::pat
     const Json config = json_of(files, "tokenizer_config.json");
     const Tokenizer own(TokenizerFile{tokenizer.bytes, tokenizer.source, eos_token});
     tokenizer.ids = ids_of(run, own);
-    tokenizer.add_bos = adds_bos(own, config);
+    tokenizer.add_bos = adds_bos(own, config, json_of(files, "tokenizer.json"));
     tokenizer.chat_template = chat_template(files, config);
     return tokenizer;
 }

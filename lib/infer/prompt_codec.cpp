@@ -8,7 +8,9 @@
 #include "interop/hf_folder.h"
 #include "text/chat_template.h"
 #include "text/conversation.h"
+#include "text/tokenizer_json.h"
 #include "text/utf8.h"
+#include "train/resume.h"
 
 namespace gptrain {
 namespace {
@@ -43,6 +45,13 @@ std::optional<ConfigFile> read_config(const ModelSource& source, std::string_vie
     return ConfigFile{parse_json(*contents, path), path};
 }
 
+/// True if the weights, or those that the run began with, are an imported model's. Token files have
+/// no begin-of-text tokens, so a model of gptrain alone has never seen one.
+bool is_from_elsewhere(const ModelSource& source) {
+    if (source.hf() != nullptr || saved_run(source.checkpoint().meta()).weights_only) return true;
+    return source.spec().init_from.has_value();
+}
+
 /// With "\x.." for each byte that is not a printable character of ASCII.
 std::string escaped(std::string_view bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -67,6 +76,7 @@ PromptCodec::PromptCodec(const InferenceRun& run)
     if (tokenizer_ && tokenizer_->eos_id()) ends_.push_back(*tokenizer_->eos_id());
     read_generation_config(run.source);
     read_tokenizer_config(run.source);
+    if (tokenizer_ && is_from_elsewhere(run.source)) read_begin(run);
 }
 
 void PromptCodec::read_generation_config(const ModelSource& source) {
@@ -99,7 +109,15 @@ void PromptCodec::read_tokenizer_config(const ModelSource& source) {
         eos_token_ = token_in_config(config->json, config->source, "eos_token");
         add_end(eos_token_);
     }
-    if (adds_bos(*tokenizer_, config ? config->json : Json::object())) begin_ = begin_of_texts();
+}
+
+void PromptCodec::read_begin(const InferenceRun& run) {
+    const auto config = read_config(run.source, "tokenizer_config.json");
+    const auto& bytes = run.tokenizer.bytes();
+    std::optional<ConfigFile> other;
+    if (!bytes || !is_tokenizer_json(*bytes)) other = read_config(run.source, "tokenizer.json");
+    if (adds_bos(*tokenizer_, config ? config->json : Json::object(), other ? other->json : Json()))
+        begin_ = begin_of_texts();
 }
 
 std::optional<std::int32_t> PromptCodec::begin_of_texts() const {

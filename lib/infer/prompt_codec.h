@@ -28,10 +28,10 @@ public:
     std::span<const float> choices(std::span<const float> logits) const {
         return logits.first(static_cast<std::size_t>(vocab_));
     }
-    /// Begins with the begin-of-text token where the tokenizer's files say so (adds_bos), once if
-    /// the prompt spells it, too. An empty prompt is the start of a document. Error (usage): a word
-    /// that is no id, an id outside the vocabulary, or an empty prompt of a model without an end of
-    /// document.
+    /// A prompt of an imported model, or of one trained from it, begins with the begin-of-text
+    /// token where the tokenizer's files say so (adds_bos), once if the prompt spells it, too. An
+    /// empty prompt is the start of a document. Error (usage): a word that is no id, an id outside
+    /// the vocabulary, or an empty prompt of a model without an end of document.
     std::vector<std::int32_t> encode(std::string_view prompt) const;
     /// The same without a begin-of-text token.
     std::vector<std::int32_t> encode_alone(std::string_view text) const;
@@ -76,7 +76,7 @@ public:
 private:
     void read_generation_config(const ModelSource& source);
     void read_tokenizer_config(const ModelSource& source);
-
+    void read_begin(const InferenceRun& run);
     std::optional<std::int32_t> begin_of_texts() const;
 
     std::int64_t vocab_;

@@ -138,8 +138,8 @@ void TextGenerator::warn_of_length() {
     if (has_warned_ || run_.ranks.rank() != 0 || std::ssize(text_) <= trained) return;
     has_warned_ = true;
     warn("the text has ", text_.size(), " tokens, more than the ", trained,
-         " positions that the model was trained for (model.max_position_embeddings); beyond them "
-         "it gets worse");
+         " positions that the model was trained for (model.max_position_embeddings",
+         plan_.model.prompt ? " less the virtual tokens" : "", "); beyond them it gets worse");
 }
 
 }  // namespace gptrain

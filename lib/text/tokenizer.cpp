@@ -208,10 +208,10 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
     return text + decoder.finish();
 }
 
-bool adds_bos(const Tokenizer& tokenizer, const Json& config) {
+bool adds_bos(const Tokenizer& tokenizer, const Json& config, const Json& tokenizer_json) {
     if (config.contains("add_bos_token") && config.at("add_bos_token").is_boolean())
         return config.at("add_bos_token").get<bool>();
-    return tokenizer.prefix_id().has_value();
+    return tokenizer.prefix_id() || !prefix_token(tokenizer_json).empty();
 }
 
 std::string StreamDecoder::push(std::int32_t id) {

@@ -119,8 +119,9 @@ private:
 };
 
 /// True if other programs put a begin-of-text token before each text: add_bos_token of `config`, a
-/// tokenizer_config.json, says so, or without that key the tokenizer.
-bool adds_bos(const Tokenizer& tokenizer, const Json& config);
+/// tokenizer_config.json, says so, or without that key the tokenizer or the tokenizer.json next to
+/// a sentencepiece model (null without one).
+bool adds_bos(const Tokenizer& tokenizer, const Json& config, const Json& tokenizer_json);
 
 /// Decodes ids one at a time and returns text as soon as its characters are complete, to print it
 /// during generation. The tokenizer must outlive it.

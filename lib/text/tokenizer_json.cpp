@@ -182,7 +182,7 @@ private:
     }
 
     void find_prefix() {
-        const auto found = ids_.find(prefix_in(file_.value("post_processor", Json())));
+        const auto found = ids_.find(prefix_token(file_));
         if (found != ids_.end()) result_.prefix = found->second;
     }
 
@@ -309,6 +309,11 @@ Json model_json(const BpeDescription& description) {
 }
 
 }  // namespace
+
+std::string prefix_token(const Json& tokenizer_json) {
+    if (!tokenizer_json.is_object()) return {};
+    return prefix_in(tokenizer_json.value("post_processor", Json()));
+}
 
 bool is_tokenizer_json(std::string_view bytes) {
     const std::size_t first = bytes.find_first_not_of(" \t\r\n");

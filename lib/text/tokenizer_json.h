@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "text/bpe_merges.h"
 #include "text/pre_tokenizer.h"
 
@@ -39,6 +40,10 @@ struct BpeDescription {
 
 /// True if a tokenizer's bytes are a tokenizer.json rather than a sentencepiece model.
 bool is_tokenizer_json(std::string_view bytes);
+
+/// The special token that the post-processor of a tokenizer.json puts before a text; empty if there
+/// is none.
+std::string prefix_token(const Json& tokenizer_json);
 
 /// Errors (bad_input) begin with `source` and name the key: bad JSON, an inconsistent vocabulary, a
 /// kind of model or a setting that gptrain does not support.
