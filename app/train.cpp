@@ -71,6 +71,7 @@ void check_same_directory(const TrainCommand& options, const RunSpec& spec) {
     std::error_code missing;
     if (given || config.filename() != here.spec().filename() ||
         !std::filesystem::is_directory(here.checkpoints(), missing) ||
+        !std::filesystem::exists(here.metrics(), missing) ||
         std::filesystem::equivalent(here.folder, spec.output_dir, missing))
         return;
     fail(ExitCode::usage, config.string(), ": output_dir is ", spec.output_dir.string(),

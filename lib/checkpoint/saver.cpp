@@ -47,15 +47,15 @@ void CheckpointSaver::continue_from(std::int64_t step) {
 
 void CheckpointSaver::poll() {
     report_failure();
-    if (stage_ == Stage::idle) return;
+    if (phase_ == Phase::idle) return;
     const bool busy =
         work_.valid() && work_.wait_for(std::chrono::seconds::zero()) != std::future_status::ready;
-    if (ranks_.max(busy ? 1 : 0) == 0) next_stage();
+    if (ranks_.max(busy ? 1 : 0) == 0) next_phase();
 }
 
 void CheckpointSaver::finish_save() {
-    while (stage_ != Stage::idle)
-        next_stage();
+    while (phase_ != Phase::idle)
+        next_phase();
 }
 
 void CheckpointSaver::wait() {
@@ -86,7 +86,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
         take_snapshot(backend_, snapshot_, owned);
     }
     save_.seconds = seconds_since(start_time);
-    start(Stage::writing,
+    start(Phase::writing,
           [this, blocks = options_.async ? blocks_of(snapshot_) : blocks_of(backend_, owned)] {
               return write_files(blocks);
           });
@@ -145,7 +145,7 @@ void CheckpointSaver::verify_older() {
     }
 }
 
-void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
+void CheckpointSaver::start(Phase phase, std::function<std::string()> work) {
     // Deferred work runs on the thread that waits for it: this one.
     const auto when = options_.async ? std::launch::async : std::launch::deferred;
     work_ = std::async(when, [this, work = std::move(work)] {
@@ -154,7 +154,7 @@ void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
         work_seconds_ = seconds_since(start_time);
         return result;
     });
-    stage_ = stage;
+    phase_ = phase;
 }
 
 void CheckpointSaver::count_work() {
@@ -162,19 +162,19 @@ void CheckpointSaver::count_work() {
     save_.seconds += 1e-6 * static_cast<double>(ranks_.max(own));
 }
 
-void CheckpointSaver::next_stage() {
+void CheckpointSaver::next_phase() {
     try {
         std::string result;
         ranks_.run_on_all([&] {
             if (work_.valid()) result = work_.get();
         });
         count_work();
-        if (stage_ == Stage::writing) {
-            stage_ = Stage::committing;
+        if (phase_ == Phase::writing) {
+            phase_ = Phase::committing;
             const std::vector<std::string> written = ranks_.gather(result);
             if (ranks_.rank() == 0) {
                 if (options_.record_time) options_.record_time(save_.meta, save_.seconds);
-                start(Stage::committing, [this, written] { return commit(written); });
+                start(Phase::committing, [this, written] { return commit(written); });
             }
             return;
         }
@@ -185,7 +185,7 @@ void CheckpointSaver::next_stage() {
     } catch (const CommonError& failure) {
         return abandon_save(failure);
     }
-    stage_ = Stage::idle;
+    phase_ = Phase::idle;
     temporary_.reset();
     failures_ = 0;
     longest_save_ = std::max(longest_save_, save_.seconds);
@@ -235,7 +235,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
 }
 
 void CheckpointSaver::abandon_save(const CommonError& failure) {
-    stage_ = Stage::idle;
+    phase_ = Phase::idle;
     temporary_.reset();
     if (failure.code() != ExitCode::io) throw failure;
     unreported_ = failure;

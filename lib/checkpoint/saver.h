@@ -90,7 +90,7 @@ public:
     void discard();
 
 private:
-    enum class Stage {
+    enum class Phase {
         idle,
         writing,     ///< every rank writes its file
         committing,  ///< rank 0 commits
@@ -111,11 +111,11 @@ private:
     void plan_view(const std::vector<TensorRecord>& own);
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Starts this rank's work of a stage.
-    void start(Stage stage, std::function<std::string()> work);
+    void start(Phase phase, std::function<std::string()> work);
     /// Adds the seconds of work that has ended on all ranks to those of the save.
     void count_work();
     /// Waits for the stage's work on all ranks and moves to the next stage.
-    void next_stage();
+    void next_phase();
     /// Finds out which checkpoints of earlier starts verify, each rank a part of each.
     void verify_older();
     /// Writes and reads back this rank's files; returns the manifest's records of them, as a
@@ -141,7 +141,7 @@ private:
     std::string model_index_;           ///< contents of model.h5
     VerifiedCheckpoints verified_;
     std::vector<Tensor> snapshot_;
-    Stage stage_ = Stage::idle;  ///< the same on all ranks
+    Phase phase_ = Phase::idle;  ///< the same on all ranks
     SaveInProgress save_;
     std::optional<TemporaryFolder> temporary_;  ///< on rank 0
     std::optional<CommonError> unreported_;     ///< the same on all ranks

@@ -23,8 +23,8 @@ std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const
 
 std::string why_no_further(const RunPlan& plan, const TextGenerator& generator) {
     const std::int64_t last = last_position(plan.model);
-    if (generator.positions() < last)
-        return text("there is room for ", generator.positions(), " tokens; see --context");
+    if (generator.most_tokens() < last)
+        return text("there is room for ", generator.most_tokens(), " tokens; see --context");
     return text("the model's last position is ", last, source_of_positions(plan.model));
 }
 
@@ -41,7 +41,7 @@ void write_samples(const InferenceRun& run, TextGenerator& generator, const Prom
         generator.warn_of_length();
         if (end == TextEnd::enough) return;
         if (end != TextEnd::last_position || run.ranks.rank() != 0) continue;
-        warn("stopped after ", generator.positions() - std::ssize(ids), " of ",
+        warn("stopped after ", generator.most_tokens() - std::ssize(ids), " of ",
              options.write.max_tokens, " tokens: ", why_no_further(run.plan, generator));
     }
 }
@@ -73,9 +73,9 @@ void PromptLoop::continue_prompt(std::string_view prompt, std::int64_t turn,
     std::vector<std::int32_t> ids;
     run_.ranks.run_on_all([&] {
         ids = codec_.encode(prompt);
-        if (std::ssize(ids) < generator_.positions()) return;
+        if (std::ssize(ids) < generator_.most_tokens()) return;
         fail(ExitCode::usage, "the prompt has ", ids.size(), " tokens, but only ",
-             generator_.positions(),
+             generator_.most_tokens(),
              " fit together with its continuation; shorten it or raise --context");
     });
     write_samples(run_, generator_, codec_, ids, turn, options, reader);

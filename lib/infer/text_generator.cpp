@@ -89,7 +89,7 @@ TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
 }
 
 void TextGenerator::read(std::span<const std::int32_t> prompt) {
-    GPTRAIN_CHECK(!prompt.empty() && std::ssize(prompt) <= positions());
+    GPTRAIN_CHECK(!prompt.empty() && std::ssize(prompt) <= most_tokens());
     const auto known = std::span(text_).first(static_cast<std::size_t>(generator_->length()));
     const auto before = prompt.first(prompt.size() - 1);
     const auto same = std::mismatch(known.begin(), known.end(), before.begin(), before.end()).first;
@@ -116,7 +116,7 @@ TextEnd TextGenerator::write(std::span<const std::int32_t> prompt, PromptCodec::
     for (std::int64_t i = 0; i < options.max_tokens; ++i, ++place.position) {
         run_.observers.watchdog.progress().phase("generation", i + 1);
         end = TextEnd::last_position;
-        if (std::ssize(text_) >= positions()) break;
+        if (std::ssize(text_) >= most_tokens()) break;
         const std::int32_t next = generator_->next_token({&text_.back(), 1}, choose);
         end = TextEnd::end_token;
         if (codec_.ends(next)) break;

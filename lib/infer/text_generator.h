@@ -57,9 +57,9 @@ public:
     TextGenerator(const InferenceRun& run, const PromptCodec& codec, const TextRoom& room);
 
     /// Tokens of a text, without virtual ones.
-    std::int64_t positions() const { return plan_.seq_length - plan_.model.virtual_tokens(); }
+    std::int64_t most_tokens() const { return plan_.seq_length - plan_.model.virtual_tokens(); }
 
-    /// Writes what follows `prompt`, which has 1 to positions() tokens. The start that it shares
+    /// Writes what follows `prompt`, which has 1 to most_tokens() tokens. The start that it shares
     /// with the previous text is not computed again. `place`: of the first token.
     TextEnd write(std::span<const std::int32_t> prompt, PromptCodec::Decoder decoder,
                   const WriteOptions& options, DrawPlace place, const Reader& reader);

@@ -103,10 +103,10 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);
     state_.goodput.add(&TimeSpent::init, seconds_since(devices_.started) - load_seconds);
-    report_loss(goodput);
+    report_lost_work(goodput);
 }
 
-void Run::report_loss(const std::optional<TimeSpent>& saved) const {
+void Run::report_lost_work(const std::optional<TimeSpent>& saved) const {
     const double lost = state_.goodput.spent().lost - (saved ? saved->lost : 0);
     if (!saved || lost <= 0) return;
     print("the last start lost ", fixed(lost, 1),

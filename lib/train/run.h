@@ -68,7 +68,7 @@ private:
     /// Makes the engine and the injected faults, and opens the reports.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
     /// Reports the work that the last failure cost, if any.
-    void report_loss(const std::optional<TimeSpent>& saved) const;
+    void report_lost_work(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
     /// The loop. `run` then closes the reports.
