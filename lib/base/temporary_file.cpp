@@ -1,5 +1,6 @@
 #include "base/temporary_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <random>
@@ -22,16 +23,18 @@ std::filesystem::path temporary_path(const std::filesystem::path& target) {
 
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target) {
     const std::string begin = text(target.filename().string(), temporary_mark);
-    const std::string end = text("-", host_name());
     std::vector<std::filesystem::path> found;
     std::error_code error;  // a folder that cannot be read keeps what it has
     std::filesystem::directory_iterator entries(folder_of(target), error);
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
         const std::string name = entries->path().filename().string();
-        if (!name.starts_with(begin) || !name.ends_with(end)) continue;
-        const std::string_view numbers = std::string_view(name).substr(begin.size());
-        const auto pid = parse_int(numbers.substr(0, numbers.find('-')));
-        if (!pid || *pid <= 0 || *pid > INT32_MAX) continue;
+        if (!name.starts_with(begin)) continue;
+        // PID-NUMBER-HOST, where the host may contain dashes.
+        const std::string_view rest = std::string_view(name).substr(begin.size());
+        const std::size_t number = std::min(rest.find('-'), rest.size() - 1) + 1;
+        const std::size_t host = std::min(rest.find('-', number), rest.size() - 1) + 1;
+        const auto pid = parse_int(rest.substr(0, number - 1));
+        if (!pid || *pid <= 0 || *pid > INT32_MAX || rest.substr(host) != host_name()) continue;
         if (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH)
             found.push_back(entries->path());
     }

@@ -54,6 +54,7 @@ bool VerifiedCheckpoints::verifies(const CheckpointFolder& checkpoint) {
 
 void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
                             VerifiedCheckpoints& verified) {
+    if (retention.keep_last == Retention::all) return;
     const std::filesystem::path& folder = retention.folder;
     std::int64_t kept = 0;
     std::vector<std::filesystem::path> removed;

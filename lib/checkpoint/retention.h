@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "checkpoint/folder.h"
@@ -12,8 +13,10 @@ namespace gptrain {
 /// Where a run keeps its checkpoints, and how many.
 struct Retention {
     std::filesystem::path folder;  ///< the run's "checkpoints"
-    std::int64_t keep_last = 3;    ///< at least 2
+    std::int64_t keep_last = 3;    ///< at least 2; all: none is ever removed, nor verified for that
     std::int64_t keep_every = 0;   ///< steps that are multiples of it are kept; 0: none
+
+    static constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
 };
 
 /// The checkpoints whose structure has verified, so that each is read once. One that was replaced

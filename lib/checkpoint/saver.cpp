@@ -14,7 +14,7 @@ CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSes
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
     GPTRAIN_CHECK(options_.retention.keep_last >= 2, "keep_last must be at least 2");
-    if (ranks_.rank() == 0) remove_leftovers(options_.retention.folder);
+    ranks_.run_on_first([&] { remove_leftovers(options_.retention.folder); });
 }
 
 CheckpointSaver::~CheckpointSaver() {
@@ -133,6 +133,7 @@ void CheckpointSaver::verify_older() {
         std::erase_if(older, [this](const auto& one) { return verified_.is_rejected(one); });
     });
     const std::int64_t most = options_.retention.keep_last;
+    if (most == Retention::all) return;
     const std::int64_t count = ranks_.max(std::min(std::ssize(older), most));
     older.resize(static_cast<std::size_t>(count));
     for (const CheckpointFolder& checkpoint : older) {

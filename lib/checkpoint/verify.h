@@ -14,7 +14,8 @@ enum class VerifyDepth {
 };
 
 /// Throws Error (bad_input) with file, dataset and byte range of damage, or Error (io) if a file
-/// cannot be read. A few threads read.
+/// cannot be read. A few threads read. With depth structure, a model.h5 that is lost or damaged is
+/// a warning.
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth);
 
 /// Verifies the structure of part `part` of `parts` of a checkpoint: some of its shard files, with

@@ -214,11 +214,11 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
                  ", which allows any training.seq_length up to it, or start a new run "
                  "in another output_dir");
         }
-        if (key == "adapter.init_from") {
+        if (key == "adapter.init_from" && before.contains(pointer) && now.contains(pointer)) {
             fail(ExitCode::usage, checkpoint,
                  ": cannot resume: the adapter was trained on other weights than those that "
-                 "init_from finds now, because their run has gone on or they were replaced; set "
-                 "init_from to the checkpoint that the adapter was trained on");
+                 "init_from finds now: it was changed, or their run has gone on, or they were "
+                 "replaced; set init_from to the checkpoint that the adapter was trained on");
         }
         const bool may_change =
             may_continue(key) && (split_holds || !key.starts_with("data.validation"));

@@ -9,6 +9,14 @@
 #include "train/step_fault.h"
 
 namespace gptrain {
+namespace {
+
+/// The beginning of the error of a rollback that fails.
+std::string spike_text(std::int64_t step) {
+    return text("step ", step, ": the loss is above its limit (faults.loss_spike: rollback), ");
+}
+
+}  // namespace
 
 NumericalFaults::NumericalFaults(const RunInputs& inputs, const RunDevices& devices, Engine& engine,
                                  RunCheckpoints& checkpoints, RunReport& report)
@@ -64,6 +72,7 @@ void NumericalFaults::check(const RunState& run) {
         note_failure(text("step ", run.step, ": ", run.last.skipped_in_a_row,
                           " steps in a row were skipped (faults.max_skipped_steps); lower "
                           "optimizer.lr or check the data"));
+        return;
     }
     if (run.last.skip == Skip::loss_limit) check_spike(run);
 }
@@ -86,7 +95,15 @@ bool NumericalFaults::roll_back(RunState& run) {
     auto checkpoint = rollback_target(spike.step);
     if (!checkpoint) return false;
     const auto start = std::chrono::steady_clock::now();
-    run.goodput.roll_back(checkpoints_.load(*checkpoint, run).goodput);
+    try {
+        run.goodput.roll_back(checkpoints_.load(*checkpoint, run).goodput);
+    } catch (const CommonError& error) {
+        // Some of the state may have been overwritten, so there is none to save.
+        if (error.code() != ExitCode::bad_input && error.code() != ExitCode::io) throw;
+        throw CommonError(
+            ExitCode::numerical,
+            text(spike_text(spike.step), "and no checkpoint can be loaded: ", error.what()));
+    }
     run.goodput.add(&TimeSpent::load, seconds_since(start));
     const std::int64_t position = std::exchange(run.consumed_samples, spike.consumed_samples);
     print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
@@ -96,8 +113,7 @@ bool NumericalFaults::roll_back(RunState& run) {
 }
 
 std::optional<RestartPoint> NumericalFaults::rollback_target(std::int64_t step) {
-    const std::string what =
-        text("step ", step, ": the loss is above its limit (faults.loss_spike: rollback), ");
+    const std::string what = spike_text(step);
     const std::int64_t tries = policy_.max_skipped_steps;
     if (rollbacks_in_a_row_ >= tries) {
         note_failure(text(what, "after ", tries, " rollbacks to the newest checkpoint"));

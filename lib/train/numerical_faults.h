@@ -29,8 +29,9 @@ public:
     /// Why the run must end, if it must. All ranks get the same words.
     const std::optional<std::string>& failure() const { return failure_; }
     /// Loads the newest checkpoint of this start's course and continues with the samples after the
-    /// spike. No step may be in flight. If no checkpoint can be loaded, or after too many
-    /// rollbacks, it notes a failure and returns false.
+    /// spike. No step may be in flight. If there is no sound checkpoint, or after too many
+    /// rollbacks, it notes a failure and returns false. Throws (numerical) if the checkpoint turns
+    /// out to be damaged while it is loaded.
     bool roll_back(RunState& run);
     /// Call it after a save: rollbacks without a new checkpoint in between are limited.
     void saved() { rollbacks_in_a_row_ = 0; }

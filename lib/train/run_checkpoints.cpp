@@ -1,7 +1,6 @@
 #include "train/run_checkpoints.h"
 
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -202,8 +201,7 @@ CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {
 }
 
 void RunCheckpoints::keep_all() {
-    constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
-    saver_ = make_saver({paths_.checkpoints(), all, 0}, false);
+    saver_ = make_saver({paths_.checkpoints(), Retention::all, 0}, false);
 }
 
 }  // namespace gptrain

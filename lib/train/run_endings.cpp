@@ -43,7 +43,10 @@ void Run::save_and_fail(const CommonError& failure) {
     const std::filesystem::path path =
         RunPaths{spec_.output_dir}.checkpoints() / checkpoint_name(state_.step);
     try {
-        if (failure.code() == ExitCode::numerical) keep_checkpoints();
+        if (failure.code() == ExitCode::numerical) {
+            keep_checkpoints();
+            state_.last.skipped_in_a_row = 0;  // the next start begins to count anew
+        }
         if (checkpoints_.latest() != path) save();
         wait_for_save();
         report_.ended(state_);
@@ -64,7 +67,11 @@ void Run::check_replicas() {
         last_equal_ = state_.step;
         return;
     }
-    checkpoints_.saver().discard();
+    try {
+        checkpoints_.saver().discard();
+    } catch (const CommonError&) {
+        // A save that fails now matters less than the devices.
+    }
     std::string remedy;
     ranks_.run_on_first([&] {
         const auto sound = checkpoints_.newest_until(last_equal_);

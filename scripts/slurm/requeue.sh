@@ -21,7 +21,8 @@ newest_state() {
 # While a later checkpoint is damaged, the one that was saved last is not the newest by its step.
 progress() {
     {
-        find "$output_dir/checkpoints" -name manifest.json -printf '%T@\n' | sort -n | tail -n 1
+        find -H "$output_dir/checkpoints" -mindepth 2 -maxdepth 2 -regextype posix-extended \
+            -regex '.*/step-[0-9]+/manifest\.json' -printf '%T@\n' | sort -n | tail -n 1
         resumed_step
         true
     } 2>/dev/null | paste -sd - | grep . || echo none

@@ -57,7 +57,7 @@ for damage in 'flip $newest/model.h5 1000' 'rm $newest/model.h5'; do
     train 0 damaged training.steps=21
     says err "model.h5" "gptrain does not need it; to write it again: gptrain inspect "
     says out "after step 20"
-    expect_exit 3 "$gptrain" inspect "$newest"
+    expect_exit 3 "$gptrain" inspect "$newest" --verify
     expect_exit 0 "$gptrain" inspect "$newest" --view
     expect_exit 0 "$gptrain" inspect "$newest" --verify
 done

@@ -75,7 +75,7 @@ saved_at_end none
 start damaged "$(policy 1.0 rollback)" checkpoint.interval=5 checkpoint.keep_last=2 \
     "fault_injection={faults: [{kind: slow, step: 16, seconds: 1}]}"
 wait_for damaged/checkpoints/step-000015/manifest.json .
-truncate -s 100 damaged/checkpoints/*/manifest.json
+truncate -c -s 100 damaged/checkpoints/*/manifest.json
 ends 4
 says err "no checkpoint can be loaded" "all 2 checkpoints"
 saved_at_end damaged

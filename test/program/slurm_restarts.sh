@@ -55,6 +55,20 @@ for step in 41 42 43 44; do
     saved $step
     start "" requeued
 done
+# In a folder that is elsewhere, too; but a save that never ends is none.
+mv run/checkpoints elsewhere
+ln -s ../elsewhere run/checkpoints
+saved 45
+start "" requeued
+for step in 46 47; do
+    mkdir "$(checkpoint run $step).tmp-1"
+    echo >"$(checkpoint run $step).tmp-1/manifest.json"
+    start "" requeued
+done
+mkdir "$(checkpoint run 48).tmp-1"
+echo >"$(checkpoint run 48).tmp-1/manifest.json"
+start "" ""
+says err "exit code 6 after 3 restarts without a new checkpoint (newest: step-000050)"
 # One that nothing was saved for.
 rm -r run
 mkdir run
