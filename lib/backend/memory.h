@@ -46,7 +46,7 @@ constexpr auto words_of(MemoryUse) {
                                            {messages, "host messages"},
                                            {snapshot, "checkpoint snapshot"}});
 }
-constexpr int memory_uses = static_cast<int>(words_of(MemoryUse{}).size());
+constexpr int memory_uses = count_to(MemoryUse::snapshot);
 constexpr MemorySpace space_of(MemoryUse use) {
     const bool host = use == MemoryUse::staging || use == MemoryUse::readback ||
                       use == MemoryUse::messages || use == MemoryUse::snapshot;

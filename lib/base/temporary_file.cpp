@@ -1,6 +1,5 @@
 #include "base/temporary_file.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <random>
@@ -23,6 +22,7 @@ std::filesystem::path temporary_path(const std::filesystem::path& target) {
 
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target) {
     const std::string begin = text(target.filename().string(), temporary_mark);
+    const std::string host = host_name();
     std::vector<std::filesystem::path> found;
     std::error_code error;  // a folder that cannot be read keeps what it has
     std::filesystem::directory_iterator entries(folder_of(target), error);
@@ -31,10 +31,11 @@ std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& 
         if (!name.starts_with(begin)) continue;
         // PID-NUMBER-HOST, where the host may contain dashes.
         const std::string_view rest = std::string_view(name).substr(begin.size());
-        const std::size_t number = std::min(rest.find('-'), rest.size() - 1) + 1;
-        const std::size_t host = std::min(rest.find('-', number), rest.size() - 1) + 1;
-        const auto pid = parse_int(rest.substr(0, number - 1));
-        if (!pid || *pid <= 0 || *pid > INT32_MAX || rest.substr(host) != host_name()) continue;
+        const std::size_t first = rest.find('-');
+        const std::size_t second = rest.find('-', first + 1);
+        if (second == rest.npos || rest.substr(second + 1) != host) continue;
+        const auto pid = parse_int(rest.substr(0, first));
+        if (!pid || *pid <= 0 || *pid > INT32_MAX) continue;
         if (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH)
             found.push_back(entries->path());
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +24,17 @@ constexpr std::string_view name_of(E value) {
         if (candidate == value) return word;
     }
     return "?";
+}
+
+/// The number of values up to `last`. Does not compile unless each of them has a word, in their
+/// order, so that arrays by value have the right size.
+template <Enumeration E>
+consteval int count_to(E last) {
+    const auto words = words_of(last);
+    for (std::size_t i = 0; i < words.size(); ++i)
+        if (static_cast<std::size_t>(words[i].first) != i) throw "the words are in another order";
+    if (words.size() != static_cast<std::size_t>(last) + 1) throw "a value has no word";
+    return static_cast<int>(words.size());
 }
 
 }  // namespace gptrain

@@ -67,7 +67,7 @@ FolderDescription describe_checkpoints(const std::filesystem::path& folder, bool
             description.lines.push_back(text(name, "  ", human_bytes(manifest.bytes()), "  ",
                                              checked(newest || everything)));
         } catch (const Error& error) {
-            if (error.code() != ExitCode::bad_input && error.code() != ExitCode::io) throw;
+            if (!is_unusable(error)) throw;
             if (is_missing(path)) continue;  // a run that goes on has removed it
             description.lines.push_back(text(name, "  damaged: ", error.what()));
             if (newest) description.newest_valid = false;

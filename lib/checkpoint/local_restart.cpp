@@ -196,9 +196,7 @@ void LocalRestart::load(Backend& backend, const StateSource& needed) const {
                 load_copy(backend, needed);
             } catch (const Error& fault) {
                 const auto& readers = readers_[static_cast<std::size_t>(ranks_->rank())];
-                const bool of_disk =
-                    fault.code() == ExitCode::bad_input || fault.code() == ExitCode::io;
-                if (!of_disk || attempt + 1 == readers.size()) throw;
+                if (!is_unusable(fault) || attempt + 1 == readers.size()) throw;
                 damage = fault.what();
                 warn(damage, "; taking the copy of another node");
             }

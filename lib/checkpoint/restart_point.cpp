@@ -10,6 +10,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_part.h"
+#include "checkpoint/verify.h"
 #include "checkpoint/verify_together.h"
 
 namespace gptrain {
@@ -91,7 +92,7 @@ void RestartPoint::open(std::size_t candidate) {
 
 void RestartPoint::skip_damaged(const Error& damage) {
     const bool only_one = count_ == 1 && !local_ahead_;
-    if (only_one || (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io)) throw;
+    if (only_one || !is_unusable(damage)) throw;
     if (damage.code() == ExitCode::io) ++unread_;
     if (ranks_->rank() != 0) return;
     warn(damage.what(), "; skipping checkpoint ", folder_.filename().string());
@@ -173,7 +174,7 @@ bool RestartPoint::load_local(Backend& backend, const StateSource& needed) {
         local_->load(backend, needed);
         return true;
     } catch (const CommonError& damage) {
-        if (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io) throw;
+        if (!is_unusable(damage)) throw;
         if (ranks_->rank() == 0)
             warn(damage.what(), "; skipping the local copies of step ", meta_.step);
     }

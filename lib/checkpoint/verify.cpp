@@ -60,13 +60,10 @@ void verify_file(const std::filesystem::path& folder, const FileRecord& record,
 
 /// Programs that read HDF5 see the tensors in model.h5; gptrain never reads it.
 void verify_view(const std::filesystem::path& folder, const FileRecord& view) {
-    try {
-        verify_file(folder, view, {}, VerifyDepth::structure);
-    } catch (const Error& damage) {
-        if (damage.code() != ExitCode::bad_input) throw;
-        warn(damage.what(), "; gptrain does not need it; to write it again: gptrain inspect ",
-             folder.string(), " --view");
-    }
+    const std::string damage = damage_to(folder, view);
+    if (damage.empty()) return;
+    warn(damage, "; gptrain does not need it; to write it again: gptrain inspect ", folder.string(),
+         " --view");
 }
 
 }  // namespace
@@ -122,6 +119,20 @@ void verify_shard(const std::filesystem::path& folder, const FileRecord& shard,
 
 void verify_whole(const std::filesystem::path& folder, const FileRecord& file) {
     verify_file(folder, file, {}, VerifyDepth::structure);
+}
+
+std::string damage_to(const std::filesystem::path& folder, const FileRecord& file) {
+    try {
+        verify_whole(folder, file);
+    } catch (const Error& damage) {
+        if (damage.code() != ExitCode::bad_input) throw;
+        return damage.what();
+    }
+    return "";
+}
+
+bool is_unusable(const Error& error) {
+    return error.code() == ExitCode::bad_input || error.code() == ExitCode::io;
 }
 
 void as_written(const std::function<void()>& check) {

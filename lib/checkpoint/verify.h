@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
+#include "base/error.h"
 #include "checkpoint/manifest.h"
 
 namespace gptrain {
@@ -30,6 +32,13 @@ void verify_shard(const std::filesystem::path& folder, const FileRecord& shard,
 
 /// Verifies a file that holds no tensors.
 void verify_whole(const std::filesystem::path& folder, const FileRecord& file);
+
+/// What verify_whole finds damaged; empty if the file is sound. Error (io) if it cannot be read.
+std::string damage_to(const std::filesystem::path& folder, const FileRecord& file);
+
+/// True if the error says that a checkpoint, or a copy of one, is damaged or cannot be read: then
+/// another one may serve.
+bool is_unusable(const Error& error);
 
 /// Runs `check`, which reads what was just written. Damage is then a fault of the disk: Error (io).
 void as_written(const std::function<void()>& check);

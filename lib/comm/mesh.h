@@ -41,7 +41,7 @@ constexpr auto words_of(Axis) {
                                       {kv, "k/v sharers"},
                                       {embedding_ends, "first and last stage"}});
 }
-constexpr int axes = static_cast<int>(words_of(Axis{}).size());
+constexpr int axes = count_to(Axis::embedding_ends);
 
 /// A rank's index on each axis.
 struct MeshPlace {

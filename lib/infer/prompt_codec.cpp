@@ -75,8 +75,7 @@ PromptCodec::PromptCodec(const InferenceRun& run)
     if (run.plan.end_of_document.id) ends_.push_back(*run.plan.end_of_document.id);
     if (tokenizer_ && tokenizer_->eos_id()) ends_.push_back(*tokenizer_->eos_id());
     read_generation_config(run.source);
-    read_tokenizer_config(run.source);
-    if (tokenizer_ && is_from_elsewhere(run.source)) read_begin(run);
+    read_tokenizer_config(run);
 }
 
 void PromptCodec::read_generation_config(const ModelSource& source) {
@@ -101,18 +100,15 @@ void PromptCodec::read_generation_config(const ModelSource& source) {
     }
 }
 
-void PromptCodec::read_tokenizer_config(const ModelSource& source) {
-    const auto config = read_config(source, "tokenizer_config.json");
+void PromptCodec::read_tokenizer_config(const InferenceRun& run) {
+    const auto config = read_config(run.source, "tokenizer_config.json");
     if (!tokenizer_) return;
     if (config) {
         bos_token_ = token_in_config(config->json, config->source, "bos_token");
         eos_token_ = token_in_config(config->json, config->source, "eos_token");
         add_end(eos_token_);
     }
-}
-
-void PromptCodec::read_begin(const InferenceRun& run) {
-    const auto config = read_config(run.source, "tokenizer_config.json");
+    if (!is_from_elsewhere(run.source)) return;
     const auto& bytes = run.tokenizer.bytes();
     std::optional<ConfigFile> other;
     if (!bytes || !is_tokenizer_json(*bytes)) other = read_config(run.source, "tokenizer.json");

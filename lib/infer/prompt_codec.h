@@ -75,8 +75,7 @@ public:
 
 private:
     void read_generation_config(const ModelSource& source);
-    void read_tokenizer_config(const ModelSource& source);
-    void read_begin(const InferenceRun& run);
+    void read_tokenizer_config(const InferenceRun& run);
     std::optional<std::int32_t> begin_of_texts() const;
 
     std::int64_t vocab_;

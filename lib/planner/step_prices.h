@@ -25,7 +25,7 @@ constexpr auto words_of(Spent) {
                                        {bubble, "bubble"},
                                        {host, "host"}});
 }
-constexpr int spent_kinds = static_cast<int>(words_of(Spent{}).size());
+constexpr int spent_kinds = count_to(Spent::host);
 
 /// One rank of each stage; the other ranks of a stage do the same at the same time.
 struct PipelineTraces {

@@ -42,7 +42,7 @@ constexpr auto words_of(DocumentFault) {
                                                {truncated, "a truncated last line"},
                                                {conversation, "an unusable conversation"}});
 }
-constexpr int document_fault_kinds = static_cast<int>(words_of(DocumentFault{}).size());
+constexpr int document_fault_kinds = count_to(DocumentFault::conversation);
 
 struct FaultyDocument {
     DocumentFault fault;

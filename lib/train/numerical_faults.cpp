@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/verify.h"
 #include "train/step_fault.h"
 
 namespace gptrain {
@@ -14,6 +15,10 @@ namespace {
 /// The beginning of the error of a rollback that fails.
 std::string spike_text(std::int64_t step) {
     return text("step ", step, ": the loss is above its limit (faults.loss_spike: rollback), ");
+}
+
+std::string unloadable_text(std::int64_t step, const CommonError& error) {
+    return text(spike_text(step), "and no checkpoint can be loaded: ", error.what());
 }
 
 }  // namespace
@@ -99,10 +104,8 @@ bool NumericalFaults::roll_back(RunState& run) {
         run.goodput.roll_back(checkpoints_.load(*checkpoint, run).goodput);
     } catch (const CommonError& error) {
         // Some of the state may have been overwritten, so there is none to save.
-        if (error.code() != ExitCode::bad_input && error.code() != ExitCode::io) throw;
-        throw CommonError(
-            ExitCode::numerical,
-            text(spike_text(spike.step), "and no checkpoint can be loaded: ", error.what()));
+        if (!is_unusable(error)) throw;
+        throw CommonError(ExitCode::numerical, unloadable_text(spike.step, error));
     }
     run.goodput.add(&TimeSpent::load, seconds_since(start));
     const std::int64_t position = std::exchange(run.consumed_samples, spike.consumed_samples);
@@ -113,10 +116,10 @@ bool NumericalFaults::roll_back(RunState& run) {
 }
 
 std::optional<RestartPoint> NumericalFaults::rollback_target(std::int64_t step) {
-    const std::string what = spike_text(step);
     const std::int64_t tries = policy_.max_skipped_steps;
     if (rollbacks_in_a_row_ >= tries) {
-        note_failure(text(what, "after ", tries, " rollbacks to the newest checkpoint"));
+        note_failure(
+            text(spike_text(step), "after ", tries, " rollbacks to the newest checkpoint"));
         return std::nullopt;
     }
     try {
@@ -124,9 +127,9 @@ std::optional<RestartPoint> NumericalFaults::rollback_target(std::int64_t step) 
             ++rollbacks_in_a_row_;
             return checkpoint;
         }
-        note_failure(text(what, "and there is no checkpoint to roll back to"));
+        note_failure(text(spike_text(step), "and there is no checkpoint to roll back to"));
     } catch (const CommonError& error) {
-        note_failure(text(what, "and no checkpoint can be loaded: ", error.what()));
+        note_failure(unloadable_text(step, error));
     }
     return std::nullopt;
 }

@@ -50,36 +50,39 @@ public:
 
     /// True if a run would now take the older one, and its warning names the damage.
     bool replaced(const std::string& damage) {
-        HostBackend backend;
-        RankState state({}, 0);
-        auto point = RestartPoint::find({newer_, older_}, alone_);
-        point->load(backend, state.source(), [] {});
-        const std::string said = warnings_.take();
-        return point->folder() == older_ && state.holds(1) && contains(said, damage) &&
-               contains(said, "; skipping checkpoint step-000002");
+        const Taken taken = take();
+        return taken.step == 1 && contains(taken.said, damage) &&
+               contains(taken.said, "; skipping checkpoint step-000002");
     }
 
     /// True if a run would take the newer one all the same, and warns of the damage to model.h5.
     bool warned(const std::string& damage) {
-        HostBackend backend;
-        RankState state({}, 0);
-        auto point = RestartPoint::find({newer_, older_}, alone_);
-        point->load(backend, state.source(), [] {});
-        const std::string said = warnings_.take();
-        return point->folder() == newer_ && state.holds(2) && contains(said, damage) &&
-               contains(said, "; gptrain does not need it");
+        const Taken taken = take();
+        return taken.step == 2 && contains(taken.said, damage) &&
+               contains(taken.said, "; gptrain does not need it");
     }
 
     /// True if a run would take the newer one.
     bool whole() {
+        const Taken taken = take();
+        return taken.step == 2 && taken.said.empty();
+    }
+
+private:
+    /// What a run loads.
+    struct Taken {
+        std::int64_t step = 0;  ///< of the checkpoint; 0 if the values are not those of its step
+        std::string said;
+    };
+    Taken take() {
         HostBackend backend;
         RankState state({}, 0);
         auto point = RestartPoint::find({newer_, older_}, alone_);
         point->load(backend, state.source(), [] {});
-        return point->folder() == newer_ && state.holds(2) && warnings_.take().empty();
+        const std::int64_t step = point->folder() == newer_ ? 2 : 1;
+        return {state.holds(step) ? step : 0, warnings_.take()};
     }
 
-private:
     static constexpr TestMesh mesh{2, 2};
     ScratchFolder folder_;
     fs::path older_;

@@ -2,25 +2,9 @@
 # The check of the links accepts pages in order and reports links that lead nowhere and paragraphs of
 # docs/design.md that are too long.
 # Usage: check_links.sh CHECK
-set -euo pipefail
-check=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-git init -q .
-mkdir -p scripts docs
-cp "$check" scripts/check_links.sh
+. "$(dirname "$0")/lib.sh"
+mkdir docs
 
-failures=0
-# expect CODE TEXT: the check exits with this code and prints this text.
-expect() {
-    local code=0 output
-    output=$(bash scripts/check_links.sh 2>&1) || code=$?
-    if ((code != $1)) || ! grep -qF -- "$2" <<<"$output"; then
-        echo "FAILED: exit code $code instead of $1, or not '$2': $output"
-        failures=$((failures + 1))
-    fi
-}
 # words COUNT: a line of that many characters of two bytes.
 words() {
     printf 'é%.0s' $(seq "$1")

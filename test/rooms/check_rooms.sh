@@ -1,32 +1,16 @@
 #!/usr/bin/env bash
 # The check of the rooms accepts a small tree without violations and reports each kind of violation.
 # Usage: check_rooms.sh CHECK
-set -euo pipefail
-check=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-git init -q .
-mkdir -p scripts cuda/runtime cuda/ops lib/base lib/meter lib/train app test
-cp "$check" scripts/check_rooms.sh
+. "$(dirname "$0")/lib.sh"
+mkdir -p cuda/runtime cuda/ops lib/base lib/meter lib/train app test
 echo 'foreach(room base meter train)' >CMakeLists.txt
 echo 'foreach(folder runtime ops .)' >cuda/CMakeLists.txt
 
-failures=0
 # include FILE HEADER...: FILE includes these headers and nothing else.
 include() {
     local file=$1
     shift
     printf '#include "%s"\n' "$@" >"$file"
-}
-# expect CODE TEXT: the check exits with this code and prints this text.
-expect() {
-    local code=0 output
-    output=$(bash scripts/check_rooms.sh 2>&1) || code=$?
-    if ((code != $1)) || ! grep -qF -- "$2" <<<"$output"; then
-        echo "FAILED: exit code $code instead of $1, or not '$2': $output"
-        failures=$((failures + 1))
-    fi
 }
 
 tree_in_order() {
