@@ -4,7 +4,7 @@
 
 #include "infer/token_batch.h"
 #include "start.h"
-#include "train/open_model.h"
+#include "stored/open_model.h"
 
 namespace gptrain {
 namespace {

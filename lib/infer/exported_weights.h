@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "infer/inference.h"
-#include "train/source_weights.h"
+#include "stored/source_weights.h"
 
 namespace gptrain {
 

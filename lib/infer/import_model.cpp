@@ -12,11 +12,11 @@
 #include "interop/hf_folder.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
+#include "stored/saved_run.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
-#include "train/resume.h"
 
 namespace gptrain {
 namespace {

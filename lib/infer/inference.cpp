@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "meter/meter_communicator.h"
-#include "train/load_streamed.h"
-#include "train/resume.h"
-#include "train/source_weights.h"
+#include "stored/load_streamed.h"
+#include "stored/saved_run.h"
+#include "stored/source_weights.h"
 
 namespace gptrain {
 namespace {

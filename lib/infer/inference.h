@@ -9,7 +9,7 @@
 #include "engine/rank_model.h"
 #include "infer/run_tokenizer.h"
 #include "interop/foreign_tensors.h"
-#include "train/model_source.h"
+#include "stored/model_source.h"
 #include "watch/observers.h"
 
 namespace gptrain {

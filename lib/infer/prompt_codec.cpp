@@ -6,11 +6,11 @@
 
 #include "base/json.h"
 #include "interop/hf_folder.h"
+#include "stored/saved_run.h"
 #include "text/chat_template.h"
 #include "text/conversation.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8.h"
-#include "train/resume.h"
 
 namespace gptrain {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "train/resume.h"
+#include "stored/saved_run.h"
 
 namespace gptrain {
 

@@ -9,8 +9,8 @@
 #include "comm/mpi_session.h"
 #include "data/token_meta.h"
 #include "spec/run_spec.h"
+#include "stored/model_source.h"
 #include "text/tokenizer.h"
-#include "train/model_source.h"
 
 namespace gptrain {
 

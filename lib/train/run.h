@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "report/run_directory.h"
-#include "train/initial_weights.h"
+#include "stored/initial_weights.h"
 #include "train/injected_faults.h"
 #include "train/numerical_faults.h"
 #include "train/requests.h"

@@ -13,7 +13,7 @@
 #include "checkpoint/saver.h"
 #include "engine/engine.h"
 #include "report/run_directory.h"
-#include "train/resume.h"
+#include "stored/saved_run.h"
 #include "train/run_inputs.h"
 #include "train/run_state.h"
 

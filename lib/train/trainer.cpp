@@ -11,6 +11,7 @@
 #include "engine/memory_check.h"
 #include "report/run_directory.h"
 #include "spec/make_plan.h"
+#include "stored/saved_run.h"
 #include "train/identity.h"
 #include "train/lock_directory.h"
 #include "train/requests.h"

@@ -5,7 +5,7 @@
 #include "cpu/cpu_backend.h"
 #include "infer/prompt_codec.h"
 #include "spec/make_plan.h"
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 namespace gptrain::test {
 

@@ -1,4 +1,4 @@
-#include "train/source_weights.h"
+#include "stored/source_weights.h"
 
 #include <algorithm>
 #include <vector>

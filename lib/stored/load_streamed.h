@@ -5,7 +5,7 @@
 #include <span>
 
 #include "checkpoint/state_source.h"
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 namespace gptrain {
 

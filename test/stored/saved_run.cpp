@@ -1,12 +1,10 @@
 // What a checkpoint holds of a run besides its tensors.
-#include "train/resume.h"
+#include "stored/saved_run.h"
 
 #include <cstddef>
 #include <cstring>
 
 #include "catch.h"
-#include "train/interval_loss.h"
-#include "train/loss_spikes.h"
 
 namespace gptrain {
 namespace {
@@ -37,13 +35,9 @@ SavedRun run_under_way() {
     }
     run.spec_yaml = "name: tiny\n";
     run.goodput = {.useful = 1, .init = 2, .load = 3, .save = 4, .eval = 5, .lost = 6};
-    LossSpikes spikes(LossSpike{.factor = 2, .window = 2, .action = LossSpike::Action::skip});
     for (const int step : {4, 5, 7})
-        spikes.add(step, 1.0 / step);
-    run.losses = spikes.to_json();
-    IntervalLoss interval(10);
-    interval.add(12, LossSum{.loss = 1.0 / 3, .weight = 96});
-    run.interval_loss = interval.to_json();
+        run.losses.push_back({{"step", step}, {"loss", 1.0 / step}});
+    run.interval_loss = {{"loss", 1.0 / 3}, {"weight", 96.0}, {"interval", 10}};
     return run;
 }
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 namespace gptrain {
 

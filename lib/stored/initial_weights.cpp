@@ -1,4 +1,4 @@
-#include "train/initial_weights.h"
+#include "stored/initial_weights.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/philox.h"
 #include "spec/spec_json.h"
-#include "train/load_streamed.h"
-#include "train/source_weights.h"
+#include "stored/load_streamed.h"
+#include "stored/source_weights.h"
 
 namespace gptrain {
 namespace {

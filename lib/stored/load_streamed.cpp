@@ -1,4 +1,4 @@
-#include "train/load_streamed.h"
+#include "stored/load_streamed.h"
 
 #include <utility>
 

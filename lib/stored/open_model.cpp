@@ -1,9 +1,9 @@
-#include "train/open_model.h"
+#include "stored/open_model.h"
 
 #include <utility>
 
-#include "train/resume.h"
-#include "train/source_weights.h"
+#include "stored/saved_run.h"
+#include "stored/source_weights.h"
 
 namespace gptrain {
 namespace {

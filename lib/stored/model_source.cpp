@@ -1,4 +1,4 @@
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,8 @@
 #include "base/float_values.h"
 #include "checkpoint/manifest.h"
 #include "spec/make_plan.h"
-#include "train/resume.h"
+#include "stored/find_checkpoint.h"
+#include "stored/saved_run.h"
 
 namespace gptrain {
 namespace {

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "checkpoint/state_source.h"
 #include "comm/mpi_session.h"
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 namespace gptrain {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "checkpoint/element_reader.h"
-#include "train/model_source.h"
+#include "stored/model_source.h"
 
 namespace gptrain {
 
