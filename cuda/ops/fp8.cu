@@ -186,8 +186,8 @@ void convert(const ToFp8& call, const OpContext& context) {
                                       .rows = flat ? 1 : call.x.size(0),
                                       .cols = call.x.size(-1),
                                       .amax = call.amax.as<float>(),
-                                      .by_rows = pointer_or_null<Fp8>(call.out.rows),
-                                      .by_columns = pointer_or_null<Fp8>(call.out.columns),
+                                      .by_rows = pointer_or_null<Fp8>(call.out.rowwise),
+                                      .by_columns = pointer_or_null<Fp8>(call.out.columnwise),
                                       .scale = call.out.scale.as<float>()};
     if (aligned_to_sixteen(args) && div_ceil(args.cols, tile) <= 65535) {
         launch(context.stream,
@@ -221,8 +221,8 @@ void run(const UpdateAmax& args, const OpContext& context) {
 }
 
 void run(const ToFp8& args, const OpContext& context) {
-    const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
-    GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
+    const Tensor& out = args.out.rowwise.empty() ? args.out.columnwise : args.out.rowwise;
+    GPTRAIN_CHECK(args.out.columnwise.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
         with_fp8_type(out.dtype(),

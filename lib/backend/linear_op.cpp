@@ -16,10 +16,10 @@ MatrixLayout form_of(const Tensor& tensor) {
 }
 
 const Tensor& rows_of(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? tensor : fp8.rows;
+    return fp8.empty() ? tensor : fp8.rowwise;
 }
 const Tensor& columns_of(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? tensor : fp8.columns;
+    return fp8.empty() ? tensor : fp8.columnwise;
 }
 
 }  // namespace

@@ -41,11 +41,11 @@ Matrix Matrix::block(std::int64_t row, std::int64_t row_count, std::int64_t col,
 }
 
 Matrix matrix_by_rows(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.rows, fp8.scale);
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.rowwise, fp8.scale);
 }
 
 Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.columns, fp8.scale).transposed();
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.columnwise, fp8.scale).transposed();
 }
 
 }  // namespace gptrain

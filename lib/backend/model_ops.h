@@ -31,7 +31,8 @@ struct LinearForward {
     Fp8Matrix weight8 = {};   ///< its rows
     bool accumulate = false;  ///< only without bias and gelu
     void tensors(const auto& list) const {
-        list.reads(x, weight, bias, x8.rows, x8.scale, weight8.rows, weight8.scale).writes(gelu);
+        list.reads(x, weight, bias, x8.rowwise, x8.scale, weight8.rowwise, weight8.scale)
+            .writes(gelu);
         accumulate ? list.updates(y) : list.writes(y);
     }
 };
@@ -62,7 +63,8 @@ struct LinearInputGrad {
     Fp8Matrix weight8 = {};   ///< its columns
     bool accumulate = false;  ///< only without gelu_input
     void tensors(const auto& list) const {
-        list.reads(dy, weight, gelu_input, dy8.rows, dy8.scale, weight8.columns, weight8.scale);
+        list.reads(dy, weight, gelu_input, dy8.rowwise, dy8.scale, weight8.columnwise,
+                   weight8.scale);
         accumulate ? list.updates(dx) : list.writes(dx);
     }
 };
@@ -77,7 +79,8 @@ struct LinearWeightGrad {
     Fp8Matrix x8 = {};   ///< its columns
     Fp8Matrix dy8 = {};  ///< its columns
     void tensors(const auto& list) const {
-        list.reads(x, dy, x8.columns, x8.scale, dy8.columns, dy8.scale).updates(dweight, dbias);
+        list.reads(x, dy, x8.columnwise, x8.scale, dy8.columnwise, dy8.scale)
+            .updates(dweight, dbias);
     }
 };
 

@@ -69,9 +69,9 @@ struct UpdateAmax {
 /// An FP8 matrix [R, C] with one scale: element = stored x scale. GEMMs reduce over the contiguous
 /// dim; a matrix reduced over both dims is stored both ways.
 struct Fp8Matrix {
-    Tensor rows;     ///< f8e4m3 or f8e5m2 [R, C] or empty
-    Tensor columns;  ///< its transpose [C, R] or empty
-    Tensor scale;    ///< fp32 [1]
+    Tensor rowwise;     ///< f8e4m3 or f8e5m2 [R, C] or empty
+    Tensor columnwise;  ///< its transpose [C, R] or empty
+    Tensor scale;       ///< fp32 [1]
     bool empty() const { return scale.empty(); }
 };
 
@@ -85,9 +85,9 @@ struct ToFp8 {
     static constexpr std::string_view name = "to_fp8";
     Tensor x;       ///< [R, C] rows, or [R C]; fp32 or compute dtype
     Tensor amax;    ///< fp32 [1]: largest absolute value of the whole matrix
-    Fp8Matrix out;  ///< =; `columns` requires x of rank 2
+    Fp8Matrix out;  ///< =; columnwise requires x of rank 2
     void tensors(const auto& list) const {
-        list.reads(x, amax).writes(out.rows, out.columns, out.scale);
+        list.reads(x, amax).writes(out.rowwise, out.columnwise, out.scale);
     }
 };
 

@@ -27,8 +27,8 @@ void convert(const ToFp8& args) {
     const std::int64_t cols = args.x.size(-1);
     const std::int64_t stride = flat ? cols : args.x.stride(0);
     const auto* x = args.x.as<T>();
-    Fp8* by_rows = pointer_or_null<Fp8>(args.out.rows);
-    Fp8* by_columns = pointer_or_null<Fp8>(args.out.columns);
+    Fp8* by_rows = pointer_or_null<Fp8>(args.out.rowwise);
+    Fp8* by_columns = pointer_or_null<Fp8>(args.out.columnwise);
     const float amax = *args.amax.as<float>();
     const bool given = amax >= fp8_smallest_amax;
     *args.out.scale.as<float>() = given ? amax / Fp8::largest : 1;
@@ -64,8 +64,8 @@ void run(const UpdateAmax& args) {
 }
 
 void run(const ToFp8& args) {
-    const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
-    GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
+    const Tensor& out = args.out.rowwise.empty() ? args.out.columnwise : args.out.rowwise;
+    GPTRAIN_CHECK(args.out.columnwise.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
         with_fp8_type(out.dtype(), [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args); });

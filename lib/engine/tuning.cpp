@@ -70,10 +70,10 @@ private:
         const bool fp8 = op.first.is_fp8();
         const auto plain = [&](const Tensor& x) { return fp8 ? Tensor() : x; };
         const auto rows = [&](const Tensor& x) {
-            return fp8 ? Fp8Matrix{.rows = x, .columns = {}, .scale = scale_} : Fp8Matrix();
+            return fp8 ? Fp8Matrix{.rowwise = x, .columnwise = {}, .scale = scale_} : Fp8Matrix();
         };
         const auto columns = [&](const Tensor& x) {
-            return fp8 ? Fp8Matrix{.rows = {}, .columns = x, .scale = scale_} : Fp8Matrix();
+            return fp8 ? Fp8Matrix{.rowwise = {}, .columnwise = x, .scale = scale_} : Fp8Matrix();
         };
         switch (op.kind) {
             case LinearOp::Kind::forward:
@@ -122,7 +122,7 @@ private:
             } else {
                 backend_.run(ToFp8{.x = values,
                                    .amax = amax_,
-                                   .out = {.rows = part, .columns = {}, .scale = scale_}});
+                                   .out = {.rowwise = part, .columnwise = {}, .scale = scale_}});
             }
         }
     }

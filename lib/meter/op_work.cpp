@@ -64,7 +64,7 @@ OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, 
 }  // namespace
 
 OpWork work_of(const LinearForward& op) {
-    const Tensor& x = op.x8.empty() ? op.x : op.x8.rows;
+    const Tensor& x = op.x8.empty() ? op.x : op.x8.rowwise;
     return gemm(op, x, op.y.size(0), op.y.size(1), x.size(1));
 }
 
@@ -73,12 +73,12 @@ OpWork work_of(const Int8LinearForward& op) {
 }
 
 OpWork work_of(const LinearInputGrad& op) {
-    const Tensor& dy = op.dy8.empty() ? op.dy : op.dy8.rows;
+    const Tensor& dy = op.dy8.empty() ? op.dy : op.dy8.rowwise;
     return gemm(op, dy, op.dx.size(0), op.dx.size(1), dy.size(1));
 }
 
 OpWork work_of(const LinearWeightGrad& op) {
-    const Tensor& x = op.x8.empty() ? op.x : op.x8.columns;
+    const Tensor& x = op.x8.empty() ? op.x : op.x8.columnwise;
     const std::int64_t tokens = op.x8.empty() ? x.size(0) : x.size(1);
     return gemm(op, x, op.dweight.size(0), op.dweight.size(1), tokens);
 }

@@ -79,7 +79,7 @@ void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) c
     if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
 }
 
-Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool columns) const {
+Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rowwise, bool columnwise) const {
     Arena& workspace = context_.workspace();
     Backend& backend = context_.backend;
     const Shape& shape = x.values.shape();
@@ -91,8 +91,8 @@ Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool col
     }
     Fp8Matrix out;
     out.scale = workspace.allocate(DType::f32, {1});
-    if (rows) out.rows = workspace.allocate(format, shape);
-    if (columns) out.columns = workspace.allocate(format, {shape[1], shape[0]});
+    if (rowwise) out.rowwise = workspace.allocate(format, shape);
+    if (columnwise) out.columnwise = workspace.allocate(format, {shape[1], shape[0]});
     backend.run(ToFp8{.x = x.values, .amax = amax, .out = out});
     return out;
 }

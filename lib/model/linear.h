@@ -81,7 +81,7 @@ private:
     /// dy as FP8, as the part reads it.
     Fp8Matrix converted_gradient(const WithAmax& dy, BackwardPart part) const;
     /// x as FP8, in workspace memory that the caller's frame releases.
-    Fp8Matrix converted(const WithAmax& x, DType format, bool rows, bool columns) const;
+    Fp8Matrix converted(const WithAmax& x, DType format, bool rowwise, bool columnwise) const;
 
     const ModelContext& context_;
     GroupTensors weight_;

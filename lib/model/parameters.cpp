@@ -74,8 +74,8 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
                             .reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
     const std::int64_t index = &group - layout_.groups.data();
     return {
-        .rows = both.slice(0, 0, group.shape.elements()).view(group.shape),
-        .columns =
+        .rowwise = both.slice(0, 0, group.shape.elements()).view(group.shape),
+        .columnwise =
             both.slice(0, group.shape.elements(), group.shape.elements()).view({inputs, outputs}),
         .scale = scales_.slice(0, index, 1)};
 }

@@ -28,7 +28,7 @@ struct GroupTensors {
 private:
     const Shape& shape() const {
         if (!int8.empty()) return int8.values.shape();
-        return (weight8.empty() ? weight : weight8.rows).shape();
+        return (weight8.empty() ? weight : weight8.rowwise).shape();
     }
 };
 

@@ -13,8 +13,8 @@ inline Tensor shaped(DType dtype, const Shape& shape, std::intptr_t address = 25
 
 /// A matrix in FP8, stored both ways.
 inline Fp8Matrix shaped_fp8(DType dtype, std::int64_t rows, std::int64_t columns) {
-    return {.rows = shaped(dtype, {rows, columns}),
-            .columns = shaped(dtype, {columns, rows}),
+    return {.rowwise = shaped(dtype, {rows, columns}),
+            .columnwise = shaped(dtype, {columns, rows}),
             .scale = shaped(DType::f32, {1}, 512)};
 }
 
