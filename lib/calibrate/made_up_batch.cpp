@@ -25,7 +25,7 @@ StepBatch made_up_batch(const RunPlan& plan, std::int64_t data_rank) {
     StepBatch batch;
     batch.global_batch_size = plan.batch.global_batch_size;
     const std::int64_t count = plan.microbatches(batch.global_batch_size, data_rank);
-    batch.weight_sum = static_cast<double>(tokens * count);
+    batch.weight_sum = static_cast<double>(batch.global_batch_size * plan.seq_length);
     batch.microbatches.assign(static_cast<std::size_t>(count), microbatch);
     return batch;
 }

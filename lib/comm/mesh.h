@@ -23,7 +23,7 @@ namespace gptrain {
 enum class Axis {
     tp,
     cp,
-    dp,
+    dp,     ///< has no messages of its own: gradients are summed over `dp_cp`
     pp,     ///< stages: neighbours have channels, everything else goes over `model`
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
@@ -104,7 +104,7 @@ struct RankGroup {
 
 /// An earlier axis with the same group on every rank and the same traffic; one communicator then
 /// serves both (tp x pp and tp, if there is one stage). Always null for dp x cp: its sums of
-/// gradients must not hold up the messages of dp and cp.
+/// gradients must not hold up the messages of cp.
 std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnections& connections);
 
 /// Makes the communicator of a group. All ranks of the world call it together, each for its own
@@ -123,7 +123,6 @@ public:
     Communicator& operator[](Axis axis) const { return *of_axis_[static_cast<std::size_t>(axis)]; }
     Communicator& tp() const { return (*this)[Axis::tp]; }
     Communicator& cp() const { return (*this)[Axis::cp]; }
-    Communicator& dp() const { return (*this)[Axis::dp]; }
     Communicator& dp_cp() const { return (*this)[Axis::dp_cp]; }
     Communicator& model() const { return (*this)[Axis::model]; }
     Communicator& kv() const { return (*this)[Axis::kv]; }

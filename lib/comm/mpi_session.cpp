@@ -93,6 +93,13 @@ T all_reduce(MPI_Comm comm, T mine, MPI_Datatype type, MPI_Op operation) {
     return result;
 }
 
+template <class T>
+void sum_all(MPI_Comm comm, std::span<T> values, MPI_Datatype type) {
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(std::ssize(values)), type,
+                            MPI_SUM, comm),
+              "MPI_Allreduce");
+}
+
 /// Reports an operation to a listener, if any, from here to the end of the scope.
 class ReportedOperation {
 public:
@@ -307,6 +314,18 @@ std::int64_t MpiSession::sum(std::int64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "sum");
     return all_reduce(state_->world.comm(), mine, MPI_INT64_T, MPI_SUM);
+}
+
+void MpiSession::sum(std::span<double> values) const {
+    if (!running()) return;
+    const ReportedOperation reported(listener_, "sum");
+    sum_all(state_->world.comm(), values, MPI_DOUBLE);
+}
+
+void MpiSession::sum(std::span<std::int64_t> values) const {
+    if (!running()) return;
+    const ReportedOperation reported(listener_, "sum");
+    sum_all(state_->world.comm(), values, MPI_INT64_T);
 }
 
 std::uint64_t MpiSession::exclusive_or(std::uint64_t mine) const {

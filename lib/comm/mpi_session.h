@@ -104,6 +104,9 @@ public:
     std::int64_t max(std::int64_t mine) const;
     /// All ranks call it: returns the sum over the ranks.
     std::int64_t sum(std::int64_t mine) const;
+    /// All ranks call it: sets each value to its sum over the ranks, which all give as many.
+    void sum(std::span<double> values) const;
+    void sum(std::span<std::int64_t> values) const;
     /// All ranks call it: returns the exclusive or over the ranks.
     std::uint64_t exclusive_or(std::uint64_t mine) const;
     /// All ranks call it: each runs `work`. If it throws on some, all throw the first of these

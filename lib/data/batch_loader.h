@@ -44,7 +44,9 @@ struct StepBatch {
     std::int64_t consumed_samples = 0;  ///< by all data ranks, before this step
     std::int64_t global_batch_size = 0;
     std::vector<Microbatch> microbatches;
-    double weight_sum = 0;  ///< sum of the weights in `microbatches`
+    /// Sum of the weights: a loader gives those of `microbatches`, a step takes those of the global
+    /// batch.
+    double weight_sum = 0;
 };
 
 /// How samples form microbatches.

@@ -111,7 +111,6 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     start.learning_rate = plan_.lr.at(batch.step);
     start.loss_limit = loss_limit;
     backend_.run(BeginStep{.step = state_, .given = start});
-    mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
     optimizer_.clear_gradients();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
     {

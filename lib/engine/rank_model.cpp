@@ -137,7 +137,6 @@ LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& e
     given.token_weight_sum = batch.weight_sum;
     context.backend.run(BeginStep{.step = state, .given = given});
     const Mesh& mesh = context.mesh;
-    mesh.dp().all_reduce(state.token_weight_sum(), Reduce::sum).wait();
     const PipelineShape pipeline = pipeline_of(plan, std::ssize(batch.microbatches));
     executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches);
     share_sum_of_head(mesh, state.loss_sum());

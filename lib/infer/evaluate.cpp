@@ -8,6 +8,7 @@
 #include "data/sequential_dataset.h"
 #include "data/virtual_tokens.h"
 #include "engine/memory_check.h"
+#include "engine/next_batch.h"
 #include "meter/meter_backend.h"
 #include "text/documents.h"
 
@@ -192,7 +193,8 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {
         watched.phase("evaluation", i + 1);
-        sum.add(evaluator->loss(loader.next()));
+        sum.add(evaluator->loss(
+            next_batch([&] { return loader.next(); }, run.mesh.place(), run.ranks)));
         progress(i + 1, batches);
     }
     if (sum.weight == 0) {

@@ -59,13 +59,14 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
 }
 
 /// What the model, the sums of gradients and the optimizer send on each axis. Stages use channels,
-/// and tp x pp.
+/// and tp x pp; data ranks use dp x cp.
 std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
     const bool ring = plan.context_method == ContextMethod::ring;
     traffic[static_cast<std::size_t>(Axis::cp)] = {
         .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
+    traffic[static_cast<std::size_t>(Axis::dp)].collectives = false;
     traffic[static_cast<std::size_t>(Axis::pp)].collectives = false;
     traffic[static_cast<std::size_t>(Axis::dp_cp)].all_pairs = plan.grad_reduce != DType::f32;
     return traffic;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "engine/next_batch.h"
 #include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/make_engine.h"
@@ -26,6 +26,20 @@ std::string local_words(const RestartPoint& checkpoint) {
     if (local->moved() == 0) return " (local copies)";
     return text(" (local copies, ", local->moved(), " of them from other nodes)");
 }
+
+/// While it lives, hang reports say that this rank waits for its data.
+class LoadingBatch {
+public:
+    explicit LoadingBatch(Progress& progress) : progress_(progress) {
+        progress_.action(loading_batch);
+    }
+    LoadingBatch(const LoadingBatch&) = delete;
+    LoadingBatch& operator=(const LoadingBatch&) = delete;
+    ~LoadingBatch() { progress_.action({}); }
+
+private:
+    Progress& progress_;
+};
 
 }  // namespace
 
@@ -225,26 +239,17 @@ ExitCode Run::loop() {
 }
 
 StepBatch Run::next_batch(BatchLoader& loader) {
-    StepBatch batch;
-    std::exception_ptr fault;
-    progress_.action(loading_batch);
+    const auto load = [&] {
+        const LoadingBatch loading(progress_);
+        return loader.next();
+    };
     try {
-        batch = loader.next();
-    } catch (...) {
-        fault = std::current_exception();
-    }
-    progress_.action({});
-    if (ranks_.max(fault ? 1 : 0) == 0) return batch;
-    try {
-        ranks_.run_on_all([&] {
-            if (fault) std::rethrow_exception(fault);
-        });
+        return gptrain::next_batch(load, devices_.mesh.place(), ranks_);
     } catch (const CommonError& failure) {
         if (failure.code() == ExitCode::io || failure.code() == ExitCode::bad_input)
             save_and_fail(failure);
         throw;
     }
-    return batch;
 }
 
 void Run::issue_step(const StepBatch& batch) {

@@ -1,3 +1,4 @@
+#include <array>
 #include <set>
 #include <vector>
 
@@ -197,6 +198,10 @@ TEST_CASE("Ranks reduce numbers") {
     CHECK(session().max(-1 - rank) == -1);
     CHECK(session().max(rank << 40) == (ranks - 1) << 40);
     CHECK(session().sum(rank << 40) == (ranks * (ranks - 1) / 2) << 40);
+    std::array<double, 2> values = {0.5, static_cast<double>(rank)};
+    session().sum(values);
+    CHECK(values == std::array<double, 2>{0.5 * static_cast<double>(ranks),
+                                          0.5 * static_cast<double>(ranks * (ranks - 1))});
     // What all have cancels out in pairs.
     const std::uint64_t common = std::uint64_t{1} << 63;
     const std::uint64_t own = std::uint64_t{1} << rank;

@@ -78,7 +78,7 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
         const Array x(*backend, DType::f32, {3});
         fake_state().async_error = ncclRemoteError;
         issued().clear();
-        CHECK(error_of([&] { mesh.dp().all_reduce(*x, Reduce::sum).wait(); }).code() ==
+        CHECK(error_of([&] { mesh[Axis::dp].all_reduce(*x, Reduce::sum).wait(); }).code() ==
               ExitCode::hang);
         CHECK(issued() == together);
         CHECK(error_of([&] { mesh.dp_cp().all_reduce(*x, Reduce::sum).wait(); }).code() ==

@@ -184,9 +184,7 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
     StepBatch batch;
     batch.step = step;
     batch.global_batch_size = plan.batch.global_batch_size;
-    const std::int64_t stride = plan.micro_batch_size * plan.mesh.data;
-    for (std::int64_t first = data_rank * plan.micro_batch_size; first < batch.global_batch_size;
-         first += stride) {
+    for (std::int64_t first = 0; first < batch.global_batch_size; first += plan.micro_batch_size) {
         Microbatch microbatch;
         microbatch.first_sequence = first;
         for (std::int64_t row = 0; row < plan.micro_batch_size; ++row) {
@@ -208,7 +206,8 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
                 batch.weight_sum += weight;
             }
         }
-        batch.microbatches.push_back(std::move(microbatch));
+        if (first / plan.micro_batch_size % plan.mesh.data == data_rank)
+            batch.microbatches.push_back(std::move(microbatch));
     }
     return batch;
 }

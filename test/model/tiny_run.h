@@ -85,9 +85,9 @@ double distance(const std::vector<float>& a, const std::vector<float>& b);
 double norm(const std::vector<float>& a);
 
 /// A data rank's batch of random tokens, a function of (seed, step): the same sequences, however
-/// they are split into microbatches and among data ranks. A few tokens have weight 0. Virtual
-/// tokens are before each sequence, and once more in the middle of some. With data.reset_at_eod a
-/// sequence has two documents.
+/// they are split into microbatches and among data ranks. weight_sum is that of all data ranks. A
+/// few tokens have weight 0. Virtual tokens are before each sequence, and once more in the middle
+/// of some. With data.reset_at_eod a sequence has two documents.
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1,
                        std::int64_t data_rank = 0);
 

@@ -9,6 +9,7 @@
 #include "data/batch_loader.h"
 #include "data/indexed_writer.h"
 #include "data/sequential_dataset.h"
+#include "engine/next_batch.h"
 #include "engine/rank_model.h"
 #include "mesh_cases.h"
 #include "mesh_run.h"
@@ -29,8 +30,9 @@ struct MeshRun {
           }) {
         run.engine().listen(progress());
     }
-    StepBatch batch(std::int64_t step) {
-        return random_batch(run.plan(), step, 1, run.mesh().place().dp);
+    StepBatch batch(std::int64_t step) { return batch(step, run.mesh().place().dp); }
+    StepBatch batch(std::int64_t step, std::int64_t data_rank) {
+        return random_batch(run.plan(), step, 1, data_rank);
     }
 
     CommListeners listeners;
@@ -78,8 +80,10 @@ LossSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
     const BatchShape shape = batch_shape(plan, mesh.run.mesh().place());
     LossSum sum;
     for (std::int64_t first = 0; first < source.size(); first += plan.batch.global_batch_size) {
-        sum.add(mesh.run.engine().evaluate(
-            make_step_batch(source, shape, 1, first, plan.batch.global_batch_size)));
+        const auto load = [&] {
+            return make_step_batch(source, shape, 1, first, plan.batch.global_batch_size);
+        };
+        sum.add(mesh.run.engine().evaluate(next_batch(load, mesh.run.mesh().place(), session())));
     }
     return sum;
 }
@@ -195,7 +199,7 @@ TEST_CASE("A microbatch or a data rank in which nothing is learned adds nothing"
         if (rank > 0) learn_nothing(batch);
         learn_nothing(batch.microbatches[1]);
         batch.weight_sum = 0;
-        for (const float weight : batch.microbatches[0].weights)
+        for (const float weight : part.batch(1, 0).microbatches[0].weights)
             batch.weight_sum += weight;
         StepBatch first = batch;
         first.microbatches.pop_back();

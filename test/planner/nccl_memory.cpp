@@ -29,19 +29,18 @@ std::int64_t bytes_of(const RunPlan& plan, const MeshPlace& place = {}) {
 
 TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are") {
     CHECK(bytes_of(plan_of({})) == 0);
-    // dp and dp x cp.
     RunPlan plan = plan_of({.data = 8});
-    CHECK(bytes_of(plan) == 2 * 24 * connection);
+    CHECK(bytes_of(plan) == 24 * connection);
     plan.deterministic = false;
-    CHECK(bytes_of(plan) == 2 * (24 * connection + (256 << 20)));
+    CHECK(bytes_of(plan) == 24 * connection + (256 << 20));
     plan.deterministic = true;
     // All pairs of a node exchange gradients in bf16.
     plan.grad_reduce = DType::bf16;
-    CHECK(bytes_of(plan) == (2 * 24 + 7 * 32) * connection);
+    CHECK(bytes_of(plan) == (24 + 7 * 32) * connection);
     // tp serves tp x pp too. cp has a ring, dp x cp its sums.
     CHECK(bytes_of(plan_of({.context = 2, .tensor = 4})) == (24 + 32 + 24) * connection);
     // One rank on each node: over the network both ends of a connection have buffers.
-    CHECK(bytes_of(plan_of({.data = 2, .tensor = 8})) == (24 + 2 * 32) * connection);
+    CHECK(bytes_of(plan_of({.data = 2, .tensor = 8})) == (24 + 32) * connection);
     CHECK(bytes_of(plan_of({.context = 2, .tensor = 8})) == (24 + 32) * connection + 2 * shared);
     // A ring of four ranks on two nodes: one message stays on its node.
     CHECK(bytes_of(plan_of({.context = 4, .tensor = 4})) ==

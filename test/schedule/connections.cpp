@@ -31,7 +31,6 @@ TEST_CASE("ranks are connected for what they send", "[schedule]") {
     std::map<Axis, Traffic> expected = {
         {Axis::tp, collectives},
         {Axis::cp, {.collectives = false, .all_pairs = false, .one_way = false}},
-        {Axis::dp, collectives},
         {Axis::dp_cp, collectives},
         {Axis::model, collectives},
         {Axis::embedding_ends, collectives}};
@@ -47,10 +46,9 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
     RunPlan plan;
     plan.model.groups = 1;
     plan.mesh = {.data = 2, .tensor = 2};
-    // tp x pp and the sharers of k/v heads are tp; dp x cp stays apart from dp.
-    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::tp, collectives},
-                                                     {Axis::dp, collectives},
-                                                     {Axis::dp_cp, collectives}});
+    // tp x pp and the sharers of k/v heads are tp; data ranks have dp x cp alone.
+    CHECK(connected(plan) ==
+          std::map<Axis, Traffic>{{Axis::tp, collectives}, {Axis::dp_cp, collectives}});
     // The ends of two stages are all of them, unless there is a tp axis.
     plan.mesh = {.pipeline = 2};
     CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::model, collectives}});
