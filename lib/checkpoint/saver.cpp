@@ -37,11 +37,15 @@ void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source
     if (!options_.async) finish_save();
 }
 
-void CheckpointSaver::continue_from(std::int64_t step) {
+void CheckpointSaver::continue_from(std::int64_t step, const std::filesystem::path& folder) {
     finish_save();
     ranks_.run_on_first([&] {
-        for (const CheckpointFolder& checkpoint : list_checkpoints(options_.retention.folder))
+        for (const CheckpointFolder& checkpoint : list_checkpoints(options_.retention.folder)) {
+            std::error_code ignored;
             if (checkpoint.step > step) verified_.reject(checkpoint);
+            if (std::filesystem::equivalent(checkpoint.path, folder, ignored))
+                verified_.add(checkpoint);
+        }
     });
 }
 
@@ -127,15 +131,16 @@ void CheckpointSaver::plan_view(const std::vector<TensorRecord>& own) {
 }
 
 void CheckpointSaver::verify_older() {
+    const std::int64_t most = options_.retention.keep_last;
+    if (most == Retention::all) return;
     std::vector<CheckpointFolder> older;
     ranks_.run_on_first([&] {
         older = list_checkpoints(options_.retention.folder);
         std::erase_if(older, [this](const auto& one) { return verified_.is_rejected(one); });
+        older.resize(static_cast<std::size_t>(std::min(std::ssize(older), most)));
+        std::erase_if(older, [this](const auto& one) { return verified_.contains(one); });
     });
-    const std::int64_t most = options_.retention.keep_last;
-    if (most == Retention::all) return;
-    const std::int64_t count = ranks_.max(std::min(std::ssize(older), most));
-    older.resize(static_cast<std::size_t>(count));
+    older.resize(static_cast<std::size_t>(ranks_.max(std::ssize(older))));
     for (const CheckpointFolder& checkpoint : older) {
         try {
             verify_together(checkpoint.path, ranks_);

@@ -37,7 +37,7 @@ struct SaverOptions {
     std::function<void(const std::filesystem::path&)> committed = {};
     /// With more parts of tensors in all shard files, checkpoints have no model.h5, which would
     /// take minutes to make (write_view).
-    std::int64_t max_viewed_parts = 200'000;
+    std::int64_t max_viewed_parts = 50'000;
     /// Called on rank 0 when all ranks have written, before the manifest is: adds to it the seconds
     /// that the save has taken.
     std::function<void(CheckpointMeta& meta, double seconds)> record_time = {};
@@ -73,9 +73,10 @@ public:
     /// snapshot, a synchronous one when everything is durable. Waits first for a save in progress:
     /// there are never two.
     void save(const CheckpointMeta& meta, const StateSource& source);
-    /// The run has loaded the checkpoint of that step. Later ones in the folder are damaged or of a
-    /// course that was left, and do not count as kept.
-    void continue_from(std::int64_t step);
+    /// The run has loaded `folder`, a checkpoint of that step (empty: local copies). It need not be
+    /// verified again. Later ones in the saver's folder are damaged or of a course that was left,
+    /// and do not count as kept.
+    void continue_from(std::int64_t step, const std::filesystem::path& folder);
     /// Moves a save in progress to its next stage if all ranks are ready for it; never waits for
     /// the disk. Call it once a step.
     void poll();

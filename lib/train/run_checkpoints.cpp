@@ -109,7 +109,8 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     latest_ = checkpoint.folder();
     loaded_save_seconds_ = saved.save_seconds;
     course_ = checkpoint.course();
-    saver_->continue_from(run.step);
+    saver_->continue_from(run.step,
+                          checkpoint.local() ? std::filesystem::path() : checkpoint.folder());
     begin_course(run.step, checkpoint.local() ? checkpoint.local()->save() : "");
     return saved;
 }

@@ -210,6 +210,21 @@ TEST_CASE("retention keeps the last ones and the multiples") {
     }
 }
 
+TEST_CASE("the checkpoint that a run has loaded is not verified again") {
+    const ScratchFolder folder("loaded");
+    {
+        SavingRun run({.folder = folder.path(), .keep_last = 2}, false);
+        run.save(1);
+        run.save(2);
+    }
+    SavingRun run({.folder = folder.path(), .keep_last = 2}, false);
+    run.saver.continue_from(2, folder.path() / "step-000002");
+    // Were it verified, it would not count as kept.
+    std::filesystem::resize_file(folder.path() / "step-000002/shard-00000.h5", 100);
+    run.save(3);
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "step-000001"));
+}
+
 TEST_CASE("nothing older goes for a checkpoint that does not read back") {
     const ScratchFolder folder("unreadable");
     const Retention retention = {.folder = folder.path(), .keep_last = 2};
