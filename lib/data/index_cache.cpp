@@ -133,17 +133,14 @@ private:
     std::string name() const { return temporary_.path().string(); }
 
     /// Reserves disk space; otherwise a full disk would cause a bus error in a store. Checks the
-    /// free space first, because a file system that cannot reserve would be filled up instead.
-    void reserve(std::int64_t bytes) const {
+    /// free space first, because some file systems cannot reserve.
+    void reserve(std::int64_t bytes) {
         const std::uintmax_t available = std::filesystem::space(target_.parent_path()).available;
-        int error = ENOSPC;
-        if (static_cast<std::uintmax_t>(bytes) <= available) {
-            error = ::posix_fallocate(file_->descriptor(), 0, bytes);
-        }
-        if (error != 0) {
-            fail_errno(error, target_.string(), ": cannot reserve ", human_bytes(bytes),
+        if (static_cast<std::uintmax_t>(bytes) > available) {
+            fail_errno(ENOSPC, target_.string(), ": cannot reserve ", human_bytes(bytes),
                        " for the sample order");
         }
+        file_->reserve(bytes);
     }
 
     std::filesystem::path target_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <span>
 
 #include "base/crc32c.h"
@@ -34,11 +35,22 @@ std::uint32_t sampled_crc(std::span<const std::byte> bytes, std::int64_t blocks,
     return crc32c_combine(crc, 0, static_cast<std::uint64_t>(blocks_after) * block_bytes);
 }
 
+/// The header of a loss mask, which has its checksum; "none" if there is no mask.
+std::string mask_header(const std::filesystem::path& mask) {
+    std::error_code unreadable;
+    if (!std::filesystem::exists(mask, unreadable)) return "none";
+    std::ifstream file(mask, std::ios::binary);
+    std::string header(static_cast<std::size_t>(mask_header_bytes), '\0');
+    file.read(header.data(), std::ssize(header));
+    return header;
+}
+
 /// Differs in practice between token files that differ, for a few reads.
-std::string quick_fingerprint(const MappedFile& idx, const MappedFile& bin) {
+std::string quick_fingerprint(const MappedFile& idx, const MappedFile& bin,
+                              const std::filesystem::path& mask) {
     constexpr std::int64_t blocks = 4;
     return text(idx.bytes().size(), ".", sampled_crc(idx.bytes(), blocks), "-", bin.bytes().size(),
-                ".", sampled_crc(bin.bytes(), blocks));
+                ".", sampled_crc(bin.bytes(), blocks), "-", mask_header(mask));
 }
 
 template <class T>
@@ -58,7 +70,7 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix, std::int64_t
     const Facts facts = ranks == nullptr ? check(Share{}) : check_together(*ranks);
     begun_sequences_ = facts.index.begun_sequences;
     read_meta();
-    open_mask();
+    open_mask(ranks);
     fingerprint_ = make_fingerprint(facts);
 }
 
@@ -72,13 +84,14 @@ IndexedDataset::Facts IndexedDataset::check_together(const MpiSession& ranks) co
     std::string own;
     ranks.run_on_all([&] {
         facts = check({ranks.rank(), ranks.size()});
-        own = quick_fingerprint(index_.idx(), index_.bin());
+        own = quick_fingerprint(index_.idx(), index_.bin(), mask_path(prefix_));
     });
     const std::string first = ranks.broadcast(own);
     ranks.run_on_all([&] {
         if (own == first) return;
         fail(ExitCode::bad_input, index_.idx().path().string(),
-             ": it or its .bin differs from the file that rank 0 reads under this name; all ranks "
+             ": it, its .bin or its .mask differs from the file that rank 0 reads under this name; "
+             "all ranks "
              "need the same data");
     });
     const std::uint64_t crcs =
@@ -99,7 +112,7 @@ void IndexedDataset::read_meta() {
          "; it belongs to other token files: remove it, or regenerate them");
 }
 
-void IndexedDataset::open_mask() {
+void IndexedDataset::open_mask(const MpiSession* ranks) {
     const std::filesystem::path path = mask_path(prefix_);
     const std::string meta = meta_path(prefix_).string();
     if (!meta_ || !meta_->mask) {
@@ -108,7 +121,7 @@ void IndexedDataset::open_mask() {
         fail(ExitCode::bad_input, path.string(), ": no ", meta,
              " names this loss mask; restore that file, or remove the mask to learn every token");
     }
-    mask_.emplace(path);
+    mask_.emplace(path, ranks);
     const bool own = mask_->checksum() == meta_->mask->crc32c &&
                      mask_->learned() == meta_->mask->learned &&
                      mask_->tokens() == index_.num_tokens();

@@ -94,7 +94,7 @@ private:
     Facts check(Share share) const;
     Facts check_together(const MpiSession& ranks) const;
     void read_meta();
-    void open_mask();
+    void open_mask(const MpiSession* ranks);
     /// The virtual tokens among the `count` tokens of a sequence from `begin` on.
     std::int64_t virtual_among(std::int64_t begin, std::int64_t count) const;
     void read_stored(std::int64_t sequence, std::int64_t begin, std::span<std::int32_t> out) const;

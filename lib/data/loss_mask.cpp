@@ -44,9 +44,10 @@ std::filesystem::path mask_path(const std::filesystem::path& prefix) {
     return prefix.string() + ".mask";
 }
 
-LossMask::LossMask(const std::filesystem::path& path) : file_(open_mask(path)) {
+LossMask::LossMask(const std::filesystem::path& path, const MpiSession* ranks)
+    : file_(open_mask(path)) {
     check_header();
-    check_bits();
+    require(ranks == nullptr ? check(Share{}) : check_together(*ranks));
 }
 
 void LossMask::check_header() {
@@ -76,16 +77,38 @@ void LossMask::check_header() {
     learned_ = static_cast<std::int64_t>(learned);
 }
 
-void LossMask::check_bits() const {
-    const auto counted = file_.bytes().subspan(counted_from);
-    if (crc32c(counted.data(), counted.size()) != checksum_)
-        refuse_mask(file_, "is damaged: its CRC-32C is not the one in its header");
+LossMask::Facts LossMask::check(Share share) const {
     const auto bits = file_.bytes().subspan(mask_header_bytes);
+    const IndexRange range = share.of(std::ssize(bits));
+    const auto own =
+        bits.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+    Facts facts = {
+        .crc = crc32c_part(own, static_cast<std::uint64_t>(std::ssize(bits) - range.end)),
+        .learned = set_bits(own)};
+    const auto counts = file_.bytes().subspan(
+        counted_from, static_cast<std::size_t>(mask_header_bytes) - counted_from);
+    if (share.first()) facts.crc ^= crc32c_part(counts, bits.size());
+    return facts;
+}
+
+LossMask::Facts LossMask::check_together(const MpiSession& ranks) const {
+    Facts facts;
+    ranks.run_on_all([&] { facts = check({ranks.rank(), ranks.size()}); });
+    facts.crc = static_cast<std::uint32_t>(ranks.exclusive_or(facts.crc));
+    facts.learned = ranks.sum(facts.learned);
+    return facts;
+}
+
+void LossMask::require(const Facts& found) const {
+    if (found.crc != checksum_)
+        refuse_mask(file_, "is damaged: its CRC-32C is not the one in its header");
     const bool padded =
-        tokens_ % 8 != 0 && std::to_integer<unsigned>(bits.back()) >> (tokens_ % 8) != 0;
+        tokens_ % 8 != 0 && std::to_integer<unsigned>(file_.bytes().back()) >> (tokens_ % 8) != 0;
     if (padded) refuse_mask(file_, "has bits after its last token");
-    if (const std::int64_t set = set_bits(bits); set != learned_)
-        refuse_mask(file_, "has ", set, " learned tokens, but its header says ", learned_);
+    if (found.learned != learned_) {
+        refuse_mask(file_, "has ", found.learned, " learned tokens, but its header says ",
+                    learned_);
+    }
 }
 
 bool LossMask::bit(std::int64_t token) const {

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "comm/mpi_session.h"
+#include "data/share.h"
 
 namespace gptrain {
 
@@ -34,8 +36,9 @@ constexpr std::int64_t mask_bit_bytes(std::int64_t tokens) {
 class LossMask {
 public:
     /// Reads every byte once: a wrong header, size, count or checksum, or a set bit after the last
-    /// token, is an Error (bad_input) that names the file, as is a file that is missing.
-    explicit LossMask(const std::filesystem::path& path);
+    /// token, is an Error (bad_input) that names the file, as is a file that is missing. All
+    /// `ranks`, if given, construct it together within run_on_all, and share the reading.
+    explicit LossMask(const std::filesystem::path& path, const MpiSession* ranks = nullptr);
 
     std::int64_t tokens() const { return tokens_; }
     std::int64_t learned() const { return learned_; }
@@ -48,8 +51,15 @@ public:
     std::int64_t count(std::int64_t begin, std::int64_t end) const;
 
 private:
+    /// What all ranks find together by reading the file once.
+    struct Facts {
+        std::uint32_t crc = 0;
+        std::int64_t learned = 0;
+    };
     void check_header();
-    void check_bits() const;
+    Facts check(Share share) const;
+    Facts check_together(const MpiSession& ranks) const;
+    void require(const Facts& found) const;
     bool bit(std::int64_t token) const;
 
     MappedFile file_;

@@ -12,97 +12,18 @@
 #include "data/blended_dataset.h"
 #include "data/endless_dataset.h"
 #include "data/gpt_dataset.h"
-#include "data/indexed_dataset.h"
-#include "data/split.h"
+#include "data/source_parts.h"
 
 namespace gptrain {
 namespace {
-
-/// The part of a token data set used for training or validation.
-struct Part {
-    std::shared_ptr<const IndexedDataset> tokens;
-    SequenceRange range;
-    double weight = 1.0;
-    std::int64_t num_tokens = 0;
-    std::int64_t learned_tokens = 0;
-};
 
 /// More repetitions make a model memorise the text (4 epochs cost nothing, more than 40 gain
 /// little: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
 constexpr double max_epochs = 40;
 
-struct Source {
-    DataSource spec;
-    std::shared_ptr<const IndexedDataset> tokens;
-};
-
-void check_weights(const std::vector<DataSource>& specs) {
-    double sum = 0;
-    for (const DataSource& spec : specs) {
-        if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
-            fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
-                 "; weights must be above 0");
-        }
-        sum += spec.weight;
-    }
-    for (const DataSource& spec : specs) {
-        if (spec.weight / sum > 0) continue;
-        fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
-             ", which is too small next to the sum of the weights, ", sum,
-             "; leave the source out, or give weights closer together");
-    }
-}
-
-std::vector<Source> open_sources(const std::vector<DataSource>& specs, std::int64_t virtual_tokens,
-                                 const MpiSession* ranks) {
-    check_weights(specs);
-    std::vector<Source> sources;
-    for (const DataSource& spec : specs) {
-        sources.push_back(
-            {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens, ranks)});
-    }
-    return sources;
-}
-
-/// With sources for validation every source is used whole.
-std::optional<DataSplit> split_of(const DataSpec& spec) {
-    if (!spec.validation.empty()) return std::nullopt;
-    return parse_split(spec.split);
-}
-
-/// Without a split every source is used whole.
-std::vector<Part> parts_of(const std::vector<Source>& sources,
-                           const std::optional<DataSplit>& split, DataSplit::Part part) {
-    std::vector<Part> parts;
-    for (const Source& source : sources) {
-        const std::int64_t count = source.tokens->num_sequences();
-        const SequenceRange range = split ? split->range(part, count) : SequenceRange{0, count};
-        parts.push_back({.tokens = source.tokens,
-                         .range = range,
-                         .weight = source.spec.weight,
-                         .num_tokens = source.tokens->num_tokens(range.begin, range.end),
-                         .learned_tokens = source.tokens->learned_tokens(range.begin, range.end)});
-    }
-    return parts;
-}
-
-std::int64_t learned_tokens_of(const std::vector<Part>& parts) {
-    std::int64_t tokens = 0;
-    for (const Part& part : parts)
-        tokens += part.learned_tokens;
-    return tokens;
-}
-
-std::int64_t tokens_of(const std::vector<Part>& parts) {
-    std::int64_t tokens = 0;
-    for (const Part& part : parts)
-        tokens += part.num_tokens;
-    return tokens;
-}
-
-std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
+std::vector<SourceIdentity> identities_of(const std::vector<OpenedSource>& sources) {
     std::vector<SourceIdentity> identities;
-    for (const Source& source : sources) {
+    for (const OpenedSource& source : sources) {
         identities.push_back(
             {source.spec.prefix, source.spec.weight, source.tokens->fingerprint()});
     }
@@ -110,11 +31,11 @@ std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
 }
 
 /// Checks that all sources were made with the expected tokenizer, or at least with the same one.
-void check_tokenizers(const std::vector<Source>& sources,
+void check_tokenizers(const std::vector<OpenedSource>& sources,
                       std::optional<ExpectedTokenizer> expected) {
     const bool given = expected.has_value();
     std::vector<std::string> unknown;
-    for (const Source& source : sources) {
+    for (const OpenedSource& source : sources) {
         const std::string prefix = source.spec.prefix.string();
         const std::optional<TokenMeta>& meta = source.tokens->meta();
         if (!meta) {
@@ -133,11 +54,12 @@ void check_tokenizers(const std::vector<Source>& sources,
 }
 
 /// Warns of each source without the ends of documents that the spec asks for.
-std::vector<std::string> end_warnings(const std::vector<Source>& sources, const DataSpec& spec) {
+std::vector<std::string> end_warnings(const std::vector<OpenedSource>& sources,
+                                      const DataSpec& spec) {
     std::vector<std::string> warnings;
     if (!spec.reset_at_eod && !spec.eod_mask_loss) return warnings;
     const std::string_view key = spec.reset_at_eod ? "data.reset_at_eod" : "data.eod_mask_loss";
-    for (const Source& source : sources) {
+    for (const OpenedSource& source : sources) {
         const std::optional<TokenMeta>& meta = source.tokens->meta();
         if (!meta || meta->append_eod) continue;
         warnings.push_back(text(key, " does nothing in ", source.spec.prefix.string(),
@@ -173,7 +95,7 @@ std::vector<std::string> copy_warnings(const std::vector<SourceIdentity>& train,
 }
 
 /// Megatron's order over the parts. A single part is not blended, whatever its weight.
-std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
+std::shared_ptr<const SampleSource> make_order(const std::vector<SourcePart>& parts,
                                                const OrderOptions& order, const IndexCache& cache) {
     const auto open = [&](std::size_t index, std::int64_t num_samples) {
         return std::make_shared<const GptDataset>(
@@ -182,7 +104,7 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
     };
     if (parts.size() == 1) return open(0, order.num_samples);
     std::vector<double> weights;
-    for (const Part& part : parts)
+    for (const SourcePart& part : parts)
         weights.push_back(part.weight);
     return std::make_shared<const BlendedDataset>(plan_blend(weights, order.num_samples), open,
                                                   cache);
@@ -190,27 +112,27 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
 
 /// Samples of one pass over the corpus. Weights do not change it: a source with a large weight
 /// repeats within the pass, and one with a small weight is partly left for the next.
-std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_length) {
+std::int64_t corpus_samples(const std::vector<SourcePart>& parts, std::int64_t seq_length) {
     std::int64_t samples = 0;
-    for (const Part& part : parts)
+    for (const SourcePart& part : parts)
         samples += (part.num_tokens - 1) / seq_length;
     return std::max<std::int64_t>(samples, 1);
 }
 
 /// The warning about the part that the run reads most often; empty if that is not too often.
-std::string repetition_warning(const std::vector<Part>& parts,
+std::string repetition_warning(const std::vector<SourcePart>& parts,
                                const std::optional<DataPhase>& phase, const DataOptions& options) {
     double weights = 0;
-    for (const Part& part : parts)
+    for (const SourcePart& part : parts)
         weights += part.weight;
     const std::int64_t samples = options.run_samples - (phase ? phase->first_sample : 0);
     const double tokens = static_cast<double>(samples) * static_cast<double>(options.seq_length);
-    const auto epochs = [&](const Part& part) {
+    const auto epochs = [&](const SourcePart& part) {
         return part.weight / weights * tokens / static_cast<double>(part.num_tokens);
     };
-    const Part& most =
-        *std::max_element(parts.begin(), parts.end(),
-                          [&](const Part& a, const Part& b) { return epochs(a) < epochs(b); });
+    const SourcePart& most = *std::max_element(
+        parts.begin(), parts.end(),
+        [&](const SourcePart& a, const SourcePart& b) { return epochs(a) < epochs(b); });
     if (epochs(most) <= max_epochs) return "";
     return text("data: this run reads the ", most.num_tokens, " training tokens of ",
                 most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times; beyond ",
@@ -232,15 +154,15 @@ bool differs(const SavedData& saved, const std::vector<SourceIdentity>& sources,
 }
 
 /// The phase that begins after the checkpoint.
-DataPhase changed_phase(const std::vector<Part>& parts, const DataOptions& options) {
+DataPhase changed_phase(const std::vector<SourcePart>& parts, const DataOptions& options) {
     std::vector<NewSource> sources;
-    for (const Part& part : parts)
+    for (const SourcePart& part : parts)
         sources.push_back({part.tokens->fingerprint(), part.num_tokens});
     return change_data(*options.saved, sources, options.seq_length, options.cache);
 }
 
 /// Fills in the samples of a pass, and whether the data is that of the checkpoint or replaces it.
-void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Part>& parts,
+void choose_phase(TrainingData& data, OnChange on_change, const std::vector<SourcePart>& parts,
                   const DataOptions& options) {
     const auto& saved = options.saved;
     const bool goes_on = saved && !differs(*saved, data.train_sources, options);
@@ -253,8 +175,9 @@ void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Part
 }
 
 /// The order in which the progress of a part began, cut anew as often as the length changed.
-std::shared_ptr<const WindowOrder> open_first_order(const Part& part, const SourceProgress& from,
-                                                    std::uint64_t seed, const IndexCache& cache) {
+std::shared_ptr<const WindowOrder> open_first_order(const SourcePart& part,
+                                                    const SourceProgress& from, std::uint64_t seed,
+                                                    const IndexCache& cache) {
     const OrderOptions first = first_order(from, part.num_tokens, seed);
     std::shared_ptr<const WindowOrder> order =
         std::make_shared<const GptDataset>(part.tokens, part.range, first, cache);
@@ -265,7 +188,7 @@ std::shared_ptr<const WindowOrder> open_first_order(const Part& part, const Sour
     return order;
 }
 
-std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress& from,
+std::unique_ptr<SourceStream> make_stream(const SourcePart& part, const SourceProgress& from,
                                           const DataOptions& options) {
     const auto open = [=, seed = options.seed](
                           std::int64_t number,
@@ -280,7 +203,7 @@ std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress
                                           part.tokens->prefix().string(), options.cache);
 }
 
-std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& parts,
+std::shared_ptr<const SampleSource> make_continued(const std::vector<SourcePart>& parts,
                                                    const DataPhase& phase, std::int64_t num_samples,
                                                    const DataOptions& options) {
     std::vector<std::unique_ptr<SourceStream>> streams;
@@ -293,9 +216,9 @@ std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& part
                                                     num_samples, options.cache);
 }
 
-void check_training_parts(const std::vector<Part>& parts, const std::optional<DataSplit>& split,
-                          const std::string& split_words) {
-    for (const Part& part : parts) {
+void check_training_parts(const std::vector<SourcePart>& parts,
+                          const std::optional<DataSplit>& split, const std::string& split_words) {
+    for (const SourcePart& part : parts) {
         if (part.learned_tokens > 0) continue;
         const std::string what =
             part.num_tokens > 0 ? "contains no learned tokens (loss mask)" : "contains no tokens";
@@ -309,10 +232,10 @@ void check_training_parts(const std::vector<Part>& parts, const std::optional<Da
     }
 }
 
-std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
+std::shared_ptr<const SampleSource> make_validation(std::vector<SourcePart> parts,
                                                     const OrderOptions& order,
                                                     const IndexCache& cache) {
-    std::erase_if(parts, [](const Part& part) { return part.learned_tokens == 0; });
+    std::erase_if(parts, [](const SourcePart& part) { return part.learned_tokens == 0; });
     return parts.empty() ? nullptr : make_order(parts, order, cache);
 }
 
@@ -328,7 +251,7 @@ std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
     };
     if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
     return tokens_of(parts_of(open_sources(spec.train, virtual_tokens, nullptr), split_of(spec),
-                              DataSplit::train));
+                              DataSplit::train, nullptr));
 }
 
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
@@ -337,10 +260,10 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     const auto open = [&](const std::vector<DataSource>& sources) {
         return open_sources(sources, options.virtual_tokens, cache.ranks);
     };
-    const std::vector<Source> train_sources = open(spec.train);
-    const std::vector<Source> validation_sources = open(spec.validation);
+    const std::vector<OpenedSource> train_sources = open(spec.train);
+    const std::vector<OpenedSource> validation_sources = open(spec.validation);
 
-    std::vector<Source> all = train_sources;
+    std::vector<OpenedSource> all = train_sources;
     all.insert(all.end(), validation_sources.begin(), validation_sources.end());
     check_tokenizers(all, options.tokenizer);
 
@@ -348,7 +271,8 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     data.train_sources = identities_of(train_sources);
     data.validation_sources = identities_of(validation_sources);
 
-    const std::vector<Part> train = parts_of(train_sources, split, DataSplit::train);
+    const std::vector<SourcePart> train =
+        parts_of(train_sources, split, DataSplit::train, cache.ranks);
     check_training_parts(train, split, spec.split);
     data.train_tokens = tokens_of(train);
     data.learned_tokens = learned_tokens_of(train);
@@ -372,8 +296,9 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     }
 
     if (options.eval_samples > 0) {
-        const std::vector<Source>& sources = split ? train_sources : validation_sources;
-        const std::vector<Part> parts = parts_of(sources, split, DataSplit::validation);
+        const std::vector<OpenedSource>& sources = split ? train_sources : validation_sources;
+        const std::vector<SourcePart> parts =
+            parts_of(sources, split, DataSplit::validation, cache.ranks);
         data.validation_tokens = tokens_of(parts);
         data.validation =
             make_validation(parts, {options.seed, options.seq_length, options.eval_samples}, cache);

@@ -1,10 +1,13 @@
 // Data that several ranks open together: each reads its share of what must be checked whole.
+#include <array>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "catch.h"
 #include "data/gpt_dataset.h"
+#include "data/indexed_writer.h"
+#include "data/loss_mask.h"
 #include "data/token_files.h"
 #include "data/training_data.h"
 #include "support/common_folder.h"
@@ -70,6 +73,55 @@ TEST_CASE("Ranks that share the check of token files find what one finds alone")
     }
 }
 
+TEST_CASE("Ranks that share the check of a loss mask find what one finds alone") {
+    const CommonFolder folder("mask");
+    const fs::path prefix = folder.path() / "text";
+    ranks().run_on_first([&] {
+        IndexedWriter writer(prefix, DType::u16, true);
+        for (int document = 0; document < 50; ++document) {
+            std::vector<std::int32_t> ids;
+            std::vector<std::uint8_t> learned;
+            for (int i = 0; i < 37 + document; ++i) {
+                ids.push_back(i);
+                learned.push_back(i * document % 5 < 2 ? 1 : 0);
+            }
+            writer.add_sequence(ids, learned);
+            writer.end_document();
+        }
+        writer.commit(TokenMeta{.tokenizer_file = "t", .program = "test"});
+    });
+    const auto together = open_together(prefix);
+    CHECK(together->fingerprint() == IndexedDataset(prefix).fingerprint());
+    for (const std::string split : {"1", "7,2,1"}) {
+        for (const std::int64_t virtual_tokens : {0, 3}) {
+            DataSpec spec;
+            spec.train = {{prefix, 1.0}};
+            spec.split = split;
+            const auto counted = [&](const MpiSession* by) {
+                DataOptions options;
+                options.seed = 1;
+                options.seq_length = 16;
+                options.eval_samples = split == "1" ? 0 : 4;
+                options.cache = {folder.path() / text("cache-", by ? -1 : ranks().rank()), by};
+                options.virtual_tokens = virtual_tokens;
+                TrainingData data;
+                const auto open = [&] { data = make_training_data(spec, options); };
+                by == nullptr ? open() : by->run_on_all(open);
+                return std::array{data.train_tokens, data.learned_tokens, data.validation_tokens};
+            };
+            CHECK(counted(&ranks()) == counted(nullptr));
+        }
+    }
+    // A bit of the last rank's share.
+    ranks().max(0);
+    ranks().run_on_first([&] {
+        std::string damaged = contents(mask_path(prefix));
+        damaged[damaged.size() - 2] ^= 1;
+        fill(mask_path(prefix), damaged);
+    });
+    CHECK(contains(common_error([&] { open_together(prefix); }), "text.mask: is damaged"));
+}
+
 TEST_CASE("Each hostile token data set is refused on all ranks, by the rank that has the fault") {
     const std::string corpus = std::string(GPTRAIN_TEST_DATA) + "/../corpus/indexed/";
     std::ifstream lines(corpus + "expected.txt");
@@ -98,7 +150,8 @@ TEST_CASE("A rank with other token files than rank 0 is named") {
     });
     const std::string fault = common_error([&] { open_together(prefix); });
     CHECK(contains(fault, text("rank ", last, ": ")));
-    CHECK(contains(fault, "theirs.idx: it or its .bin differs from the file that rank 0 reads"));
+    CHECK(contains(
+        fault, "theirs.idx: it, its .bin or its .mask differs from the file that rank 0 reads"));
 }
 
 TEST_CASE("Ranks build an index once, and rebuild a damaged one together") {
