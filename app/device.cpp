@@ -37,11 +37,37 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = cpu::make_backend()};
 }
 
-/// Only rank 0 tunes GEMMs, and stores the choices.
-Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
-                 const std::optional<std::filesystem::path>& cache) {
+/// What is wrong with the attention kernels for sm_90a on some rank's GPU; empty if nothing is.
+/// Processes of their own check them, before this one opens its GPU: an exclusive GPU has one user.
+std::string attention_fault(const MpiSession& session) {
+    std::string own;
+    session.run_on_all([&] {
+        const int device = cuda::device_of_rank(session);
+        const cuda::DeviceProbe probe = cuda::probe_device(device);
+        const bool runs_them = probe.major == 9 && probe.minor == 0;
+        const auto wanted = cuda::options_from_environment().attention;
+        if (runs_them && wanted != cuda::AttentionChoice::portable)
+            own = attention_fault_in_child(device);
+        if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
+    });
+    for (const std::string& fault : session.exchange(own))
+        if (!fault.empty()) return fault;
+    return "";
+}
+
+/// Only rank 0 tunes GEMMs, and stores the choices. With an `attention_fault` all ranks use the
+/// portable kernels, because a resume must compute the same bits.
+Device open_cuda(int index, const std::string& attention_fault, const RunSpec& spec,
+                 const MpiSession& session, const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_from_environment();
-    options.check_attention = attention_fault_in_child;
+    options.check_attention = [&](int /*device*/) { return attention_fault; };
+    if (!attention_fault.empty() && options.attention == cuda::AttentionChoice::automatic) {
+        options.attention = cuda::AttentionChoice::portable;
+        if (session.rank() == 0) {
+            warn("the attention kernels for sm_90a failed their check (", attention_fault,
+                 "); using the portable ones; please report this");
+        }
+    }
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
@@ -73,8 +99,9 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
+    const std::string fault = attention_fault(session);
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.run_on_all([&] { device = open_cuda(chosen.index, spec, session, cache); });
+    session.run_on_all([&] { device = open_cuda(chosen.index, fault, spec, session, cache); });
     device.shared = chosen.shared;
     return device;
 }

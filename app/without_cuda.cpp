@@ -28,6 +28,10 @@ std::string attention_fault(int device) {
     fail(ExitCode::usage, "check-attention: ", probe_device(device).reason);
 }
 
+int device_of_rank(const MpiSession& /*session*/) {
+    return 0;
+}
+
 ChosenDevice choose_device(const MpiSession& /*session*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
 }

@@ -225,9 +225,7 @@ bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& devic
     if (fault.empty()) return true;
     if (choice == AttentionChoice::sm90) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: these kernels failed their check on ",
-             device.name, " (", fault,
-             "); unset it to use the portable ones; the check is a process of its own, for which "
-             "the GPU must not be in exclusive-process mode (nvidia-smi --compute-mode=0)");
+             device.name, " (", fault, "); unset it to use the portable ones");
     }
     warn("the attention kernels for sm_90a failed their check on ", device.name, " (", fault,
          "); using the portable ones; please report this");

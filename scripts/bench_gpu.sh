@@ -72,7 +72,7 @@ left() {
 
 # As gptrain does: kernels for sm_90a that hang or are wrong would cost all measurements.
 if [[ ! -v GPTRAIN_CUDA_ATTENTION ]]; then
-    fault=$(timeout --kill-after=5 25 "$gptrain" check-attention 2>&1) || fault="exit code $?: $fault"
+    fault=$(timeout --kill-after=5 25 "$gptrain" check-attention) || fault="exit code $?: $fault"
     if [[ -n $fault ]]; then
         echo "attention: portable kernels, because those for sm_90a fail: $fault" >&2
         export GPTRAIN_CUDA_ATTENTION=portable

@@ -26,12 +26,16 @@ bool devices_are_shared(std::span<const std::string> uuids, bool allowed) {
     return false;
 }
 
+int device_of_rank(const MpiSession& session) {
+    // Without any device, opening device 0 reports why.
+    return session.local_rank() % std::max(visible_device_count(), 1);
+}
+
 ChosenDevice choose_device(const MpiSession& session) {
     ChosenDevice chosen;
     std::string uuid;
     session.run_on_all([&] {
-        // Without any device, opening device 0 reports why.
-        chosen.index = session.local_rank() % std::max(visible_device_count(), 1);
+        chosen.index = device_of_rank(session);
         uuid = open_device(chosen.index).uuid;
     });
     const char* share = std::getenv("GPTRAIN_SHARE_GPU");

@@ -13,6 +13,9 @@ struct ChosenDevice {
     bool shared = false;  ///< some ranks, not necessarily this one, share a device
 };
 
+/// The device that choose_device will choose for this rank, which this does not open.
+int device_of_rank(const MpiSession& session);
+
 /// Assigns the visible devices of a machine to its ranks in turn: local rank modulo devices. All
 /// ranks call it together. Throws Error (usage) on all ranks if a rank has no usable device or if
 /// two ranks share a device; for tests, GPTRAIN_SHARE_GPU=1 allows the latter.

@@ -73,12 +73,12 @@ DeviceProbe probe_device(int device) {
         return unusable(
             text("no GPU ", device, ": this process sees ", count, count == 1 ? " GPU" : " GPUs"));
     const int major = capability(cudaDevAttrComputeCapabilityMajor, device);
+    const int minor = capability(cudaDevAttrComputeCapabilityMinor, device);
     if (major < min_major) {
-        return unusable(text("GPU ", device, " has compute capability ", major, ".",
-                             capability(cudaDevAttrComputeCapabilityMinor, device), ", but ",
-                             min_major, ".0 or newer is needed"));
+        return unusable(text("GPU ", device, " has compute capability ", major, ".", minor,
+                             ", but ", min_major, ".0 or newer is needed"));
     }
-    return {DeviceState::usable, {}};
+    return {DeviceState::usable, {}, major, minor};
 }
 
 }  // namespace gptrain::cuda

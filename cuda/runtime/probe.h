@@ -17,6 +17,8 @@ enum class DeviceState {
 struct DeviceProbe {
     DeviceState state;
     std::string reason;  ///< why the device is not usable
+    int major = 0;       ///< compute capability, if it is usable
+    int minor = 0;
 };
 
 /// Makes CUDA load all kernels when it starts. One that is loaded at its first launch would wait

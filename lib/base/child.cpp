@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_output = std::size_t{64} << 10;
 constexpr std::chrono::milliseconds pause_for_end(5);
+/// For a killed process to end.
+constexpr std::chrono::seconds patience(5);
 
 class Descriptor {
 public:
@@ -96,12 +98,21 @@ std::string read_until(int descriptor, Clock::time_point deadline) {
 }
 
 /// True once the child has ended, which `status` then describes.
-bool has_ended(pid_t child, int flags, int& status) {
+bool has_ended(pid_t child, int& status) {
     for (;;) {
-        const pid_t ended = ::waitpid(child, &status, flags);
+        const pid_t ended = ::waitpid(child, &status, WNOHANG);
         if (ended >= 0) return ended == child;
         if (errno != EINTR) fail_errno(errno, "waiting for a process");
     }
+}
+
+/// False if the child has not ended at the deadline.
+bool ends_until(pid_t child, Clock::time_point deadline, int& status) {
+    while (!has_ended(child, status)) {
+        if (Clock::now() >= deadline) return false;
+        std::this_thread::sleep_for(pause_for_end);
+    }
+    return true;
 }
 
 }  // namespace
@@ -127,14 +138,11 @@ ChildEnd run_child(const std::filesystem::path& program, const std::vector<std::
     ChildEnd end;
     end.output = read_until(from.number(), deadline);
     int status = 0;
-    while (!has_ended(child, WNOHANG, status)) {
-        if (Clock::now() >= deadline) {
-            ::kill(child, SIGKILL);
-            has_ended(child, 0, status);
-            end.kind = ChildEnd::Kind::timed_out;
-            return end;
-        }
-        std::this_thread::sleep_for(pause_for_end);
+    if (!ends_until(child, deadline, status)) {
+        ::kill(child, SIGKILL);
+        ends_until(child, Clock::now() + patience, status);
+        end.kind = ChildEnd::Kind::timed_out;
+        return end;
     }
     end.kind = WIFSIGNALED(status) ? ChildEnd::Kind::signalled : ChildEnd::Kind::exited;
     end.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);

@@ -191,6 +191,8 @@ std::string notice(const PlantedFault& fault, Devices& devices, emulator::Sites&
     return {};
 }
 
+constexpr unsigned time_limit = 120;  // in seconds, of a fault
+
 /// Plants faults in child processes, which may crash or never end, several at a time.
 class Children {
 public:
@@ -204,7 +206,7 @@ public:
         const pid_t child = fork();
         if (child < 0) fail_errno(errno, "fork");
         if (child == 0) {
-            alarm(120);
+            alarm(time_limit);
             const std::string how = notice(fault, devices_, sites_).substr(0, 2000);
             const auto written = write(ends[1], how.data(), how.size());
             _exit(written == std::ssize(how) ? 0 : 1);
@@ -232,6 +234,8 @@ private:
         close(child->second.end);
         std::string& noticed = child->second.fault->noticed;
         noticed.assign(how, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+            fail(ExitCode::bug, "a case with a planted fault took more than ", time_limit, " s");
         if (WIFSIGNALED(status)) noticed = text("it ends by signal ", WTERMSIG(status));
         running_.erase(child);
     }
