@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures the work that grows with the number of ranks, up to 16,384 of them, on one machine: rank 0
 # and one other rank do it for real, and what the other ranks send or write is made by the code that
-# they would run. Prints a table of seconds and bytes (docs/scale.md).
+# they would run. Prints a table of seconds and bytes, and fails if 16,384 ranks take more than the
+# limits of docs/scale.md.
 #
 #   scripts/bench_scale.sh [--folder DIR] [--ranks "N..."]
 #
@@ -57,8 +58,43 @@ table() {
         }'
 }
 
+# limits: reports what is above its limit, if there are figures of 1,024 and 16,384 ranks.
+limits() {
+    awk -F'"ranks":|,"what":"|","seconds":|,"bytes":|}$' '
+        { seconds[$3, $2] = $4; bytes[$3, $2] = $5; works[$3] = 1 }
+        function above(what, value, limit) {
+            if (value <= limit) return
+            printf "above its limit: %s: %.3g, limit %g\n", what, value, limit
+            failed = 1
+        }
+        END {
+            few = 1024
+            many = 16384
+            for (work in works) {
+                if (!((work, few) in seconds) || !((work, many) in seconds)) continue
+                if (work ~ /save, rank 0/) save += seconds[work, many]
+                if (work ~ /^(start|resume)/) start += seconds[work, many]
+                if (work ~ /^a hang/) above("seconds of a report", seconds[work, many], 2)
+                growth = many / few
+                if (work ~ /^memory/) {
+                    above("bytes of memory a rank", (bytes[work, many] - bytes[work, few]) / (many - few), 1024)
+                    continue
+                }
+                above("bytes, " work, bytes[work, many], 64 * 1024 * 1024)
+                above("growth of bytes, " work, bytes[work, many] / bytes[work, few], growth)
+                # Below a millisecond the clock and the caches decide.
+                if (seconds[work, many] > 0.001)
+                    above("growth of seconds, " work, seconds[work, many] / seconds[work, few], growth)
+            }
+            above("seconds of a save on rank 0", save, 5)
+            above("seconds of a start", start, 10)
+            exit failed
+        }' "$1"
+}
+
 # shellcheck disable=SC2086  # words
 {
     "$build/test/bench/bench_scale" "$folder" $ranks
     "$build/test/watch/bench_watch" "$folder" $ranks | watched
-} | tee /dev/stderr | table
+} | tee /dev/stderr "$folder/rows" | table
+limits "$folder/rows" >&2

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <malloc.h>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,6 +44,12 @@ void print_row(std::int64_t ranks, const char* what, double seconds, std::int64_
     std::printf("{\"ranks\":%lld,\"what\":\"%s\",\"seconds\":%.3e,\"bytes\":%lld}\n",
                 static_cast<long long>(ranks), what, seconds, static_cast<long long>(bytes));
     std::fflush(stdout);
+}
+
+/// Bytes that this process has allocated and not freed.
+std::int64_t held_bytes() {
+    const struct mallinfo2 now = mallinfo2();
+    return static_cast<std::int64_t>(now.uordblks + now.hblkhd);
 }
 
 /// The tensors of a rank's shard file, as its saver lays them out, with checksums of the right
@@ -177,7 +184,11 @@ void bench(const fs::path& folder, std::int64_t ranks) {
     for (int rank = 0; rank < ranks; ++rank)
         files.push_back(files_of(plan, rank));
 
-    const std::vector<TensorEntry> entries = entries_from_message(merge_on_first(ranks, files));
+    const std::string merged_entries = merge_on_first(ranks, files);
+    const std::int64_t before_entries = held_bytes();
+    const std::vector<TensorEntry> entries = entries_from_message(merged_entries);
+    print_row(ranks, "memory, rank 0: which ranks have which tensors", 0,
+              held_bytes() - before_entries);
 
     // Each save: all ranks report their files, rank 0 writes the manifest and reads it back.
     std::vector<std::string> written;
@@ -198,9 +209,12 @@ void bench(const fs::path& folder, std::int64_t ranks) {
     // A resume: all ranks parse the manifest, and each reads the records of the boxes it needs.
     const std::string text = read_manifest_text(checkpoint);
     std::optional<CheckpointIndex> index;
+    const std::int64_t before_index = held_bytes();
     const double parse = seconds_of(
         [&] { index = std::get<CheckpointIndex>(parse_any_manifest_of(checkpoint, text)); });
     print_row(ranks, "resume, every rank: parses the manifest", parse, std::ssize(text));
+    print_row(ranks, "memory, every rank: the manifest at a resume", 0,
+              held_bytes() - before_index);
     for (const RankFiles& one : files)
         File(checkpoint / one.record_file.name, File::Mode::create).write(one.record);
     const std::vector<TensorRecord> needs = tensors_of(plan, 0, false);
