@@ -52,9 +52,14 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
     estimate.device_hours = run_seconds / 3600 * estimate.devices;
     estimate.cost = estimate.device_hours * hardware.price_per_hour;
     estimate.megawatt_hours = estimate.device_hours * hardware.watts / 1e6;
+    // Of the rank that needs the most: of the GPU's memory, or on a CPU of the host's.
+    std::int64_t most = 0;
     for (const RankCost& rank : ranks) {
         const MemoryPlan& memory = rank.cost.memory;
-        if (memory.on_device() < estimate.device_bytes) continue;
+        const bool cuda = hardware.kind == DeviceChoice::cuda;
+        const std::int64_t needed = cuda ? memory.on_device() : memory.total();
+        if (needed <= most) continue;
+        most = needed;
         estimate.device_bytes = memory.on_device();
         estimate.host_bytes = memory.total() - memory.on_device();
     }

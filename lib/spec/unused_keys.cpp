@@ -16,12 +16,14 @@ public:
     std::vector<std::string> warnings;
 };
 
-void add_learning_rate(const LrScheduleSpec& schedule, UnusedKeys& unused) {
+void add_learning_rate(const LrScheduleSpec& schedule, std::int64_t steps, UnusedKeys& unused) {
     const std::string why = text("with lr_schedule.kind ", name_of(schedule.kind));
     const bool constant = schedule.kind == LrKind::constant;
     const bool decays = !constant && schedule.kind != LrKind::inverse_sqrt;
     unused.add(constant && schedule.min_lr != 0, "lr_schedule.min_lr", why);
-    unused.add(!decays && schedule.decay_steps.has_value(), "lr_schedule.decay_steps", why);
+    // Given, it keeps a warm-up that is longer than the run from being shortened.
+    unused.add(!decays && schedule.decay_steps && schedule.warmup_steps <= steps,
+               "lr_schedule.decay_steps", why);
 }
 
 void add_scaling(const RopeScaling& scaling, UnusedKeys& unused) {
@@ -56,7 +58,7 @@ void add_positions(const ModelSpec& model, UnusedKeys& unused) {
 std::vector<std::string> unused_keys(const RunSpec& spec) {
     UnusedKeys unused;
     add_positions(spec.model, unused);
-    add_learning_rate(spec.lr_schedule, unused);
+    add_learning_rate(spec.lr_schedule, spec.training.steps, unused);
     const RampupSpec& rampup = spec.training.rampup;
     const RampupSpec plain;
     const std::string_view no_ramp = "while training.rampup.samples is 0";

@@ -18,6 +18,17 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     says run-$n/metrics.jsonl "\"memory_bytes\": $predicted,"
     n=$((n + 1))
 done
+# The estimate reports the memory of the rank that needs the most, as the table does.
+for parallel in "parallel.tensor=2 parallel.data=3 parallel.shard_optimizer=false" \
+    "parallel.tensor=2 parallel.pipeline=2 parallel.data=1"; do
+    settings training.micro_batch_size=1 training.global_batch_size=6 $parallel
+    ranks=$([[ $parallel == *pipeline* ]] && echo 4 || echo 6)
+    expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run --world-size "$ranks" \
+        --hardware cpu --json estimate.json
+    estimated=$(tr -d ' \n' <estimate.json |
+        sed -n 's/.*"memory_bytes":{"device":\([0-9]*\),"host":\([0-9]*\)}.*/\1 + \2/p')
+    ((${estimated:-0} == $(predicted_bytes))) || fail "$parallel: $(cat estimate.json out)"
+done
 # A run that does not fit is refused before it allocates anything, with what would fit.
 for settings in "training.micro_batch_size=4000000 training.global_batch_size=auto" \
     "model.num_layers=1000 model.hidden_size=65536 model.num_attention_heads=256"; do

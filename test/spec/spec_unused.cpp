@@ -21,6 +21,10 @@ TEST_CASE("a key that does nothing is reported") {
                    "lr_schedule.decay_steps does nothing with lr_schedule.kind constant"});
     CHECK(unused({"lr_schedule.kind=inverse_sqrt", "lr_schedule.min_lr=1e-5"}).empty());
     CHECK(unused({"lr_schedule.kind=linear", "lr_schedule.decay_steps=10"}).empty());
+    // Without it a warm-up longer than the run would be shortened.
+    CHECK(unused({"lr_schedule.kind=constant", "lr_schedule.warmup_steps=11",
+                  "lr_schedule.decay_steps=20"})
+              .empty());
     CHECK(unused({"model.rope_theta=500"}) ==
           Warnings{"model.rope_theta does nothing without model.position_embedding rope"});
     CHECK(unused({"model.full_attention_layers=[0]"}) ==
