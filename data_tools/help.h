@@ -36,8 +36,8 @@ Output:
   The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. The
   files appear, or replace older ones, only when complete; a run that fails or is
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
-  the size of the corpus: for each a few MiB and some copies of the longest document. These are
-  up to 50 copies of a document without blanks, and 60 of any document for models that join
+  the size of the corpus: for each up to 40 MiB and some copies of the longest document. These
+  are up to 50 copies of a document without blanks, and 60 of any document for models that join
   words or prepend a space.
 
 Several processes:

@@ -1,6 +1,7 @@
 #include "text/unicode.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -50,6 +51,7 @@ public:
             character.clear();
             append_char(character, code);
             blocks_[block_of(character)] = true;
+            leads_[static_cast<unsigned char>(character[0])] = true;
         }
     }
 
@@ -60,7 +62,9 @@ public:
 
     /// False if the character stays as it is, whatever precedes it.
     bool may_change(char32_t code) const { return code >= first_changed && changes_[code]; }
-    /// The same of the first character of a text, which is not ASCII.
+    /// False for a byte that begins no character that may change.
+    bool leads_to_change(char byte) const { return leads_[static_cast<unsigned char>(byte)]; }
+    /// False if the first character of a text, which is not ASCII, stays as it is.
     bool first_may_change(std::string_view text) const {
         return blocks_[block_of(text)] && may_change(first_char(text).code);
     }
@@ -142,6 +146,7 @@ private:
 
     std::vector<std::uint8_t> classes_;
     std::vector<bool> changes_;
+    std::array<bool, 256> leads_{};
     std::vector<bool> blocks_;  ///< whether any character that begins with two bytes may change
     std::unordered_map<char32_t, Decomposition> parts_;
     std::unordered_map<std::uint64_t, char32_t> composed_;
@@ -151,7 +156,7 @@ private:
 std::size_t unchanged_length(std::string_view text, const Normalizer& tables) {
     std::size_t at = 0;
     while (at < text.size()) {
-        if (static_cast<unsigned char>(text[at]) < 0x80) {
+        if (!tables.leads_to_change(text[at])) {
             ++at;
             continue;
         }

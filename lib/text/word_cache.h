@@ -17,7 +17,7 @@
 
 namespace gptrain {
 
-/// A table of 16 MiB with two places for each hash: a new word replaces the one used less recently.
+/// A table of 32 MiB with two places for each hash: a new word replaces the one used less recently.
 class WordCache {
 public:
     /// Longer words, words of no ids, and words with too many for a place are not kept.
@@ -96,7 +96,7 @@ public:
     }
 
 private:
-    static constexpr int place_bits = 17;
+    static constexpr int place_bits = 18;
     /// The ids of a word in the smaller type that holds every id of the vocabulary, padded.
     using NarrowIds = std::array<std::uint16_t, 16>;
     using WideIds = std::array<std::int32_t, 8>;
