@@ -1,7 +1,7 @@
 #include "corpus.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sys/stat.h>
@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 
 namespace gptrain {
 namespace {
@@ -21,11 +22,8 @@ constexpr std::size_t chunk_records = 4096;
 
 namespace fs = std::filesystem;
 
-/// The files of a tokenizer as models are shared with it, and of such a model; companion_names are
-/// further ones.
-constexpr std::array<std::string_view, 8> tokenizer_names = {
-    "tokenizer.json",    "tokenizer.model", "vocab.json", "merges.txt",
-    "added_tokens.json", "encoder.json",    "vocab.bpe",  "config.json"};
+/// Files of shared models beyond shared_tokenizer_names and companion_names.
+constexpr std::string_view further_names[] = {"encoder.json", "vocab.bpe", "config.json"};
 
 /// Two paths with the same one lead to the same file.
 struct FileIdentity {
@@ -58,14 +56,19 @@ public:
         add_tokenizer_file(tokenizer);
         std::error_code missing;
         const bool is_folder = fs::is_directory(tokenizer, missing);
-        const bool is_shared = std::find(tokenizer_names.begin(), tokenizer_names.end(),
-                                         tokenizer.filename().string()) != tokenizer_names.end();
+        const bool is_shared =
+            named_vocabulary(tokenizer) ||
+            std::find(std::begin(shared_tokenizer_names), std::end(shared_tokenizer_names),
+                      tokenizer.filename().string()) != std::end(shared_tokenizer_names);
         const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
-        for (const std::string_view name : companion_names)
-            add_tokenizer_file(folder / name);
+        const auto add_all = [&](const auto& names) {
+            for (const std::string_view name : names)
+                add_tokenizer_file(folder / name);
+        };
+        add_all(companion_names);
         if (!is_folder && !is_shared) return;
-        for (const std::string_view name : tokenizer_names)
-            add_tokenizer_file(folder / name);
+        add_all(shared_tokenizer_names);
+        add_all(further_names);
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.

@@ -17,7 +17,7 @@ std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored))
         fail(ExitCode::usage, "--tokenizer-from ", folder.string(), ": no such folder");
-    for (const std::string_view name : hf_tokenizer_names) {
+    for (const std::string_view name : shared_tokenizer_names) {
         if (std::filesystem::exists(folder / name, ignored))
             files.push_back({std::string(name), read_file(folder / name, max_hf_file_bytes)});
     }
@@ -28,7 +28,7 @@ std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
 
 std::vector<NamedFile> files_in(const RestartPoint& checkpoint) {
     std::vector<NamedFile> files;
-    for (const std::string_view name : hf_tokenizer_names) {
+    for (const std::string_view name : shared_tokenizer_names) {
         if (auto contents = checkpoint.whole_file(std::string(name), max_hf_file_bytes))
             files.push_back({std::string(name), *std::move(contents)});
     }

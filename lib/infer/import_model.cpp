@@ -48,7 +48,7 @@ std::vector<NamedFile> kept_files(const HfFolder& folder) {
         files.push_back({std::string(name), read_file(path, max_hf_file_bytes)});
         return true;
     };
-    for (const std::string_view name : hf_tokenizer_names)
+    for (const std::string_view name : shared_tokenizer_names)
         keep(name);
     if (keep(hf_generation_name)) return files;
     const SpecialIds& ids = folder.config().ids;

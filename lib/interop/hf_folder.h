@@ -20,12 +20,6 @@ constexpr std::string_view hf_weights_name = "model.safetensors";
 constexpr std::string_view hf_index_name = "model.safetensors.index.json";
 constexpr std::string_view hf_generation_name = "generation_config.json";
 
-/// The files that a tokenizer of transformers may consist of.
-constexpr std::string_view hf_tokenizer_names[] = {
-    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json",
-    "tokenizer.model", "added_tokens.json",     "vocab.json",
-    "merges.txt",      "chat_template.jinja"};
-
 /// The largest config.json, index or tokenizer file that is read.
 constexpr std::int64_t max_hf_file_bytes = std::int64_t{64} << 20;
 

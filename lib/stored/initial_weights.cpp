@@ -10,6 +10,7 @@
 #include "spec/spec_json.h"
 #include "stored/load_streamed.h"
 #include "stored/source_weights.h"
+#include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
@@ -129,10 +130,7 @@ void InitialWeights::check_older() const {
 
 std::filesystem::path InitialWeights::tokenizer_folder() const {
     const std::filesystem::path& folder = source_.folder();
-    std::error_code ignored;
-    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-        if (std::filesystem::exists(folder / name, ignored)) return folder;
-    return {};
+    return tokenizers_in(folder).empty() ? std::filesystem::path() : folder;
 }
 
 void InitialWeights::load_virtual_tokens(Backend& backend, const StateSource& adapter,

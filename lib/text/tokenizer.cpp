@@ -21,8 +21,8 @@
 namespace gptrain {
 namespace {
 
-/// The names of tokenizers as models are shared, the preferred one first.
-constexpr std::string_view shared_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+/// Those that stand for a tokenizer, the preferred one first.
+constexpr std::string_view main_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
 
 /// The eos_token in the tokenizer_config.json of a tokenizer's folder; empty if there is none.
 std::string configured_eos_token(const std::filesystem::path& tokenizer) {
@@ -37,23 +37,50 @@ std::string configured_eos_token(const std::filesystem::path& tokenizer) {
     return JsonReader(config.at("eos_token"), path.string() + ": eos_token").string("content");
 }
 
+TokenizerFile read_one(const std::filesystem::path& path) {
+    if (named_vocabulary(path)) {
+        return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
+                configured_eos_token(path), path};
+    }
+    TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), "", path};
+    if (named_yaml(path)) {
+        fail(ExitCode::usage, path.string(),
+             ": is a YAML file, not a tokenizer; give a tokenizer.json or a sentencepiece model "
+             "(.model)");
+    }
+    if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
+    if (is_tokenizer_json(file.bytes)) {
+        file.eos_token = configured_eos_token(path);
+    } else if (path.filename() == "tokenizer.model") {
+        check_no_added_tokens(path, std::ssize(check_model(file.bytes, file.source).pieces));
+    }
+    return file;
+}
+
+std::shared_ptr<const TokenModel> load(const TokenizerFile& file) {
+    if (is_tokenizer_json(file.bytes))
+        return load_bpe_model(file.bytes, file.source, file.eos_token);
+    return load_sentencepiece_model(file.bytes, file.source);
+}
+
 /// The first tokenizer of a folder that gptrain can read; a line names those before it.
-std::filesystem::path first_readable(const std::filesystem::path& folder) {
-    const std::vector<std::filesystem::path> files = tokenizers_in(folder);
-    if (files.empty()) {
+TokenizerFile first_readable(const std::filesystem::path& folder) {
+    const std::vector<std::filesystem::path> paths = tokenizers_in(folder);
+    if (paths.empty()) {
         fail(
             ExitCode::bad_input, folder.string(),
             ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
     }
     std::error_code ignored;
-    const bool has_unused_vocabulary = files.front().filename() != "vocab.json" &&
+    const bool has_unused_vocabulary = paths.front().filename() != "vocab.json" &&
                                        std::filesystem::exists(folder / "vocab.json", ignored);
-    if (files.size() == 1 && !has_unused_vocabulary) return files.front();
+    if (paths.size() == 1 && !has_unused_vocabulary) return read_one(paths.front());
     std::string faults;
-    for (const std::filesystem::path& file : files) {
+    for (const std::filesystem::path& path : paths) {
         try {
-            const Tokenizer tokenizer(file);
-            warn_of_other_tokenizer(faults, file);
+            TokenizerFile file = read_one(path);
+            file.model = load(file);
+            warn_of_other_tokenizer(faults, path);
             return file;
         } catch (const Error& error) {
             if (error.code() != ExitCode::bad_input) throw;
@@ -75,7 +102,7 @@ void check_utf8(std::string_view text) {
 std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder) {
     std::vector<std::filesystem::path> files;
     std::error_code ignored;
-    for (const std::string_view name : shared_names) {
+    for (const std::string_view name : main_names) {
         if (name == "vocab.json" && !files.empty()) break;
         if (std::filesystem::exists(folder / name, ignored)) files.push_back(folder / name);
     }
@@ -86,27 +113,9 @@ void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::p
     if (!faults.empty() && !stdout_silenced()) warn(faults, "; uses ", taken.string(), " instead");
 }
 
-TokenizerFile read_tokenizer(const std::filesystem::path& given) {
+TokenizerFile read_tokenizer(const std::filesystem::path& path) {
     std::error_code error;
-    const bool is_folder = std::filesystem::is_directory(given, error);
-    const std::filesystem::path path = is_folder ? first_readable(given) : given;
-    if (named_vocabulary(path)) {
-        return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
-                configured_eos_token(path), path};
-    }
-    TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), "", path};
-    if (named_yaml(path)) {
-        fail(ExitCode::usage, path.string(),
-             ": is a YAML file, not a tokenizer; give a tokenizer.json or a sentencepiece model "
-             "(.model)");
-    }
-    if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
-    if (is_tokenizer_json(file.bytes)) {
-        file.eos_token = configured_eos_token(path);
-    } else if (path.filename() == "tokenizer.model") {
-        check_no_added_tokens(path, std::ssize(check_model(file.bytes, file.source).pieces));
-    }
-    return file;
+    return std::filesystem::is_directory(path, error) ? first_readable(path) : read_one(path);
 }
 
 std::string_view end_token_advice(const TokenizerFile& file) {
@@ -117,9 +126,9 @@ std::string_view end_token_advice(const TokenizerFile& file) {
 
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer) {
     const std::string name = tokenizer.filename();
-    const bool shared = std::find(std::begin(shared_names), std::end(shared_names), name) !=
-                            std::end(shared_names) ||
-                        named_vocabulary(tokenizer);
+    const bool shared =
+        std::find(std::begin(main_names), std::end(main_names), name) != std::end(main_names) ||
+        named_vocabulary(tokenizer);
     std::vector<NamedFile> files;
     // Those next to another tokenizer are that one's.
     if (!shared && !tokenizers_in(tokenizer.parent_path()).empty()) return files;
@@ -143,13 +152,8 @@ Tokenizer::Tokenizer(std::string_view bytes, const std::string& source)
     : Tokenizer(TokenizerFile{std::string(bytes), source, ""}) {}
 
 Tokenizer::Tokenizer(const TokenizerFile& file)
-    : fingerprint_(crc32c(file.bytes.data(), file.bytes.size())) {
-    if (is_tokenizer_json(file.bytes)) {
-        model_ = load_bpe_model(file.bytes, file.source, file.eos_token);
-    } else {
-        model_ = load_sentencepiece_model(file.bytes, file.source);
-    }
-}
+    : fingerprint_(crc32c(file.bytes.data(), file.bytes.size())),
+      model_(file.model ? file.model : load(file)) {}
 
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;

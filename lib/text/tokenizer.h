@@ -26,6 +26,8 @@ struct TokenizerFile {
     std::string source;               ///< its name in errors
     std::string eos_token;            ///< in the folder's tokenizer_config.json; may be empty
     std::filesystem::path file = {};  ///< of the folder, if one was given
+    /// What Tokenizer makes of it, if reading had to find out.
+    std::shared_ptr<const TokenModel> model = nullptr;
 };
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
@@ -50,6 +52,12 @@ struct NamedFile {
     std::string name;
     std::string contents;
 };
+
+/// The files that a tokenizer may consist of as models are shared.
+constexpr std::string_view shared_tokenizer_names[] = {
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json",
+    "tokenizer.model", "added_tokens.json",     "vocab.json",
+    "merges.txt",      "chat_template.jinja"};
 
 /// The names of the files that tokenizer_companions reads.
 constexpr std::string_view companion_names[] = {"tokenizer_config.json", "special_tokens_map.json",
@@ -115,7 +123,7 @@ public:
 private:
     friend class StreamDecoder;
     std::uint32_t fingerprint_;
-    std::unique_ptr<const TokenModel> model_;
+    std::shared_ptr<const TokenModel> model_;
 };
 
 /// True if other programs put a begin-of-text token before each text: add_bos_token of `config`, a

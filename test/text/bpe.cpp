@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "catch.h"
+#include "support/temp_folder.h"
 #include "text/bpe_merges.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_files.h"
@@ -210,6 +211,20 @@ TEST_CASE("the end of a document is found by name, in the file or in tokenizer_c
     CHECK(!Tokenizer(json, "other").eos_id());
     CHECK(Tokenizer(TokenizerFile{json, "other", "<|otherwise|>"}).eos_id() == tokenizer.eos_id());
     CHECK(!Tokenizer(TokenizerFile{json, "other", "<|nowhere|>"}).eos_id());
+}
+
+TEST_CASE("reading a folder of several tokenizers loads the one that it takes") {
+    const test::TempFolder folder;
+    const auto copy = [&](const char* from, const char* to) {
+        std::filesystem::copy_file(fixture / from, folder.path() / to);
+    };
+    copy("gpt2.json", "tokenizer.json");
+    CHECK(read_tokenizer(folder.path()).model == nullptr);
+    copy("vocab.json", "vocab.json");
+    TokenizerFile file = read_tokenizer(folder.path());
+    const std::string name = file.source;
+    file.bytes = "{}";  // not read again
+    CHECK(ids_of(Tokenizer(file), "let there") == ids_of(Tokenizer(name), "let there"));
 }
 
 TEST_CASE("added_tokens.json adds tokens to vocab.json") {
