@@ -86,15 +86,19 @@ void name_class(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t 
     put_file(tokenizer.files, "tokenizer_config.json", to_document(config));
 }
 
-/// A sentencepiece model of gpt-preprocess becomes tokenizer.json: transformers would misread it.
-/// It reads one of Llama's kind if it is told the class.
+/// For a sentencepiece model of gpt-preprocess, which transformers would misread, there is a
+/// tokenizer.json. The model itself gets a name that only gptrain knows. transformers reads one of
+/// Llama's kind if it is told the class.
 void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64_t max_length) {
-    if (has(tokenizer.files, "tokenizer.json")) return;
-    Json config = json_of(tokenizer.files, "tokenizer_config.json");
     const auto own = tokenizer_files(file.bytes, file.source, max_length);
     if (own) {
         std::erase_if(tokenizer.files,
                       [](const NamedFile& one) { return one.name == "tokenizer.model"; });
+        put_file(tokenizer.files, std::string(exported_sentencepiece_name), file.bytes);
+    }
+    if (has(tokenizer.files, "tokenizer.json")) return;
+    Json config = json_of(tokenizer.files, "tokenizer_config.json");
+    if (own) {
         put_file(tokenizer.files, "tokenizer.json", own->tokenizer_json);
         config.update(parse_json(own->tokenizer_config, "tokenizer_config.json"));
         put_file(tokenizer.files, "tokenizer_config.json", to_document(config));

@@ -22,7 +22,8 @@ namespace gptrain {
 namespace {
 
 /// Those that stand for a tokenizer, the preferred one first.
-constexpr std::string_view main_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+constexpr std::string_view main_names[] = {"tokenizer.json", "tokenizer.model",
+                                           exported_sentencepiece_name, "vocab.json"};
 
 /// The eos_token in the tokenizer_config.json of a tokenizer's folder; empty if there is none.
 std::string configured_eos_token(const std::filesystem::path& tokenizer) {
@@ -51,7 +52,8 @@ TokenizerFile read_one(const std::filesystem::path& path) {
     if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
     if (is_tokenizer_json(file.bytes)) {
         file.eos_token = configured_eos_token(path);
-    } else if (path.filename() == "tokenizer.model") {
+    } else if (path.filename() == "tokenizer.model" ||
+               path.filename() == exported_sentencepiece_name) {
         check_no_added_tokens(path, std::ssize(check_model(file.bytes, file.source).pieces));
     }
     return file;

@@ -37,9 +37,13 @@ struct TokenizerFile {
 /// place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
 
-/// The tokenizers of a folder, as models are shared, the preferred one first: tokenizer.json and
-/// tokenizer.model. Only without both it is vocab.json (with merges.txt), which does not say how to
-/// split texts as tokenizer.json does.
+/// A sentencepiece model of gptrain in a model for transformers, next to the tokenizer.json made of
+/// it. transformers looks for names that end in .model, and would read them wrongly.
+constexpr std::string_view exported_sentencepiece_name = "gptrain.sentencepiece";
+
+/// The tokenizers of a folder, as models are shared, the preferred one first:
+/// tokenizer.json, tokenizer.model and gptrain.sentencepiece. Only without them it is vocab.json
+/// (with merges.txt), which does not say how to split texts as tokenizer.json does.
 std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder);
 /// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
 void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken);

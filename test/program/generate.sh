@@ -239,8 +239,6 @@ train 0 llama model.position_embedding=rope model.normalization=rmsnorm model.ac
 model=llama
 generate by_run "${prompt[@]}" --seed 1
 expect_exit 0 "$gptrain" export llama --format hf --output hf
-cp tok.model hf/tokenizer.model
-rm hf/tokenizer.json
 model=hf
 generate by_hf "${prompt[@]}" --seed 1
 same by_run by_hf
@@ -250,7 +248,7 @@ expect_exit 0 "$gptrain" eval --checkpoint hf --data text.txt
 same by_run out
 expect_exit 2 "$gptrain" export hf --format hf --output again
 says err "hf: is a Hugging Face model folder"
-rm hf/tokenizer.model hf/tokenizer_config.json
+rm hf/gptrain.sentencepiece hf/tokenizer*.json
 generate ids_of_hf --prompt "5 6 7" --max-tokens 3
 says err "warning: hf: has no tokenizer; the model reads and writes token ids"
 bad hf --chat

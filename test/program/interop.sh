@@ -10,14 +10,18 @@ train 0 run model.position_embedding=rope model.normalization=rmsnorm model.acti
     model.bias=false
 expect_exit 0 "$gptrain" export run --format hf --output hf
 says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/hf in fp32"
-[[ $(ls hf | tr '\n' ' ') == "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json " ]] ||
+[[ $(ls hf | tr '\n' ' ') == "config.json generation_config.json gptrain.sentencepiece model.safetensors tokenizer.json tokenizer_config.json " ]] ||
     fail "files: $(ls hf)"
 says hf/config.json '"LlamaForCausalLM"' '"eos_token_id": 2'
 expect_exit 0 "$gptrain" inspect hf
 says out "model of Hugging Face's transformers hf" "model:" "  num_layers: 2" "  position_embedding: rope"
 says_not out "optimizer:" "training:"
 expect_exit 0 "$gptrain" import hf --output back/again
-says err "warning: hf/tokenizer.json: " "the model reads and writes token ids"
+says err "warning: hf/tokenizer.json: " "; uses hf/gptrain.sentencepiece instead"
+same tok.model back/again/tokenizer.model
+expect_exit 0 "$gptrain" export back/again --format hf --output once-more
+[[ $(ls once-more) == "$(ls hf)" ]] || fail "files: $(ls once-more)"
+same tok.model once-more/gptrain.sentencepiece
 expect_exit 0 "$gptrain" inspect back/again --verify
 says out "step: 0" "(weight)" "num_layers: 2"
 loss_of() {
@@ -123,7 +127,10 @@ done
 same "$models/gpt2/generation_config.json" out-gpt2/generation_config.json
 expect_exit 2 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from "$models/gpt2"
 says err "has no tokenizer file"
-expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from hf
+mkdir unread
+cp hf/tokenizer*.json unread
+expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from unread
+says err "warning: unread/tokenizer.json: " "does not know the tokenizer's size"
 same hf/tokenizer.json tokens/tokenizer.json
 
 # A sentencepiece model of ours becomes tokenizer.json wherever it is from; its companions stay.
@@ -145,7 +152,7 @@ done
 
 # Every end of text in a config.json counts; init_std may be 0.
 cp -r hf ends
-rm ends/generation_config.json ends/tokenizer*.json
+rm ends/generation_config.json ends/tokenizer*.json ends/gptrain.sentencepiece
 generate_ends() {
     sed -i "s/\"eos_token_id\": [^]a-z]*\(\],\|,\)/\"eos_token_id\": $1,/; s/\"initializer_range\": [^,]*/\"initializer_range\": 0.0/" ends/config.json
     expect_exit 0 "$gptrain" generate --checkpoint ends --prompt "3 4 5" --max-tokens 6 --temperature 0
