@@ -60,6 +60,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
         if (!encoded) continue;
         if (fault) {
             GPTRAIN_CHECK(!fault->what.empty() && fault->what.size() <= 4096);
+            test::note_refusal(fault->what);
             continue;
         }
         GPTRAIN_CHECK(document.ids.size() == document.learned.size());

@@ -43,6 +43,7 @@ void read_corpus(const std::filesystem::path& file, const CorpusFormat& format) 
         const bool valid = find_invalid_utf8(record.bytes) == std::string::npos;
         if (valid && format.json_lines) compare(record.bytes);
         const auto fault = take_document(record, format, document);
+        if (fault) test::note_refusal(fault->what);
         GPTRAIN_CHECK(fault || find_invalid_utf8(document) == std::string::npos);
     }
 }

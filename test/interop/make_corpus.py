@@ -13,8 +13,8 @@ def write_configs():
     for model in sorted(MODELS.iterdir()):
         (folder / f"good-{model.name}.json").write_text((model / "config.json").read_text())
     llama = json.loads((MODELS / "llama" / "config.json").read_text())
-    qwen = {"model_type": "qwen2", "architectures": None, "use_sliding_window": True,
-            "sliding_window": 8}
+    qwen = json.loads((MODELS / "qwen2" / "config.json").read_text())
+    qwen["head_dim"] = qwen["layer_types"] = None
     changes = {
         "act-gelu": {"hidden_act": "gelu"}, "act-number": {"hidden_act": 1},
         "architectures-text": {"architectures": "LlamaForCausalLM"},
@@ -65,12 +65,45 @@ def write_headers():
         "metadata-number": (0, {"__metadata__": {"a": 1}}),
         "index-traversal": (0, {"weight_map": {"a": "../m.safetensors"}}),
         "index-number": (0, {"weight_map": {"a": 1}}), "index-empty": (0, {"weight_map": {}}),
+        "index-absolute": (0, {"weight_map": {"a": "/m.safetensors"}}),
+        "index-parent": (0, {"weight_map": {"a": ".."}}),
+        "index-nul": (0, {"weight_map": {"a": "m.safetensors\0"}}),
+        "index-line": (0, {"weight_map": {"a": "m\n.safetensors"}}),
+        "index-list": (0, {"weight_map": ["m.safetensors"]}), "index-missing": (0, {"metadata": {}}),
+        "no-object": (0, [entry([1], [0, 4])]), "no-tensors": (4, {}),
+        "metadata-list": (0, {"__metadata__": ["pt"]}), "tensor-number": (4, {"a": 4}),
+        "dtype-number": (4, {"a": entry([1], [0, 4], 32)}),
+        "dtype-integers": (4, {"a": entry([1], [0, 4], "I32")}),
+        "dims-65": (4, {"a": entry([1] * 65, [0, 4])}),
+        "shape-fraction": (4, {"a": entry([1.5], [0, 4])}),
+        "shape-2-63": (0, {"a": entry([2 ** 63], [0, 0])}),
+        "shape-2-64": (4, {"a": entry([2 ** 64 + 1], [0, 4])}),
+        "shape-wraps": (4, {"a": entry([2 ** 32, 2 ** 32 + 1], [0, 4])}),
+        "offsets-one": (4, {"a": entry([1], [0])}), "offsets-three": (4, {"a": entry([1], [0, 4, 8])}),
+        "offsets-reversed": (8, {"a": entry([1], [8, 4])}),
+        "offsets-negative": (4, {"a": entry([1], [-4, 0])}),
+        "offsets-huge": (4, {"a": entry([1], [2 ** 63 - 4, 2 ** 63 - 1])}),
+        "offsets-2-64": (4, {"a": entry([1], [0, 2 ** 64 + 4])}),
+        "offsets-text": (4, {"a": entry([1], ["0", "4"])}),
+        "offsets-short": (4, {"a": entry([2], [0, 4])}),
+        "data-huge": (2 ** 63 - 1, {"a": entry([1], [0, 4])}),
+        "overlap-huge": (2 ** 63 - 1, {"a": entry([2 ** 63 - 1], [0, 2 ** 63 - 1], "U8"),
+                                       "b": entry([2 ** 63 - 1], [0, 2 ** 63 - 1], "U8")}),
     }
-    for name, (size, header) in headers.items():
-        data = struct.pack("<Q", size) + json.dumps(header).encode()
-        (CORPUS / "safetensors" / name).write_bytes(data)
-    (CORPUS / "safetensors" / "twice").write_bytes(
-        struct.pack("<Q", 4) + b'{"a":%s,"a":%s}' % ((json.dumps(entry([1], [0, 4])).encode(),) * 2))
+    name_a = json.dumps(entry([1], [0, 4])).encode()
+    raw = {
+        "twice": b'{"a":%s,"a":%s}' % (name_a, name_a),
+        "index-twice": b'{"weight_map": {"a": "m.safetensors", "a": "n.safetensors"}}',
+        "cut": b'{"a": %s' % name_a, "empty": b"", "padding-nul": b'{"a": %s}\0\0' % name_a,
+        "deep": b'{"a": %s' % (b'{"a": [' * 2000),
+        "name-surrogate": b'{"\\ud800": %s}' % name_a, "name-overlong": b'{"\xc0\xaf": %s}' % name_a,
+        "name-not-utf8": b'{"\xff": %s}' % name_a, "name-control": b'{"a\n": %s}' % name_a,
+        "number-long": b'{"a": {"dtype": "F32", "shape": [1%s], "data_offsets": [0, 4]}}' % (b"0" * 400),
+    }
+    contents = {name: (size, json.dumps(header).encode()) for name, (size, header) in headers.items()}
+    contents.update({name: (4, header) for name, header in raw.items()})
+    for name, (size, header) in contents.items():
+        (CORPUS / "safetensors" / name).write_bytes(struct.pack("<Q", size) + header)
 
 
 write_configs()
