@@ -43,7 +43,7 @@ declare -A named_meshes=(
     [cp]="parallel.context=2"
     [dp_tp]="parallel.data=2 parallel.tensor=2"
 )
-ranks_of() { case $1 in one) echo 1 ;; dp_tp) echo 4 ;; *) echo 2 ;; esac; }
+ranks_of() { case $1 in one) echo 1 ;; uneven) echo 3 ;; dp_tp) echo 4 ;; *) echo 2 ;; esac; }
 
 # run_on MESH OUTPUT-DIR [KEY=VALUE...]: with the script's settings `few`.
 run_on() { train_ranks 0 "$(ranks_of "$1")" "$2" $few ${named_meshes[$1]} "${@:3}"; }
