@@ -22,6 +22,9 @@ struct PrecisionRates {
     double of(DType dtype) const;
 };
 
+/// A share of such a number for each precision: at most 1.
+struct PrecisionShares : PrecisionRates {};
+
 /// A block of a GEMM's output that one multiprocessor computes at a time.
 struct GemmTile {
     std::int64_t rows = 0;
@@ -63,7 +66,7 @@ struct DeviceProfile {
     double memory_bandwidth = 0;   ///< peak
     double memory_efficiency = 1;  ///< the share of the peak that memory-bound ops reach
     PrecisionRates peak_flops;
-    PrecisionRates gemm_efficiency = {1, 1, 1, 1};  ///< share of the peak that large GEMMs reach
+    PrecisionShares gemm_efficiency = {{1, 1, 1, 1}};  ///< share of the peak that large GEMMs reach
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
     double gemm_fill = 0;              ///< fill and drain of a tile's pipeline, as bytes along k

@@ -7,6 +7,9 @@
 namespace gptrain {
 
 constexpr IntRange measured_size = {0, std::int64_t{1} << 40};
+constexpr RealRange share_value = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends::high_only};
+/// Most ratios are near 1: this bound finds percentages.
+constexpr RealRange ratio_value = {.low = 0.0, .high = 10.0, .ends = RealRange::Ends::high_only};
 
 template <class Keys>
 void visit_keys(Keys& keys, PrecisionRates& rates) {
@@ -17,10 +20,18 @@ void visit_keys(Keys& keys, PrecisionRates& rates) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, PrecisionShares& shares) {
+    keys.value("fp32", shares.fp32, zero_to_one);
+    keys.value("bf16", shares.bf16, zero_to_one);
+    keys.value("fp16", shares.fp16, zero_to_one);
+    keys.value("fp8", shares.fp8, zero_to_one);
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, GemmTile& tile) {
     keys.required("rows", tile.rows, IntRange{1, 1 << 16});
     keys.required("cols", tile.cols, IntRange{1, 1 << 16});
-    keys.value("speed", tile.speed, positive);
+    keys.value("speed", tile.speed, share_value);
 }
 
 template <class Keys>
@@ -63,7 +74,7 @@ template <class Keys>
 void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.required("memory", device.memory, positive);
     keys.required("memory_bandwidth", device.memory_bandwidth, positive);
-    keys.value("memory_efficiency", device.memory_efficiency, positive);
+    keys.value("memory_efficiency", device.memory_efficiency, share_value);
     keys.required("peak_flops", device.peak_flops);
     keys.value("gemm_efficiency", device.gemm_efficiency);
     keys.value("multiprocessors", device.multiprocessors, IntRange{1, 1 << 16});
@@ -83,7 +94,7 @@ template <class Keys>
 void visit_keys(Keys& keys, LinkProfile& link) {
     keys.required("bandwidth", link.bandwidth, not_negative);
     keys.required("latency", link.latency, not_negative);
-    keys.value("reduction", link.reduction, positive);
+    keys.value("reduction", link.reduction, share_value);
     keys.value("measured", link.measured, ListOf<>{0, 10'000});
 }
 
@@ -106,7 +117,7 @@ void visit_keys(Keys& keys, SoftwareProfile& software) {
     keys.value("in_order", software.in_order);
     keys.value("scatter_boundary", software.scatter_boundary);
     keys.value("slowdown", software.slowdown, fraction);
-    keys.value("speed", software.speed, positive);
+    keys.value("speed", software.speed, ratio_value);
 }
 
 template <class Keys>

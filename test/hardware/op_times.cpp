@@ -11,7 +11,7 @@ DeviceProfile device() {
     device.memory_bandwidth = 100;
     device.memory_efficiency = 0.5;
     device.peak_flops = {.fp32 = 1000, .bf16 = 4000};
-    device.gemm_efficiency = {.fp32 = 0.5, .bf16 = 0.5};
+    device.gemm_efficiency = {{.fp32 = 0.5, .bf16 = 0.5}};
     device.attention = {{64, 100, 50}, {128, 200, 100}};
     return device;
 }

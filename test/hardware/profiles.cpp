@@ -68,6 +68,16 @@ TEST_CASE("a mistake in a profile is named with its place") {
         mistake(with("memory: 80e9", "memory: big")) ==
         "mine.yaml:4:11: device.memory: found big, must be a number above 0 to 1e+30; write plain "
         "decimal digits");
+    CHECK(mistake(with("  peak_flops", "  memory_efficiency: 88\n  peak_flops")) ==
+          "mine.yaml:6:22: device.memory_efficiency: found 88, must be a number above 0 to 1");
+    for (const char* share : {"gemm_efficiency: {bf16: 80}", "spread: 1.5",
+                              "gemm_tiles: [{rows: 128, cols: 64, speed: 95}]"})
+        CHECK_THAT(mistake(with("  peak_flops", text("  ", share, "\n  peak_flops"))),
+                   contains_text("mine.yaml:6:") && contains_text("found "));
+    CHECK_THAT(mistake(with("latency: 3e-6", "latency: 3e-6, reduction: 76")),
+               contains_text("node.link.reduction: found 76"));
+    CHECK_THAT(mistake(least + "software: {speed: 90}\n"), contains_text("software.speed"));
+    CHECK_THAT(mistake(least + "software: {slowdown: 18}\n"), contains_text("software.slowdown"));
     CHECK_THAT(mistake(with("memory_bandwidth", "memory_bandwith")),
                contains_text("mine.yaml:5:3: device.memory_bandwith: unknown key; nearest: "
                              "device.memory_bandwidth"));
