@@ -292,10 +292,10 @@ Timeline simulated(const std::string& run, const RunPlan& plan) {
 void print_time(const StepEstimate& estimate, const RunPlan& plan) {
     const StepTime& step = estimate.step;
     print("time on ", estimate.world_size, " x ", estimate.hardware, ", estimated");
-    print(row("step", text(fixed(step.seconds, 3), " s")));
+    print(row("step", text(plain_seconds(step.seconds), " s")));
     print(row("tokens per second", human_count(estimate.tokens_per_second)));
-    print(row("MFU", text(fixed(100 * estimate.mfu, 1), " %")), "  model FLOPs / peak");
-    print(row("HFU", text(fixed(100 * estimate.hfu, 1), " %")), "  with recomputation");
+    print(row("MFU", text(decimals(100 * estimate.mfu, 1), " %")), "  model FLOPs / peak");
+    print(row("HFU", text(decimals(100 * estimate.hfu, 1), " %")), "  with recomputation");
     print(row(text(plan.steps, plan.steps == 1 ? " step" : " steps"),
               text(decimals(estimate.days, 2), " days")),
           "  ", decimals(estimate.device_hours, 0), " device-hours",
@@ -306,7 +306,7 @@ void print_time(const StepEstimate& estimate, const RunPlan& plan) {
     for (int i = 0; i < spent_kinds; ++i) {
         const auto spent = static_cast<Spent>(i);
         if (step[spent] <= 0) continue;
-        print(row(name_of(spent), text(fixed(step[spent], 3), " s")), "  ",
+        print(row(name_of(spent), text(plain_seconds(step[spent]), " s")), "  ",
               padded_left(fixed(100 * step[spent] / step.seconds, 1), 5), " %");
     }
 }
@@ -344,7 +344,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {
-        print("deterministic: true takes ", fixed(*for_rings, 3),
+        print("deterministic: true takes ", plain_seconds(*for_rings),
               " s of the step: sums over ranks go around rings, not through trees or switches");
     }
     if (plan.mesh.pipeline == 1) return;

@@ -20,9 +20,9 @@ std::string row_of(const AnswerCost& cost) {
     const std::string cache = gib(static_cast<double>(cost.cache_bytes));
     return row(
         {text(cost.mesh.data), text(cost.mesh.tensor), text(cost.mesh.pipeline),
-         text(cost.shape.batch), fixed(cost.first_seconds, 3),
-         cost.shape.new_tokens > 1 ? fixed(1e3 * cost.next.seconds, 2) : "-",
-         fixed(cost.seconds(), 3), human_count(cost.tokens_per_second()),
+         text(cost.shape.batch), plain_seconds(cost.first_seconds),
+         cost.shape.new_tokens > 1 ? decimals(1e3 * cost.next.seconds, 2) : "-",
+         plain_seconds(cost.seconds()), human_count(cost.tokens_per_second()),
          gib(static_cast<double>(cost.required_bytes))},
         text(cache, " GiB", cost.shape.new_tokens > 1 ? text("  ", largest_loss(cost.next)) : ""));
 }
@@ -70,7 +70,7 @@ std::string to_text(const AnswerResult& result, const AnswerQuestion& question,
         out += row_of(cost);
     if (result.best.empty() && std::isfinite(result.least_seconds)) {
         out += text("none takes at most ", question.max_seconds, " s: the shortest answer takes ",
-                    fixed(result.least_seconds, 3), " s\n");
+                    plain_seconds(result.least_seconds), " s\n");
     }
     out += too_large_lines(result, context);
     for (const RefusedMesh& each : result.refused) {

@@ -67,7 +67,7 @@ std::string to_text(const std::vector<Measured>& measured) {
         measured_row({"#", "measured s", "spread %", "estimate s", "error %"}, "settings");
     for (std::size_t i = 0; i < measured.size(); ++i) {
         const Measured& each = measured[i];
-        const std::string estimate = fixed(each.found.estimate.step.seconds, 3);
+        const std::string estimate = plain_seconds(each.found.estimate.step.seconds);
         const std::string settings = describe_fully(each.found);
         if (failed(each)) {
             out += measured_row({"-", "failed", "", estimate, ""}, settings);
@@ -75,8 +75,8 @@ std::string to_text(const std::vector<Measured>& measured) {
             continue;
         }
         out += measured_row(
-            {text(i + 1), fixed(each.time.seconds, 3), fixed(100 * each.time.spread, 1), estimate,
-             fixed(100 * error_of(each), 1)},
+            {text(i + 1), plain_seconds(each.time.seconds), fixed(100 * each.time.spread, 1),
+             estimate, fixed(100 * error_of(each), 1)},
             settings);
     }
     return out + verdict(measured);

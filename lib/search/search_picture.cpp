@@ -10,6 +10,7 @@
 #include "comm/mesh.h"
 #include "planner/step_prices.h"
 #include "planner/svg.h"
+#include "search/table_text.h"
 
 namespace gptrain {
 namespace {
@@ -178,7 +179,7 @@ std::string list_of_best(const std::vector<Found>& best) {
     for (std::size_t i = 0; i < best.size(); ++i) {
         const Found& found = best[i];
         out += label(side_margin, list_top + line_pitch * static_cast<double>(i),
-                     text(i + 1, ": ", fixed(found.estimate.step.seconds, 3), " s, ",
+                     text(i + 1, ": ", plain_seconds(found.estimate.step.seconds), " s, ",
                           fixed(static_cast<double>(found.required_bytes) / gibibyte, 1),
                           " GiB: ", describe(found)));
     }

@@ -39,7 +39,7 @@ std::string table_row(std::string_view number, const Found& found) {
     const Choices& choices = found.choices;
     const StepEstimate& estimate = found.estimate;
     return text(
-        padded_left(number, 3), padded_left(fixed(estimate.step.seconds, 3), 9),
+        padded_left(number, 3), padded_left(plain_seconds(estimate.step.seconds), 9),
         padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(decimals(estimate.days, 2), 8),
         padded_left(gib(static_cast<double>(found.required_bytes)), 6),
         padded_left(tensor_of(choices), 7), padded_left(text(choices.parallel.pipeline), 4),
@@ -122,7 +122,7 @@ std::string corner_lines(const SearchResult& result, bool batches_differ) {
             lines += "none fits\n";
             continue;
         }
-        lines += text(fixed(found->estimate.step.seconds, 3), " s, ",
+        lines += text(plain_seconds(found->estimate.step.seconds), " s, ",
                       gib(static_cast<double>(found->required_bytes)),
                       " GiB: ", describe_fully(*found, batches_differ), "\n");
     }
@@ -140,8 +140,8 @@ std::string comparison(const StepTime& slower, const StepTime& faster) {
     std::string out;
     for (const Spent kind : {kinds[0], kinds[1]}) {
         if (more(kind) < 0.01 * (slower.seconds - faster.seconds)) continue;
-        out += text(out.empty() ? ":\n  " : ", ", name_of(kind), ' ', fixed(slower[kind], 3),
-                    " s in place of ", fixed(faster[kind], 3), " s");
+        out += text(out.empty() ? ":\n  " : ", ", name_of(kind), ' ', plain_seconds(slower[kind]),
+                    " s in place of ", plain_seconds(faster[kind]), " s");
     }
     return out;
 }
@@ -161,7 +161,7 @@ std::string own_line(const SearchReport& report, const SearchContext& context) {
     const std::vector<Found>& best = report.result.best;
     const bool batches_differ = report.global_batches.size() > 1;
     const std::string time =
-        text(fixed(own.estimate.step.seconds, 3), " s, ",
+        text(plain_seconds(own.estimate.step.seconds), " s, ",
              gib(static_cast<double>(own.required_bytes)), " GiB",
              batches_differ ? text(" with global_batch_size ", own.choices.global_batch_size) : "");
     if (static_cast<double>(own.required_bytes) > context.capacity)
@@ -221,7 +221,7 @@ std::string scaling_row(const SearchResult& result, const SearchContext& context
         return text(padded_left(text(ranks), 7), "  ", why_nothing(result, context));
     const Found* best = &result.best.front();
     const StepEstimate& estimate = best->estimate;
-    return text(padded_left(text(ranks), 7), padded_left(fixed(estimate.step.seconds, 3), 9),
+    return text(padded_left(text(ranks), 7), padded_left(plain_seconds(estimate.step.seconds), 9),
                 padded_left(human_count(estimate.tokens_per_second), 10),
                 padded_left(fixed(100 * estimate.mfu, 1), 6),
                 padded_left(decimals(estimate.days, 2), 8),

@@ -37,6 +37,10 @@ std::string decimals(double value, int digits) {
     return shows ? fixed(value, digits) : significant(value, 2);
 }
 
+std::string plain_seconds(double seconds) {
+    return seconds >= 0.1 ? fixed(seconds, 3) : significant(seconds, 3);
+}
+
 std::string gib(double bytes) {
     return fixed(bytes / static_cast<double>(std::int64_t{1} << 30), 1);
 }

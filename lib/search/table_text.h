@@ -20,6 +20,10 @@ std::string row_of_cells(std::span<const std::string> cells, std::span<const std
 /// to show any of these: "12.66", "0.0031".
 std::string decimals(double value, int digits);
 
+/// Seconds with three digits after the point, and at least three significant ones: "12.660",
+/// "0.0351", "1.09e-05".
+std::string plain_seconds(double seconds);
+
 /// Bytes as GiB with one decimal, without the unit.
 std::string gib(double bytes);
 

@@ -60,6 +60,14 @@ expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 1
 expect_exit 0 "$gptrain" plan "${tiny[@]}" --hardware node.yaml --world-size 4
 says out "candidates for 4 x cpu" "the fastest: "
 
+# Short times have significant digits.
+settings device=cpu model.hidden_size=16 model.num_attention_heads=2 model.num_layers=2 \
+    training.seq_length=16 training.global_batch_size=2
+for command in plan "plan --inference --prompt 4 --tokens 4" --dry-run; do
+    expect_exit 0 "$gptrain" $command --config small.yaml "${set[@]}" --hardware cpu --world-size 2
+    says_not out " 0.000 "
+done
+
 # Messages that were not measured, as --calibrate with one rank leaves them.
 sed 's/^    bandwidth: 4e9 .*/    bandwidth: 0/; s/^    latency: 2.0e-6 .*/    latency: 0/' \
     node.yaml >one.yaml
