@@ -21,13 +21,13 @@
 #include "help/shell_text.h"
 #include "lines.h"
 #include "new_spec.h"
+#include "planner/mesh_cost.h"
 #include "planner/step_prices.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t max_new_ranks = 1 << 20;
 constexpr double min_hours = 1e-3;
 constexpr double max_hours = 1e6;
 constexpr double used_memory = 0.9;  // of what is available now; the rest is for other programs
@@ -50,7 +50,7 @@ CLI::Validator hours_range() {
 }
 
 CLI::Validator ranks_range() {
-    return whole_number(1, max_new_ranks).description("");
+    return whole_number(1, max_planned_ranks).description("");
 }
 
 DeviceChoice device_of(const NewOptions& options) {

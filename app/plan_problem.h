@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "planner/mesh_cost.h"
 #include "search/search.h"
 #include "search/space.h"
 #include "spec/spec_rules.h"
@@ -68,7 +69,7 @@ std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string
                                       const IntRange& range);
 
 /// Numbers of ranks that can be asked about.
-constexpr IntRange rank_counts = {1, std::int64_t{1} << 24};
+constexpr IntRange rank_counts = {1, max_planned_ranks};
 
 /// Error (usage) if --write names a file that exists, or is in no folder.
 void check_written_spec(const PlanOptions& options);

@@ -13,7 +13,7 @@
 #include "dry_run.h"
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
-#include "report/run_directory.h"
+#include "planner/mesh_cost.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
 #include "spec/plan_checks.h"
@@ -27,8 +27,6 @@ namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t max_ranks = std::int64_t{1} << 24;  // in a dry run
 
 struct TrainCommand {
     std::string config;
@@ -123,9 +121,9 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
 std::int64_t dry_run_ranks(const TrainCommand& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
     const std::int64_t ranks = min_ranks(parallel);
-    if (ranks > max_ranks) {
+    if (ranks > max_planned_ranks) {
         fail(ExitCode::usage, "parallel: the mesh needs ", ranks,
-             " ranks; a dry run supports at most ", max_ranks);
+             " ranks; a dry run supports at most ", max_planned_ranks);
     }
     if (ranks > 1) {
         print("planned for ", ranks, " ranks, the minimum for the mesh (--world-size N for more)");
@@ -189,7 +187,7 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--world-size", options->world_size,
                    "Ranks that a dry run assumes; default: the minimum for the mesh")
         ->type_name("N")
-        ->check(whole_number(1, max_ranks))
+        ->check(whole_number(1, max_planned_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
                    "Check whether the run fits on devices of this size, such as 80GB or 80GiB, one "

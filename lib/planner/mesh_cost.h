@@ -1,12 +1,17 @@
 // The cost of a step on every rank of a mesh.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/measure.h"
 
 namespace gptrain {
+
+/// The largest mesh that can be planned: the time to sort ranks into classes grows with their
+/// number.
+constexpr std::int64_t max_planned_ranks = std::int64_t{1} << 18;
 
 /// Ranks with the same cost: they have the same stage and as many microbatches, and hold and update
 /// parts of the same sizes, so they issue the same operations with the same sizes and take the same

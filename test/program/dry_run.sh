@@ -185,6 +185,9 @@ sed 's/^device:/devise:/' "$configs/hardware/h100-sxm.yaml" >wrong.yaml
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware wrong.yaml
 says err "wrong.yaml:" "devise: unknown key; nearest: device"
 
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --world-size 262145
+says err "'262145' is not a whole number from 1 to 262144"
+
 # The time grows with the layers, not with their square: ten times as many take less than 40 times
 # as long.
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
