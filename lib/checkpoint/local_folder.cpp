@@ -1,10 +1,12 @@
 #include "checkpoint/local_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <iomanip>
 #include <random>
 #include <sstream>
 #include <system_error>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/philox.h"
@@ -55,6 +57,23 @@ LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem
             .mesh = text("dp", mesh.data, "-pp", mesh.pipeline, "-cp", mesh.context, "-tp",
                          mesh.tensor),
             .node = node};
+}
+
+std::string why_never_writable(const std::filesystem::path& dir) {
+    for (std::filesystem::path at = absolute_path(dir);; at = at.parent_path()) {
+        std::error_code error;
+        const auto status = std::filesystem::status(at, error);
+        if (std::filesystem::is_symlink(std::filesystem::symlink_status(at, error)) &&
+            !std::filesystem::exists(status))
+            return text(at.string(), " is a link to nothing");
+        const bool known =
+            std::filesystem::exists(status) && status.type() != std::filesystem::file_type::unknown;
+        if (!known && at.has_relative_path()) continue;
+        if (!std::filesystem::is_directory(status)) return text(at.string(), " is not a folder");
+        if (::access(at.c_str(), W_OK | X_OK) == 0 || (errno != EACCES && errno != EROFS))
+            return "";
+        return text(at.string(), " cannot be written: ", error_text(errno));
+    }
 }
 
 std::string copy_file_name(int rank) {

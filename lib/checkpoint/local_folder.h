@@ -34,6 +34,10 @@ struct LocalFolder {
 LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem::path& output_dir,
                          const MeshShape& mesh, int node);
 
+/// Why this process can never write into `dir`, which need not exist yet. Empty if it can, or if
+/// the disk has a fault, which may pass.
+std::string why_never_writable(const std::filesystem::path& dir);
+
 std::string copy_file_name(int rank);
 std::string copy_record_name(int rank);
 std::string copy_manifest_name(int rank);

@@ -1,11 +1,13 @@
 #include "train/run_checkpoints.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "checkpoint/folder.h"
+#include "spec/plan_checks.h"
 #include "spec/spec_json.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
@@ -39,6 +41,22 @@ std::string noted_course(const RunPaths& paths) {
 }
 
 }  // namespace
+
+void check_local_folder(const RunSpec& spec, const MpiSession& ranks) {
+    if (!spec.checkpoint.local) return;
+    const std::vector<std::string> reasons =
+        ranks.exchange(why_never_writable(*spec.checkpoint.local));
+    // A node whose disk broke before this start costs the copies, not the run.
+    if (std::any_of(reasons.begin(), reasons.end(), [](const auto& why) { return why.empty(); }))
+        return;
+    const std::string key = "checkpoint.local";
+    ranks.run_on_first([&] {
+        fail(ExitCode::usage,
+             located(spec.locations.of(key),
+                     text(key, ": ", reasons.front(),
+                          "; give a folder on each node's own disk, or leave out the key")));
+    });
+}
 
 std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
                                               const MpiSession& ranks) {

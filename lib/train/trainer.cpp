@@ -148,6 +148,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_first([&] { check_start(resume); });
     CheckedInputs checked;
     ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
+    check_local_folder(spec, ranks);
     std::optional<InitialWeights> initial = initial_weights(spec, plan, resume, ranks);
     std::optional<RunDirectory> directory;
     lock_directory(directory, spec.output_dir, lock_patience(), ranks,

@@ -93,4 +93,12 @@ for save in disk/*/*/step-000016-*; do mv "$save" "${save%-*}-173250000000000000
 train 0 run "${local[@]}"
 says out "after step 16 (local copies)"
 same "$(checkpoint straight 20)/shard-00000.h5" "$(checkpoint run 20)/shard-00000.h5"
+# A folder that can never be made is refused before anything is written.
+for folder in tok.model tok.model/copies nothing; do
+    ln -sf missing nothing
+    train 2 refused checkpoint.local=$folder
+    says err "--set checkpoint.local: $work/${folder%/copies} is " "; give a folder on each node's own disk"
+    [[ ! -e refused ]] || fail "a refused run has written"
+done
+
 finish

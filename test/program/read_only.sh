@@ -22,6 +22,10 @@ for output_dir in locked locked/run run; do
 done
 [[ -z $(ls locked) ]] || fail "something was written: $(ls locked)"
 
+gptrain_as_user 2 --config run.yaml --set output_dir=other --set checkpoint.local=locked/copies
+says err "--set checkpoint.local: $work/locked cannot be written: Permission denied; give a folder on each"
+[[ ! -e other ]] || fail "a refused run has written"
+
 # A user who may only read a run can read it.
 gptrain_as_user 0 generate --checkpoint run --prompt and --max-tokens 3
 gptrain_as_user 0 eval --checkpoint run --data text_text_document
