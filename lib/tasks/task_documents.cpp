@@ -26,13 +26,15 @@ Json fields_of(const std::string& line, const std::string& place) {
     return fields;
 }
 
-RecordReader open_records(const std::filesystem::path& path, RecordUnit unit) {
-    require_path(path, ExitCode::bad_input, "data file of a task", "; see --task-data");
+RecordReader open_records(const std::filesystem::path& path, RecordUnit unit,
+                          std::string_view folder_key) {
+    require_path(path, ExitCode::bad_input, "data file of a task", text("; see ", folder_key));
     return {path, unit, max_text_bytes};
 }
 
-void add_labels(const std::filesystem::path& path, bool all, std::vector<TaskDocument>& documents) {
-    RecordReader reader = open_records(path, RecordUnit::line);
+void add_labels(const TaskFile& file, bool all, std::vector<TaskDocument>& documents) {
+    const std::filesystem::path& path = *file.labels;
+    RecordReader reader = open_records(path, RecordUnit::line, file.folder_key);
     std::size_t count = 0;
     for (Record record; (all || count < documents.size()) && reader.next(record); ++count) {
         check_record(record, text(path.string(), ":", record.line));
@@ -43,9 +45,9 @@ void add_labels(const std::filesystem::path& path, bool all, std::vector<TaskDoc
          documents.size(), " documents");
 }
 
-std::vector<TaskDocument> read_lines(const std::filesystem::path& path,
-                                     std::optional<std::int64_t> limit) {
-    RecordReader reader = open_records(path, RecordUnit::line);
+std::vector<TaskDocument> read_lines(const TaskFile& file, std::optional<std::int64_t> limit) {
+    const std::filesystem::path& path = file.path;
+    RecordReader reader = open_records(path, RecordUnit::line, file.folder_key);
     std::vector<TaskDocument> documents;
     for (Record record; (!limit || std::ssize(documents) < *limit) && reader.next(record);) {
         const std::string place = text(path.string(), ":", record.line);
@@ -56,7 +58,7 @@ std::vector<TaskDocument> read_lines(const std::filesystem::path& path,
 }
 
 std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<std::int64_t> limit) {
-    RecordReader reader = open_records(file.path, RecordUnit::file);
+    RecordReader reader = open_records(file.path, RecordUnit::file, file.folder_key);
     std::vector<TaskDocument> documents;
     Record record;
     if (!reader.next(record)) return documents;
@@ -75,9 +77,9 @@ std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<st
 std::vector<TaskDocument> read_task_documents(const TaskFile& file,
                                               std::optional<std::int64_t> limit) {
     std::vector<TaskDocument> documents =
-        named_json_lines(file.path) ? read_lines(file.path, limit) : read_plain_text(file, limit);
+        named_json_lines(file.path) ? read_lines(file, limit) : read_plain_text(file, limit);
     if (documents.empty()) fail(ExitCode::bad_input, file.path.string(), ": has no documents");
-    if (file.labels) add_labels(*file.labels, !limit, documents);
+    if (file.labels) add_labels(file, !limit, documents);
     return documents;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -22,6 +23,7 @@ struct TaskFile {
     std::filesystem::path path;
     PlainText documents = PlainText::whole;
     std::optional<std::filesystem::path> labels = {};
+    std::string_view folder_key = {};  ///< what sets the folder, for errors
 };
 
 /// The first `limit` documents of a file, by default all: the objects of JSON lines

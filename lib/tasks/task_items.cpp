@@ -137,18 +137,20 @@ std::vector<TaskItem> Task::items(const TaskUse& use) const {
     const std::filesystem::path folder =
         use.folder.empty() ? std::filesystem::path(spec_.source).parent_path() : use.folder;
     const auto path_of = [&](const std::string& name) { return folder / name; };
-    TaskFile data = {.path = path_of(spec_.data), .documents = spec_.documents};
+    TaskFile data = {
+        .path = path_of(spec_.data), .documents = spec_.documents, .folder_key = use.folder_key};
     if (spec_.labels) data.labels = path_of(*spec_.labels);
     const std::vector<TaskDocument> documents = read_task_documents(data, use.limit);
     const bool has_prompt = !prompt_.templates.empty();
     const std::int64_t shots = use.few_shot.value_or(spec_.few_shot);
     if (shots > 0 && !has_prompt) {
-        fail(ExitCode::usage, "--few-shot ", shots, ": task ", spec_.name, " of kind ",
+        fail(ExitCode::usage, use.few_shot_key, " ", shots, ": task ", spec_.name, " of kind ",
              name_of(spec_.kind), " takes no examples");
     }
     std::vector<TaskDocument> examples;
     if (shots > 0 && spec_.examples) {
-        examples = read_task_documents({.path = path_of(*spec_.examples)}, shots + 1);
+        examples = read_task_documents(
+            {.path = path_of(*spec_.examples), .folder_key = use.folder_key}, shots + 1);
     } else if (shots > 0) {
         examples = read_task_documents(data, std::nullopt);
     }

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tasks/task_documents.h"
@@ -32,6 +34,9 @@ struct TaskUse {
     std::filesystem::path folder;          ///< of data files; empty: the task file's
     std::optional<std::int64_t> limit;     ///< documents of each task
     std::optional<std::int64_t> few_shot;  ///< instead of the task's own
+    // What sets these, for errors.
+    std::string_view folder_key = "--task-data";
+    std::string_view few_shot_key = "--few-shot";
 };
 
 /// A task that is ready to ask.

@@ -8,13 +8,14 @@
 
 namespace gptrain {
 
-TaskEncoder::TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length)
+TaskEncoder::TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length,
+                         std::string_view tasks_key)
     : tokenizer_(tokenizer), max_length_(max_length) {
     const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
     if (!prefix) {
-        fail(ExitCode::usage,
-             "--task: the tokenizer has neither a begin-of-text nor an end-of-text token; scoring "
-             "needs one to start a text");
+        fail(ExitCode::usage, tasks_key,
+             ": the tokenizer has neither a begin-of-text nor an end-of-text token; scoring needs "
+             "one to start a text");
     }
     prefix_ = *prefix;
 }

@@ -18,8 +18,9 @@ class TaskEncoder {
 public:
     /// `max_length`: the tokens that a model reads at a time. Error (usage) if the tokenizer has
     /// neither a begin-of-text nor an end-of-text token: one of them stands before a text without a
-    /// context. The tokenizer must outlive it.
-    TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length);
+    /// context; the message begins with `tasks_key`. The tokenizer must outlive it.
+    TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length,
+                std::string_view tasks_key = "--task");
 
     /// One for each choice, for last_word one, for perplexity one for each window; none for
     /// exact_match. Errors (bad_input) name the document.

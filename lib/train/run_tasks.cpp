@@ -31,9 +31,12 @@ std::vector<Task> load(const EvalTasksSpec& spec) {
 
 RunTasks::RunTasks(const EvalTasksSpec& spec, const Tokenizer& tokenizer, std::int64_t max_length)
     : tasks_(load(spec)) {
-    TaskEncoder encoder(tokenizer, max_length);
-    const TaskUse use = {
-        .folder = spec.data.value_or(""), .limit = spec.limit, .few_shot = spec.few_shot};
+    TaskEncoder encoder(tokenizer, max_length, tasks_key);
+    const TaskUse use = {.folder = spec.data.value_or(""),
+                         .limit = spec.limit,
+                         .few_shot = spec.few_shot,
+                         .folder_key = "eval_tasks.data",
+                         .few_shot_key = "eval_tasks.few_shot"};
     questions_ = ask(tasks_, use, encoder);
     cut_ = encoder.cut();
 }

@@ -119,6 +119,9 @@ refused 2 "eval_tasks.tasks nothing: no such file, and the tasks of this program
 refused 2 "eval_tasks.tasks: two tasks are called choices" \
     'eval_tasks={tasks: [./choices.yaml, ./choices.yaml], interval: 1}'
 refused 3 "physicaliqa-train-dev/dev.jsonl: no such data file" 'eval_tasks={tasks: [piqa], interval: 1}'
+says err "; see eval_tasks.data"
+refused 2 "--set eval_tasks.few_shot: eval_tasks.few_shot 1: task long of kind last_word takes no examples" \
+    'eval_tasks={tasks: [./long.yaml], interval: 1, few_shot: 1}'
 refused 2 "eval_tasks.interval: missing key" 'eval_tasks={tasks: [piqa]}'
 refused 2 "eval_tasks.tasks: found a list of 0, must be a list of 1 to 100" 'eval_tasks={tasks: [], interval: 1}'
 refused 2 "eval_tasks needs data.tokenizer" "$tasks" data.tokenizer=none
