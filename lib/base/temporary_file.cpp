@@ -20,24 +20,28 @@ std::filesystem::path temporary_path(const std::filesystem::path& target) {
     return target.string() + text(temporary_mark, ::getpid(), "-", random(), "-", host_name());
 }
 
+bool is_abandoned(const std::filesystem::path& temporary) {
+    const std::string name = temporary.filename().string();
+    const std::size_t mark = name.rfind(temporary_mark);
+    if (mark == std::string::npos) return false;
+    // PID-NUMBER-HOST, where the host may contain dashes.
+    const std::string_view rest = std::string_view(name).substr(mark + temporary_mark.size());
+    const std::size_t first = rest.find('-');
+    const std::size_t second = rest.find('-', first + 1);
+    if (second == rest.npos || rest.substr(second + 1) != host_name()) return false;
+    const auto pid = parse_int(rest.substr(0, first));
+    if (!pid || *pid <= 0 || *pid > INT32_MAX) return false;
+    return ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+}
+
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target) {
     const std::string begin = text(target.filename().string(), temporary_mark);
-    const std::string host = host_name();
     std::vector<std::filesystem::path> found;
     std::error_code error;  // a folder that cannot be read keeps what it has
     std::filesystem::directory_iterator entries(folder_of(target), error);
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-        const std::string name = entries->path().filename().string();
-        if (!name.starts_with(begin)) continue;
-        // PID-NUMBER-HOST, where the host may contain dashes.
-        const std::string_view rest = std::string_view(name).substr(begin.size());
-        const std::size_t first = rest.find('-');
-        const std::size_t second = rest.find('-', first + 1);
-        if (second == rest.npos || rest.substr(second + 1) != host) continue;
-        const auto pid = parse_int(rest.substr(0, first));
-        if (!pid || *pid <= 0 || *pid > INT32_MAX) continue;
-        if (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH)
-            found.push_back(entries->path());
+        const bool of_target = entries->path().filename().string().starts_with(begin);
+        if (of_target && is_abandoned(entries->path())) found.push_back(entries->path());
     }
     return found;
 }

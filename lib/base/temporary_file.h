@@ -17,6 +17,9 @@ inline constexpr std::string_view temporary_mark = ".tmp-";
 /// A new name next to `target` for a file that is not finished: "TARGET.tmp-PID-NUMBER-HOST".
 std::filesystem::path temporary_path(const std::filesystem::path& target);
 
+/// True for a temporary name whose process on this machine is gone.
+bool is_abandoned(const std::filesystem::path& temporary);
+
 /// The temporary names of `target` whose processes on this machine are gone.
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target);
 

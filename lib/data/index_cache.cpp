@@ -26,6 +26,7 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t alignment = 64;
+constexpr std::string_view index_ending = ".index";
 
 struct Header {
     char magic[8];
@@ -215,19 +216,24 @@ MappedFile open_written(const IndexFile& index, FindFault find) {
          fault.empty() ? "is missing" : fault);
 }
 
-/// Removes what killed processes left of builds of the file. Those of other nodes may be at work on
-/// theirs, if the file system has no locks between nodes, but then they change it all the time.
-void remove_leftovers(const std::filesystem::path& path) {
+/// What killed processes left of builds in the folder.
+std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& folder) {
     constexpr std::chrono::hours unchanged(1);
-    const std::string prefix = path.filename().string() + ".";
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
-        if (!entry.path().filename().string().starts_with(prefix)) continue;
-        const auto changed = entry.last_write_time(ignored);
-        if (ignored || std::filesystem::file_time_type::clock::now() - changed < unchanged)
-            continue;
-        std::filesystem::remove(entry.path(), ignored);
+    const std::string mark = text(index_ending, temporary_mark);
+    std::vector<std::filesystem::path> found;
+    std::error_code error;
+    std::filesystem::directory_iterator entry(folder, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        const std::size_t end = name.find(mark);
+        if (end == std::string::npos) continue;
+        std::error_code gone;
+        const auto changed = entry->last_write_time(gone);
+        const bool old =
+            !gone && std::filesystem::file_time_type::clock::now() - changed >= unchanged;
+        if (old || is_abandoned(entry->path())) found.push_back(entry->path());
     }
+    return found;
 }
 
 /// Builds the file, which has this fault or is missing, unless another process just has.
@@ -236,7 +242,6 @@ void build_alone(const IndexFile& index, FindFault find, std::string fault) {
     // What is new is not read here: all who waited for the lock do that at once.
     if (open_valid(index, fault.empty() ? find_other_file : find, fault)) return;
     if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
-    remove_leftovers(index.path);
     build_file(index.path, index.key, index.sizes, index.layout, index.build);
 }
 
@@ -271,13 +276,22 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
 
 }  // namespace
 
+void remove_index_leftovers(const std::filesystem::path& folder) {
+    if (leftovers_in(folder).empty()) return;
+    const BuildLock lock(folder);
+    std::error_code ignored;  // another start may have removed it
+    for (const std::filesystem::path& left : leftovers_in(folder))
+        std::filesystem::remove(left, ignored);
+}
+
 CachedArrays::CachedArrays(const IndexCache& cache, std::string_view name, const std::string& key,
                            const Sizes& sizes, const Build& build)
     : file_([&] {
-          const IndexFile index = {.path = cache.folder / text(name, "-", name_hash(key), ".index"),
-                                   .key = key,
-                                   .sizes = sizes,
-                                   .build = build};
+          const IndexFile index = {
+              .path = cache.folder / text(name, "-", name_hash(key), index_ending),
+              .key = key,
+              .sizes = sizes,
+              .build = build};
           return cache.ranks == nullptr ? open_or_build(index, find_fault)
                                         : open_together(index, *cache.ranks);
       }()) {

@@ -65,6 +65,10 @@ private:
     std::vector<std::span<const std::byte>> arrays_;
 };
 
+/// Removes what killed processes left of builds in the folder. Those of other machines must have
+/// been unchanged for an hour: without locks between machines one may be at work on its own.
+void remove_index_leftovers(const std::filesystem::path& folder);
+
 /// An array under construction, as elements of T.
 template <class T>
 std::span<T> elements(std::span<std::byte> bytes) {

@@ -1,8 +1,10 @@
 #include "train/identity.h"
 
 #include <map>
+#include <utility>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "data/split.h"
 
 namespace gptrain {
@@ -78,6 +80,21 @@ std::string_view why_fixed(std::string_view key) {
     if (!key.starts_with("data.validation") && !key.starts_with("data.split")) return "";
     return "it decides which part of each source is for training, so the run could not go on in "
            "its order, not even with data.on_change: continue; ";
+}
+
+/// " of PATH" for a key of a source's fingerprint: "data.train.0.fingerprint".
+std::string of_source(std::string_view key, const DataSpec& data) {
+    constexpr std::string_view end = ".fingerprint";
+    for (const auto& [list, sources] :
+         {std::pair<std::string_view, const std::vector<DataSource>&>("data.train.", data.train),
+          {"data.validation.", data.validation}}) {
+        if (!key.starts_with(list) || !key.ends_with(end)) continue;
+        const auto number =
+            parse_int(key.substr(list.size(), key.size() - list.size() - end.size()));
+        if (number && *number < std::ssize(sources))
+            return text(" of ", sources[static_cast<std::size_t>(*number)].prefix.string());
+    }
+    return "";
 }
 
 /// The settings of a spec in YAML block style: "section.key" -> value.
@@ -186,7 +203,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 }
 
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
-                    OnChange on_change) {
+                    OnChange on_change, const DataSpec* data) {
     // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
@@ -223,7 +240,8 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         const bool may_change =
             may_continue(key) && (split_holds || !key.starts_with("data.validation"));
         if (may_change && on_change == OnChange::go_on) return;
-        fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
+        fail(ExitCode::usage, checkpoint, ": cannot resume: ", key,
+             data != nullptr ? of_source(key, *data) : "", " is ", old_value,
              " in the checkpoint but ", new_value, " in the run spec; ",
              may_change ? "" : why_fixed(key), "change it back, ",
              may_change ? "set data.on_change: continue to go on with other data, " : "",

@@ -26,9 +26,10 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 
 /// Throws an Error (usage) that names the first difference and both values, if there is one. With
 /// `go_on`, the training sources, the number and the length of samples and the validation sources
-/// may differ, but there must be validation sources in both or in neither.
+/// may differ, but there must be validation sources in both or in neither. `data`, if not null,
+/// names the paths of sources.
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
-                    OnChange on_change = OnChange::refuse);
+                    OnChange on_change = OnChange::refuse, const DataSpec* data = nullptr);
 
 /// The value of a key, such as "precision.compute", in a spec given as YAML; empty if it is absent.
 std::string setting_of(const std::string& yaml, const std::string& key);

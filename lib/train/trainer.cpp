@@ -157,7 +157,10 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const StepCost cost = checked_cost(spec, plan, devices);
     // A checkpoint that a dead run was replacing is there again for the choice.
-    ranks.run_on_first([&] { remove_leftovers(paths.checkpoints()); });
+    ranks.run_on_first([&] {
+        remove_leftovers(paths.checkpoints());
+        remove_index_leftovers(paths.cache());
+    });
     std::optional<LocalRestart> copies;
     if (resume.kind == ResumeChoice::Kind::automatic) copies = find_local_copies(spec, plan, ranks);
     std::optional<RestartPoint> checkpoint =
@@ -173,7 +176,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_all([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),
-                       spec.data.on_change);
+                       spec.data.on_change, &spec.data);
     });
     if (inputs.data.changed) print(change_line(inputs.data));
     std::optional<Requests> requests;

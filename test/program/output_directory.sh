@@ -143,15 +143,18 @@ train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=
     fail "kept: $(ls kept/checkpoints)"
 
 # The order of the samples is for everyone who may read the other files. What a killed build of it
-# left is removed by the next one, unless it is young: another node may be building.
+# left is removed by the next start, also where nothing is built, unless it is of another node and
+# young: that node may be building.
 rm -rf kept/cache
 (umask 022 && train 0 kept training.steps=21 checkpoint.keep_last=2)
 order=$(echo kept/cache/order-*.index)
 [[ $(stat -c %a $order) == 644 ]] || fail "$order has mode $(stat -c %a $order)"
-mv $order $order.tmp-1-1
-touch -d "2 hours ago" $order.tmp-1-1
-echo >$order.tmp-1-2
+sh -c 'echo $$' >ended  # the id of a process that is gone
+here=$(<ended)-1-$(uname -n)
+touch -d "2 hours ago" $order.tmp-1-1-elsewhere kept/cache/order-1.index.tmp-1-2-elsewhere
+touch $order.tmp-1-3-elsewhere kept/cache/order-1.index.tmp-$here
 train 0 kept training.steps=22 checkpoint.keep_last=2
-[[ -s $order && ! -e $order.tmp-1-1 && -e $order.tmp-1-2 ]] || fail "left: $(ls kept/cache)"
+[[ $(cd kept/cache && echo *.tmp-*) == "${order##*/}.tmp-1-3-elsewhere" && -s $order ]] ||
+    fail "left: $(ls kept/cache)"
 
 finish

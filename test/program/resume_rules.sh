@@ -65,7 +65,7 @@ for suffix in bin idx meta.json; do
     mv more_text_document.$suffix kept.$suffix
     cp text_text_document.$suffix more_text_document.$suffix
 done
-refused seed=1234 data.train fingerprint
+refused seed=1234 data.train "fingerprint of $work/more_text_document is "
 for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; done
 
 # What no tensor's shape tells of a variant of the model.
