@@ -19,6 +19,7 @@
 #include "device.h"
 #include "infer/inference.h"
 #include "interop/hf_folder.h"
+#include "search/table_text.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "spec/yaml_tree.h"
@@ -53,6 +54,17 @@ void view_checkpoint(const std::filesystem::path& folder) {
     print("wrote ", (folder / model_index_name).string());
 }
 
+/// The share of each source in a blend.
+void print_blend(std::string_view what, const std::vector<DataSource>& sources) {
+    if (sources.size() < 2) return;
+    double sum = 0;
+    for (const DataSource& source : sources)
+        sum += source.weight;
+    for (const DataSource& source : sources)
+        print(padded_right(what, 15), fixed(100 * source.weight / sum, 1),
+              " % of the samples from ", source.prefix.string());
+}
+
 void inspect_spec(const InspectCommand& options) {
     const RunSpec spec = load_run_spec(options.path, options.settings);
     const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
@@ -61,6 +73,8 @@ void inspect_spec(const InspectCommand& options) {
     print(to_yaml(effective_spec(spec, plan)));
     print(
         describe(plan, count_training_tokens(spec.data, plan.model.virtual_tokens()).value_or(0)));
+    print_blend("training", spec.data.train);
+    print_blend("validation", spec.data.validation);
 }
 
 /// The section `model` of a run that starts from it.

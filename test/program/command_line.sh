@@ -52,6 +52,9 @@ says err "typo.yaml:5:" seq_lenght "seq_length"
 expect_exit 2 "$gptrain" inspect typo.yaml
 expect_exit 0 "$gptrain" inspect run.yaml --set output_dir=elsewhere --set training.steps=30
 says out "output_dir: $work/elsewhere" "steps: 30"
+expect_exit 0 "$gptrain" inspect run.yaml \
+    --set 'data.train=[{prefix: text_text_document, weight: 3}, {prefix: other}]'
+says out "training       75.0 % of the samples from $work/text_text_document" "25.0 % of the samples from $work/other"
 expect_exit 2 "$gptrain" inspect run.yaml --set training.step=3
 says err training.step "steps"
 expect_exit 2 "$gptrain" inspect run --set training.steps=30
