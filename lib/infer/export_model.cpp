@@ -62,6 +62,9 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     add_generation_config(run, tokenizer);
 
     MergedWeights weights(run.source, run.plan.model);
+    const WeightReader ours = [&](const Shard& part, std::span<float> to) {
+        weights.read(part, to);
+    };
     const TemporaryFolder temporary(options.output.parent_path(),
                                     options.output.filename().string());
     write_hf_model(temporary.path(),
@@ -69,8 +72,9 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                     .ids = tokenizer.ids,
                     .dtype = options.dtype,
                     .max_shard_bytes = options.max_shard_bytes},
-                   [&](const Shard& part, std::span<float> to) { weights.read(part, to); });
+                   ours);
     const HfFolder exported(temporary.path());
+    exported.check(ours);
     result.error = compare_logits(
         run, [&](const Shard& part, std::span<float> to) { exported.read(part, to); },
         options.dtype);

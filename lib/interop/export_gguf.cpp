@@ -1,7 +1,6 @@
 #include "interop/export_gguf.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "base/checked.h"
@@ -10,7 +9,6 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t compared_elements = std::int64_t{1} << 20;
 constexpr std::string_view rope_factors_name = "rope_freqs.weight";
 
 /// llama.cpp adds vectors and the embeddings of positions in fp32.
@@ -100,21 +98,7 @@ void GgufModel::read(const Shard& part, std::span<float> to) const {
 }
 
 void GgufModel::check(const WeightReader& weights) const {
-    std::vector<float> ours;
-    std::vector<float> theirs;
-    for (Shard part : tensors_) {
-        const std::int64_t end = part.flat_end;
-        for (; part.flat_begin < end; part.flat_begin = part.flat_end) {
-            part.flat_end = std::min(part.flat_begin + compared_elements, end);
-            ours.resize(static_cast<std::size_t>(part.elements()));
-            theirs.resize(ours.size());
-            weights(part, ours);
-            round_floats(ours, places_.find(part.name)->second.dtype);
-            read(part, theirs);
-            GPTRAIN_CHECK(std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)) == 0,
-                          part.name, " was not read back as it was written");
-        }
-    }
+    check_stored(places_, tensors_, weights);
 }
 
 }  // namespace gptrain

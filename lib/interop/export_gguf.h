@@ -31,8 +31,7 @@ public:
     /// to = the elements of a shard of one of our tensors.
     void read(const Shard& part, std::span<float> to) const;
 
-    /// Compares every element with the weights, rounded as the file has them. A difference is an
-    /// Error (bug).
+    /// check_stored of all tensors.
     void check(const WeightReader& weights) const;
 
 private:

@@ -214,6 +214,10 @@ void HfFolder::read(const Shard& part, std::span<float> to) const {
     read_stored(places_.find(part.name)->second, part, to);
 }
 
+void HfFolder::check(const WeightReader& weights) const {
+    check_stored(places_, model_tensors(shape_), weights);
+}
+
 void warn_of_unused_tensors(const HfFolder& folder) {
     const std::vector<std::string>& unused = folder.unused_tensors();
     if (unused.empty()) return;

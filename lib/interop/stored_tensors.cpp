@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "base/float_values.h"
 
@@ -75,6 +77,26 @@ void read_stored(const StoredTensor& stored, const Shard& part, std::span<float>
             to_floats(stored.bytes, stored.dtype, row * columns + column, 1, out);
         }
         flat += count;
+    }
+}
+
+void check_stored(const StoredTensors& stored, std::span<const Shard> tensors,
+                  const WeightReader& weights) {
+    std::vector<float> ours;
+    std::vector<float> theirs;
+    for (Shard part : tensors) {
+        const StoredTensor& place = stored.find(part.name)->second;
+        const std::int64_t end = part.flat_end;
+        for (; part.flat_begin < end; part.flat_begin = part.flat_end) {
+            part.flat_end = std::min(part.flat_begin + piece_elements, end);
+            ours.resize(static_cast<std::size_t>(part.elements()));
+            theirs.resize(ours.size());
+            weights(part, ours);
+            round_floats(ours, place.dtype);
+            read_stored(place, part, theirs);
+            GPTRAIN_CHECK(std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)) == 0,
+                          part.name, " was not read back as it was written");
+        }
     }
 }
 

@@ -33,6 +33,11 @@ void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, 
 /// to = the elements of a shard of one of our tensors. Several threads may call it.
 void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to);
 
+/// Compares every element of our `tensors` in a file that was written, a few MiB at a time, with
+/// the weights, rounded as the file has them. A difference is an Error (bug).
+void check_stored(const StoredTensors& stored, std::span<const Shard> tensors,
+                  const WeightReader& weights);
+
 /// Rounds values to what `dtype` holds.
 void round_floats(std::span<float> values, DType dtype);
 

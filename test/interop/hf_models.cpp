@@ -115,6 +115,26 @@ TEST_CASE("an exported model has the tensors of the imported one, bit for bit") 
     }
 }
 
+TEST_CASE("every element of an export is compared with the model") {
+    for (const std::string& name : names) {
+        for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+            INFO(name << " " << name_of(dtype));
+            const test::TempFolder out;
+            const HfFolder folder(models / name);
+            export_again(folder, out / name, 4000, dtype);
+            const HfFolder back(out / name);
+            back.check(
+                [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
+            const auto swapped = [&](const Shard& part, std::span<float> values) {
+                folder.read(part, values);
+                if (part.global.rank() == 2) std::swap(values[1], values.back());
+            };
+            CHECK(test::contains(test::message_of(ExitCode::bug, [&] { back.check(swapped); }),
+                                 "was not read back as it was written"));
+        }
+    }
+}
+
 TEST_CASE("an export is split into files of the size asked for") {
     const test::TempFolder out;
     export_again(HfFolder(models / "gpt2"), out / "split", 4000);
