@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/error.h"
 #include "interop/hf_config.h"
@@ -83,18 +84,25 @@ const HfClassNames& class_in(const Config& config) {
     return *found;
 }
 
+bool is_any(std::string_view word, std::initializer_list<std::string_view> words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// transformers (ACT2FN) has several words for one function.
 Activation activation_in(const Config& config, const HfClassNames& names) {
-    if (names.activation_word == "silu") {
-        config.require(names.activation, "silu", "silu");
-        return Activation::swiglu;
-    }
     const std::string word =
         config.has(names.activation)
             ? JsonReader(config.json(), config.source()).string(names.activation)
             : std::string(names.activation_word);
-    if (word == "gelu") return Activation::gelu_erf;
-    if (word == "gelu_new" || word == "gelu_pytorch_tanh") return Activation::gelu;
-    config.refuse(names.activation, "gptrain has gelu, gelu_new and gelu_pytorch_tanh");
+    if (names.activation_word == "silu") {
+        if (is_any(word, {"silu", "swish"})) return Activation::swiglu;
+        config.refuse(names.activation, "gptrain supports only \"silu\"");
+    }
+    if (is_any(word, {"gelu", "gelu_python"})) return Activation::gelu_erf;
+    if (is_any(word,
+               {"gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"}))
+        return Activation::gelu;
+    config.refuse(names.activation, "gptrain has gelu, gelu_new, gelu_fast and gelu_pytorch_tanh");
 }
 
 /// "rope_type", or as version 4 called it at first, "type".
@@ -115,7 +123,7 @@ std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& 
     } else if (type == "yarn") {
         scaling.kind = RopeScalingKind::yarn;
         for (const std::string_view key : {"mscale", "mscale_all_dim"})
-            rope.require_absent(key, "such a factor");
+            rope.require_absent(key, text("yarn with ", key));
         rope.require("truncate", true, true);
     } else {
         rope.refuse(rope.has("rope_type") ? "rope_type" : "type",

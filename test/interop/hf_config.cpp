@@ -85,13 +85,18 @@ TEST_CASE("both forms of GELU are read in all their spellings") {
           std::pair(Json{{"model_type", "starcoder2"}}, "hidden_act")}) {
         Json config = members;
         CHECK(read(config) == Activation::gelu);
-        for (const char* tanh : {"gelu_new", "gelu_pytorch_tanh"}) {
+        for (const char* tanh :
+             {"gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"}) {
             config[key] = tanh;
             CHECK(read(config) == Activation::gelu);
         }
-        config[key] = "gelu";
-        CHECK(read(config) == Activation::gelu_erf);
+        for (const char* exact : {"gelu", "gelu_python"}) {
+            config[key] = exact;
+            CHECK(read(config) == Activation::gelu_erf);
+        }
     }
+    CHECK(read({{"hidden_act", "swish"}}) == Activation::swiglu);
+    CHECK(read({{"hidden_act", nullptr}}) == Activation::swiglu);
 }
 
 TEST_CASE("a fault in the sizes names the keys of config.json, and no place in a run spec") {
@@ -140,7 +145,7 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
         {{{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, "'type' is \"dynamic\""},
         {{{"rope_parameters", {{"rope_type", "yarn"}}}}, "'factor' is missing"},
         {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 0.7}}}},
-         "'mscale' is 0.7"},
+         "'mscale' is 0.7; gptrain has no yarn with mscale"},
         {{{"rope_scaling", 4}}, "'rope_scaling': must be a JSON object"},
         {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
         {{{"model_type", "qwen2"},
@@ -161,8 +166,9 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
           {"n_embd", 16},
           {"n_head", 4},
           {"n_positions", 32},
-          {"activation_function", "relu"}},
-         "'activation_function' is \"relu\"; gptrain has gelu, gelu_new and gelu_pytorch_tanh"},
+          {"activation_function", "quick_gelu"}},
+         "'activation_function' is \"quick_gelu\"; gptrain has gelu, gelu_new, gelu_fast and "
+         "gelu_pytorch_tanh"},
         {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
         {{{"hidden_size", 0}}, "'hidden_size' is 0"},
         {{{"hidden_size", -16}}, "'hidden_size' is -16"},
