@@ -82,7 +82,7 @@ public:
         ZSTD_outBuffer out = {output.data(), output.size(), 0};
         const std::size_t result = ::ZSTD_decompressStream(stream_.get(), &out, &in);
         Progress progress = {.read = in.pos, .written = out.pos, .ended = result == 0, .fault = {}};
-        if (::ZSTD_isError(result) != 0) progress.fault = fault_of(result);
+        if (::ZSTD_isError(result) != 0) set_fault(result, progress);
         return progress;
     }
 
@@ -91,12 +91,11 @@ private:
         void operator()(ZSTD_DStream* stream) const { ::ZSTD_freeDStream(stream); }
     };
 
-    static std::string fault_of(std::size_t result) {
+    static void set_fault(std::size_t result, Progress& progress) {
         // libzstd names the codes only in its experimental part; their texts say enough.
-        const std::string_view name = ::ZSTD_getErrorName(result);
-        if (name.find("Allocation error") != std::string_view::npos) throw std::bad_alloc();
-        const bool large = name.find("too much memory") != std::string_view::npos;
-        return std::string(name) + (large ? " (a window above 128 MiB, made with --long)" : "");
+        progress.fault = ::ZSTD_getErrorName(result);
+        if (progress.fault.find("Allocation error") != std::string::npos) throw std::bad_alloc();
+        progress.large_window = progress.fault.find("too much memory") != std::string::npos;
     }
 
     std::unique_ptr<ZSTD_DStream, Free> stream_;

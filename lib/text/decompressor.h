@@ -11,7 +11,7 @@
 namespace gptrain {
 
 /// A file is one member or several back to back ("frames" in zstd). Memory is bounded: 32 KiB for
-/// gzip, 128 MiB for zstd, whose frames with a larger window are a fault.
+/// gzip, 128 MiB for zstd, whose frames with a larger window are refused.
 class Decompressor {
 public:
     virtual ~Decompressor() = default;
@@ -26,6 +26,8 @@ public:
         std::size_t written = 0;  ///< bytes added to the output
         bool ended = false;       ///< the member is complete
         std::string fault;        ///< what is wrong with the data; empty if nothing is
+        /// The fault is no damage: unpacking needs more memory than the bound.
+        bool large_window = false;
     };
     /// Decompresses from `input`, which may be empty, until it is used up, `output` is full or the
     /// member ends. The next call after that begins a new member.

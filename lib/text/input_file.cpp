@@ -69,6 +69,7 @@ std::size_t InputFile::decompress(std::span<std::byte> bytes) {
             std::span(stored_).subspan(at_, filled_ - at_), bytes.subspan(total));
         at_ += progress.read;
         total += progress.written;
+        if (progress.large_window) fail_large_window();
         if (!progress.fault.empty()) fail_damaged(progress.fault);
         between_members_ = progress.ended;
         output_waits_ = !progress.ended && total == bytes.size();
@@ -93,6 +94,14 @@ void InputFile::fail_damaged(std::string_view what) const {
     fail(ExitCode::bad_input, path().string(), ": damaged ", decompressor_->format(),
          " data: ", what, " (byte ", stored_begin_ + static_cast<std::int64_t>(at_),
          " of the file); copy the file again");
+}
+
+void InputFile::fail_large_window() const {
+    const std::string name = path().string();
+    fail(
+        ExitCode::bad_input, name, ": ", decompressor_->format(),
+        " data with a window above 128 MiB (zstd --long=28 or more); unpack it: zstd -d --long=31 ",
+        name, ", or zstd -dc --long=31 ", name, " | gpt-preprocess --input - ...");
 }
 
 bool is_compressed(const std::filesystem::path& path) {

@@ -33,6 +33,7 @@ private:
     /// After a complete member: true if another one starts, false at the end of the file.
     bool begin_member();
     [[noreturn]] void fail_damaged(std::string_view what) const;
+    [[noreturn]] void fail_large_window() const;
 
     File file_;
     std::vector<std::byte> stored_;  ///< bytes of the file; [at_, filled_) is unused
