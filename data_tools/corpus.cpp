@@ -57,7 +57,7 @@ public:
         std::error_code missing;
         const bool is_folder = fs::is_directory(tokenizer, missing);
         const bool is_shared =
-            named_vocabulary(tokenizer) ||
+            named_vocabulary(tokenizer) || tokenizer.filename() == exported_sentencepiece_name ||
             std::find(std::begin(shared_tokenizer_names), std::end(shared_tokenizer_names),
                       tokenizer.filename().string()) != std::end(shared_tokenizer_names);
         const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
@@ -69,6 +69,7 @@ public:
         if (!is_folder && !is_shared) return;
         add_all(shared_tokenizer_names);
         add_all(further_names);
+        add_tokenizer_file(folder / exported_sentencepiece_name);
     }
 
     /// The files at any depth, sorted. A folder that several links lead to is searched once.

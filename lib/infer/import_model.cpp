@@ -56,13 +56,13 @@ std::vector<NamedFile> kept_files(const HfFolder& folder) {
     return files;
 }
 
-/// Adds the tokenizer under the name that a checkpoint has for it, and returns its fingerprint.
+/// Adds the tokenizer under the name that a checkpoint has for it, in place of a kept file of that
+/// name which cannot be used, and returns its fingerprint.
 std::string add_tokenizer(const TokenizerBeside& own, std::vector<NamedFile>& files) {
     if (!own.fault.empty()) return "";
     const std::string_view name = tokenizer_file_name(own.bytes);
-    const auto kept = std::find_if(files.begin(), files.end(),
-                                   [&](const auto& file) { return file.name == name; });
-    if (kept == files.end()) files.push_back({std::string(name), own.bytes});
+    std::erase_if(files, [&](const auto& file) { return file.name == name; });
+    files.push_back({std::string(name), own.bytes});
     return text(crc32c(own.bytes.data(), own.bytes.size()));
 }
 

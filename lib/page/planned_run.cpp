@@ -9,8 +9,6 @@
 namespace gptrain {
 namespace {
 
-constexpr double most_ranks = 1 << 24;
-
 std::vector<CommMetric> sent_on_axes(const std::vector<RankCost>& ranks, const MeshShape& mesh) {
     std::vector<CommMetric> comm;
     for (const MeshAxis& each : mesh_axes) {
@@ -29,7 +27,7 @@ std::optional<std::int64_t> logged_ranks(const RunLog& log, const RunSpec& spec)
     const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel), .dry_run = true});
     const double all = *last.tokens_per_s * flops_per_token(plan);
     const double ranks = std::round(all / (*last.tflops_per_device * 1e12));
-    if (!(ranks >= 1 && ranks <= most_ranks)) return std::nullopt;
+    if (!(ranks >= 1 && ranks <= static_cast<double>(max_planned_ranks))) return std::nullopt;
     return static_cast<std::int64_t>(ranks);
 }
 

@@ -20,7 +20,7 @@ struct StepEstimate {
     double device_hours = 0;        ///< for all steps of the run
     double cost = 0;                ///< in the profile's currency; 0: no price there
     double megawatt_hours = 0;      ///< 0: no watts in the profile
-    std::int64_t device_bytes = 0;  ///< of the rank that needs the most
+    std::int64_t device_bytes = 0;  ///< of the rank that needs the most, libraries aside
     std::int64_t host_bytes = 0;    ///< of the same rank
 };
 

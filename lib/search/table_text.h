@@ -20,8 +20,8 @@ std::string row_of_cells(std::span<const std::string> cells, std::span<const std
 /// to show any of these: "12.66", "0.0031".
 std::string decimals(double value, int digits);
 
-/// Seconds with three digits after the point, and at least three significant ones: "12.660",
-/// "0.0351", "1.09e-05".
+/// Seconds with three digits after the point, or with three significant ones if that shows more:
+/// "12.660", "0.0351", "1.09e-05".
 std::string plain_seconds(double seconds);
 
 /// Bytes as GiB with one decimal, without the unit.

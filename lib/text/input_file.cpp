@@ -98,10 +98,10 @@ void InputFile::fail_damaged(std::string_view what) const {
 
 void InputFile::fail_large_window() const {
     const std::string name = path().string();
-    fail(
-        ExitCode::bad_input, name, ": ", decompressor_->format(),
-        " data with a window above 128 MiB (zstd --long=28 or more); unpack it: zstd -d --long=31 ",
-        name, ", or zstd -dc --long=31 ", name, " | gpt-preprocess --input - ...");
+    fail(ExitCode::bad_input, name, ": ", decompressor_->format(),
+         " data with a window above 128 MiB (zstd --long=28 or more); unpack it: zstd -dc "
+         "--long=31 '",
+         name, "' >FILE");
 }
 
 bool is_compressed(const std::filesystem::path& path) {
