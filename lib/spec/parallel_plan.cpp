@@ -77,16 +77,16 @@ void check_sequence(const RunPlan& plan) {
     require_multiple("training.seq_length", plan.seq_length,
                      ring ? "2 x parallel.context" : "parallel.context", slices);
     if (context > 1 && !ring) {
-        const auto shared = [&](std::string_view what, std::int64_t count) {
+        const auto shared = [&](std::string_view what, std::string_view key, std::int64_t count) {
             require(count % context == 0,
                     "parallel.context_method all_to_all gives each rank a "
                     "share of the ",
-                    what, ": model's / parallel.tensor = ", count,
+                    what, ": ", key, " / parallel.tensor = ", count,
                     " is not a multiple of parallel.context ", context,
                     "; change one of them or the method to ring");
         };
-        shared("heads", plan.local.heads);
-        shared("query groups", plan.local.groups);
+        shared("heads", "model.num_attention_heads", plan.local.heads);
+        shared("query groups", "model.num_query_groups", plan.local.groups);
     }
     if (plan.sequence_parallel) {
         require_multiple("training.seq_length / parallel.context", plan.local_length(),

@@ -102,10 +102,11 @@ TEST_CASE("what cp splits must divide among its ranks") {
           "training.seq_length to 1024 or 1026, or change the latter");
     CHECK(split({"model.num_query_groups=1"}, "ring") == "(accepted)");
     CHECK(split({"model.num_query_groups=1"}, "all_to_all") ==
-          "parallel.context_method all_to_all gives each rank a share of the query groups: model's "
-          "/ parallel.tensor = 1 is not a multiple of parallel.context 2; change one of them or "
-          "the method to ring");
-    CHECK(holds(split({"model.num_attention_heads=1"}, "all_to_all"), "a share of the heads: "));
+          "parallel.context_method all_to_all gives each rank a share of the query groups: "
+          "model.num_query_groups / parallel.tensor = 1 is not a multiple of parallel.context 2; "
+          "change one of them or the method to ring");
+    CHECK(holds(split({"model.num_attention_heads=1"}, "all_to_all"),
+                "a share of the heads: model.num_attention_heads / parallel.tensor = 1 is"));
 }
 
 TEST_CASE("ranks that are no multiple of the mesh are named") {
