@@ -105,6 +105,20 @@ Activation activation_in(const Config& config, const HfClassNames& names) {
     config.refuse(names.activation, "gptrain has gelu, gelu_new, gelu_fast and gelu_pytorch_tanh");
 }
 
+/// What config.json says about rotations: as in transformers rope_scaling, unless it is empty, or
+/// else rope_parameters.
+std::optional<Config> rope_in(const Config& config) {
+    for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+        if (!config.has(key)) continue;
+        const Config rope(config.json().at(std::string(key)),
+                          text(config.source(), ": '", key, "'"));
+        for (const auto& [member, value] : rope.json().items())
+            if (value.is_object()) rope.refuse(member, "gptrain rotates alike in all layers");
+        if (!rope.json().empty()) return rope;
+    }
+    return std::nullopt;
+}
+
 /// "rope_type", or as version 4 called it at first, "type".
 std::string rope_type_in(const Config& rope) {
     for (const std::string_view key : {"rope_type", "type"})
@@ -112,7 +126,8 @@ std::string rope_type_in(const Config& rope) {
     return "default";
 }
 
-std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& model) {
+std::optional<RopeScaling> rope_scaling_in(const Config& config, const Config& rope,
+                                           const ModelSpec& model) {
     const std::string type = rope_type_in(rope);
     if (type == "default") return std::nullopt;
     RopeScaling scaling;
@@ -133,8 +148,9 @@ std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& 
     if (scaling.factor < 1)
         fail(ExitCode::bad_input, rope.source(), ": 'factor' is missing or below 1");
     if (scaling.kind != RopeScalingKind::linear) {
+        constexpr std::string_view key = "original_max_position_embeddings";
         scaling.original_max_position_embeddings =
-            rope.size("original_max_position_embeddings", *model.max_position_embeddings);
+            (config.has(key) ? config : rope).size(key, *model.max_position_embeddings);
     }
     if (scaling.kind == RopeScalingKind::llama3) {
         scaling.low_freq_factor = rope.number("low_freq_factor", scaling.low_freq_factor);
@@ -151,14 +167,11 @@ std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& 
 
 void read_rope(const Config& config, ModelSpec& model) {
     model.rope_theta = config.number("rope_theta", 10000.0);
-    for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-        if (!config.has(key)) continue;
-        const Config rope(config.json().at(std::string(key)),
-                          text(config.source(), ": '", key, "'"));
-        rope.require("partial_rotary_factor", 1.0, 1.0);
-        model.rope_scaling = rope_scaling_in(rope, model);
-        model.rope_theta = rope.number("rope_theta", model.rope_theta);
-    }
+    const std::optional<Config> rope = rope_in(config);
+    if (!rope) return;
+    rope->require("partial_rotary_factor", 1.0, 1.0);
+    model.rope_scaling = rope_scaling_in(config, *rope, model);
+    model.rope_theta = rope->number("rope_theta", model.rope_theta);
 }
 
 /// Mistral and StarCoder2: the same window in all layers.
@@ -227,9 +240,9 @@ void read_stablelm(const Config& config, ModelSpec& model) {
     model.qkv_bias = config.flag("use_qkv_bias", false);
     config.require("qk_layernorm", false, false);
     config.require("use_parallel_residual", false, false);
-    const bool inside = config.has("rope_parameters") &&
-                        config.json().at("rope_parameters").contains("partial_rotary_factor");
-    config.require("partial_rotary_factor", 1.0, inside ? 1.0 : 0.25);
+    const std::optional<Config> rope = rope_in(config);
+    if (!rope || !rope->has("partial_rotary_factor"))
+        config.require("partial_rotary_factor", 1.0, 0.25);
 }
 
 void read_starcoder2(const Config& config, ModelSpec& model) {

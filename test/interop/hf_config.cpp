@@ -45,13 +45,63 @@ TEST_CASE("both dialects give the base of the rotations") {
     CHECK(read_hf_config(new_way, "config.json").model.rope_theta == 5e5);
 }
 
-TEST_CASE("windows and stretched rotations become keys of the run spec") {
-    const auto read = [](const Json& members) {
-        Json config = llama();
-        config["architectures"] = nullptr;
-        config.update(members);
-        return read_hf_config(config, "config.json").model;
+/// The model of a Llama, or of another class, with these members.
+ModelSpec model_with(const Json& members) {
+    Json config = llama();
+    config["architectures"] = nullptr;
+    config.update(members);
+    return read_hf_config(config, "config.json").model;
+}
+
+TEST_CASE("rope_scaling replaces rope_parameters unless it is empty") {
+    const Json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+    const Json other = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
+    const auto read = [&](const Json& scaling, const Json& top_theta) {
+        return model_with(
+            {{"rope_scaling", scaling}, {"rope_parameters", other}, {"rope_theta", top_theta}});
     };
+    CHECK(read(yarn, nullptr).rope_scaling->kind == RopeScalingKind::yarn);
+    CHECK(read(yarn, nullptr).rope_theta == 10000.0);
+    CHECK(read(yarn, 7e5).rope_theta == 7e5);
+    Json with_theta = yarn;
+    with_theta["rope_theta"] = 9e5;
+    CHECK(read(with_theta, 7e5).rope_theta == 9e5);
+    for (const Json& none : {Json(nullptr), Json::object()}) {
+        CHECK(read(none, 7e5).rope_scaling->kind == RopeScalingKind::linear);
+        CHECK(read(none, 7e5).rope_theta == 5e5);
+    }
+    CHECK(model_with({{"rope_parameters", Json::object()}, {"rope_theta", 7e5}}).rope_theta == 7e5);
+
+    // StableLM needs its factor in the one that counts, or at the top.
+    const Json whole = {{"partial_rotary_factor", 1.0}};
+    Json stablelm = {{"model_type", "stablelm"}, {"rope_parameters", whole}};
+    CHECK(!model_with(stablelm).rope_scaling);
+    stablelm["partial_rotary_factor"] = 0.25;
+    CHECK(!model_with(stablelm).rope_scaling);
+    stablelm["partial_rotary_factor"] = 1.0;
+    stablelm["rope_scaling"] = yarn;
+    CHECK(model_with(stablelm).rope_scaling->kind == RopeScalingKind::yarn);
+}
+
+TEST_CASE("original_max_position_embeddings counts most at the top of config.json") {
+    for (const char* type : {"yarn", "llama3"}) {
+        for (const char* key : {"rope_scaling", "rope_parameters"}) {
+            Json rope = {{"rope_type", type},
+                         {"factor", 4.0},
+                         {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0}};
+            Json config = {{key, rope}, {"original_max_position_embeddings", 8}};
+            CHECK(model_with(config).rope_scaling->original_max_position_embeddings == 8);
+            config[key]["original_max_position_embeddings"] = 16;
+            CHECK(model_with(config).rope_scaling->original_max_position_embeddings == 8);
+            config.erase("original_max_position_embeddings");
+            CHECK(model_with(config).rope_scaling->original_max_position_embeddings == 16);
+        }
+    }
+}
+
+TEST_CASE("windows and stretched rotations become keys of the run spec") {
+    const auto read = model_with;
     CHECK(read({{"model_type", "mistral"}}).sliding_window == 4096);
     CHECK(!read({{"model_type", "mistral"}, {"sliding_window", nullptr}}).sliding_window);
     const Json window = {{"model_type", "qwen3"},
@@ -147,6 +197,14 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
         {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 0.7}}}},
          "'mscale' is 0.7; gptrain has no yarn with mscale"},
         {{{"rope_scaling", 4}}, "'rope_scaling': must be a JSON object"},
+        {{{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}},
+         "'rope_parameters': 'full_attention' is {\"rope_theta\":1000000.0}; gptrain rotates alike "
+         "in all layers"},
+        {{{"model_type", "stablelm"},
+          {"architectures", nullptr},
+          {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}},
+          {"rope_parameters", {{"partial_rotary_factor", 1.0}}}},
+         "'partial_rotary_factor' is missing, which means 0.25"},
         {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
         {{{"model_type", "qwen2"},
           {"architectures", nullptr},
