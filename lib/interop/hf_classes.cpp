@@ -141,7 +141,8 @@ HfClass hf_class_of(const ModelShape& model) {
              ", model.normalization ", name_of(model.normalization), ", model.activation ",
              name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
              model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
-             window ? text(*model.sliding_window) : "none");
+             window ? text(*model.sliding_window) : "none",
+             window && !all_windows ? " except in model.full_attention_layers" : "");
 }
 
 }  // namespace gptrain

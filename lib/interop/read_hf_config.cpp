@@ -174,24 +174,16 @@ void read_rope(const Config& config, ModelSpec& model) {
     model.rope_theta = rope->number("rope_theta", model.rope_theta);
 }
 
-/// Mistral and StarCoder2: the same window in all layers.
-void read_window(const Config& config, ModelSpec& model) {
-    if (config.has("sliding_window")) model.sliding_window = config.size("sliding_window");
+/// The window: null is none, an absent key `otherwise`.
+void read_window(const Config& config, ModelSpec& model, std::optional<std::int64_t> otherwise) {
+    if (config.has("sliding_window"))
+        model.sliding_window = config.size("sliding_window");
+    else if (!config.json().contains("sliding_window"))
+        model.sliding_window = otherwise;
 }
 
-/// Qwen: the window of the layers that layer_types names, or else from max_window_layers on.
-void read_layer_windows(const Config& config, ModelSpec& model) {
-    if (!config.flag("use_sliding_window", false) || !config.has("sliding_window")) return;
-    model.sliding_window = config.size("sliding_window");
-    if (!config.has("layer_types")) {
-        const std::int64_t first =
-            config.has("max_window_layers")
-                ? JsonReader(config.json(), config.source()).integer("max_window_layers")
-                : 28;
-        for (std::int64_t layer = 0; layer < std::min(first, model.num_layers); ++layer)
-            model.full_attention_layers.push_back(layer);
-        return;
-    }
+/// The layers without the window.
+void read_layer_types(const Config& config, ModelSpec& model) {
     const Json& types = JsonReader(config.json(), config.source()).array("layer_types");
     if (std::ssize(types) != model.num_layers)
         config.refuse("layer_types", "it needs an entry for each layer");
@@ -202,6 +194,20 @@ void read_layer_windows(const Config& config, ModelSpec& model) {
         else if (type != "sliding_attention")
             config.refuse("layer_types", "gptrain has full_attention and sliding_attention");
     }
+}
+
+/// Qwen: the window of the layers that layer_types names, or else from max_window_layers on.
+void read_layer_windows(const Config& config, ModelSpec& model) {
+    if (!config.flag("use_sliding_window", false)) return;
+    read_window(config, model, 4096);
+    if (!model.sliding_window) return;
+    if (config.has("layer_types")) return read_layer_types(config, model);
+    const std::int64_t first =
+        config.has("max_window_layers")
+            ? JsonReader(config.json(), config.source()).integer("max_window_layers")
+            : 28;
+    for (std::int64_t layer = 0; layer < std::min(first, model.num_layers); ++layer)
+        model.full_attention_layers.push_back(layer);
 }
 
 void read_llama(const Config& config, ModelSpec& model) {
@@ -228,10 +234,15 @@ void read_qwen3(const Config& config, ModelSpec& model) {
     read_layer_windows(config, model);
 }
 
+/// With layer_types transformers reads it as Ministral, which has the window in some layers.
 void read_mistral(const Config& config, ModelSpec& model) {
     model.bias = false;
-    if (!config.json().contains("sliding_window")) model.sliding_window = 4096;
-    read_window(config, model);
+    read_window(config, model, 4096);
+    if (!model.sliding_window || !config.has("layer_types")) return;
+    read_layer_types(config, model);
+    if (std::ssize(model.full_attention_layers) < model.num_layers) return;
+    model.sliding_window.reset();
+    model.full_attention_layers.clear();
 }
 
 void read_stablelm(const Config& config, ModelSpec& model) {
@@ -248,7 +259,7 @@ void read_stablelm(const Config& config, ModelSpec& model) {
 void read_starcoder2(const Config& config, ModelSpec& model) {
     model.normalization = Normalization::layernorm;
     model.bias = config.flag("use_bias", true);
-    read_window(config, model);
+    read_window(config, model, std::nullopt);
 }
 
 void read_gpt2(const Config& config, ModelSpec& model) {

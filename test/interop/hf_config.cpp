@@ -100,6 +100,30 @@ TEST_CASE("original_max_position_embeddings counts most at the top of config.jso
     }
 }
 
+TEST_CASE("a Mistral with layer_types has the window in the layers that they name") {
+    const auto read = [](const Json& types, const Json& more = Json::object()) {
+        Json config = llama();
+        config.update({{"model_type", "mistral"},
+                       {"architectures", {"MistralForCausalLM"}},
+                       {"sliding_window", 8},
+                       {"layer_types", types}});
+        config.update(more);
+        return read_hf_config(config, "config.json");
+    };
+    const HfConfig mixed = read({"full_attention", "sliding_attention"});
+    CHECK(mixed.hf_class == HfClass::mistral);
+    CHECK(mixed.model.sliding_window == 8);
+    CHECK(mixed.model.full_attention_layers == std::vector<std::int64_t>{0});
+    for (const Json& all : {Json(nullptr), Json{"sliding_attention", "sliding_attention"}}) {
+        CHECK(read(all).model.sliding_window == 8);
+        CHECK(read(all).model.full_attention_layers.empty());
+    }
+    const HfConfig full = read({"full_attention", "full_attention"});
+    CHECK(full.hf_class == HfClass::llama);
+    CHECK(!full.model.sliding_window);
+    CHECK(full.model.full_attention_layers.empty());
+}
+
 TEST_CASE("windows and stretched rotations become keys of the run spec") {
     const auto read = model_with;
     CHECK(read({{"model_type", "mistral"}}).sliding_window == 4096);
@@ -110,6 +134,13 @@ TEST_CASE("windows and stretched rotations become keys of the run spec") {
                          {"max_window_layers", 1}};
     CHECK(read(window).full_attention_layers == std::vector<std::int64_t>{0});
     CHECK(read(window).head_dim == 128);
+    Json absent = window;
+    absent.erase("sliding_window");
+    CHECK(read(absent).sliding_window == 4096);
+    CHECK(read(absent).full_attention_layers == std::vector<std::int64_t>{0});
+    Json none = window;
+    none["sliding_window"] = nullptr;
+    CHECK(!read(none).sliding_window);
     Json unused = window;
     unused["use_sliding_window"] = false;
     CHECK(!read(unused).sliding_window);
@@ -205,6 +236,11 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
           {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}},
           {"rope_parameters", {{"partial_rotary_factor", 1.0}}}},
          "'partial_rotary_factor' is missing, which means 0.25"},
+        {{{"model_type", "mistral"},
+          {"architectures", nullptr},
+          {"sliding_window", 8},
+          {"layer_types", {"full_attention"}}},
+         "'layer_types' is [\"full_attention\"]; it needs an entry for each layer"},
         {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
         {{{"model_type", "qwen2"},
           {"architectures", nullptr},
@@ -267,7 +303,7 @@ TEST_CASE("a model of no class of transformers is an error that names the keys")
     CHECK(test::contains(refused([](ModelShape& model) {
                              model.sliding_window = 8, model.full_attention_layers = {0};
                          }),
-                         "model.sliding_window 8"));
+                         "model.sliding_window 8 except in model.full_attention_layers"));
     CHECK(test::contains(refused([](ModelShape& model) {
                              model.normalization = Normalization::layernorm;
                              model.head_dim = 8;
