@@ -56,7 +56,7 @@ std::string attention_fault(const MpiSession& session) {
 }
 
 /// Only rank 0 tunes GEMMs, and stores the choices. With an `attention_fault` all ranks use the
-/// portable kernels, because a resume must compute the same bits.
+/// portable kernels, so that GPUs of one kind compute alike.
 Device open_cuda(int index, const std::string& attention_fault, const RunSpec& spec,
                  const MpiSession& session, const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_from_environment();

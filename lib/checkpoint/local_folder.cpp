@@ -63,15 +63,14 @@ std::string why_never_writable(const std::filesystem::path& dir) {
     for (std::filesystem::path at = absolute_path(dir);; at = at.parent_path()) {
         std::error_code error;
         const auto status = std::filesystem::status(at, error);
-        if (std::filesystem::is_symlink(std::filesystem::symlink_status(at, error)) &&
-            !std::filesystem::exists(status))
+        const bool missing = status.type() == std::filesystem::file_type::not_found;
+        const bool known = std::filesystem::exists(status);
+        if (!known && !missing && error != std::errc::permission_denied) return "";
+        if (missing && std::filesystem::is_symlink(std::filesystem::symlink_status(at, error)))
             return text(at.string(), " is a link to nothing");
-        const bool known =
-            std::filesystem::exists(status) && status.type() != std::filesystem::file_type::unknown;
         if (!known && at.has_relative_path()) continue;
         if (!std::filesystem::is_directory(status)) return text(at.string(), " is not a folder");
-        if (::access(at.c_str(), W_OK | X_OK) == 0 || (errno != EACCES && errno != EROFS))
-            return "";
+        if (::access(at.c_str(), W_OK | X_OK) == 0 || errno != EACCES) return "";
         return text(at.string(), " cannot be written: ", error_text(errno));
     }
 }

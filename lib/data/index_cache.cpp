@@ -141,7 +141,11 @@ private:
             fail_errno(ENOSPC, target_.string(), ": cannot reserve ", human_bytes(bytes),
                        " for the sample order");
         }
-        file_->reserve(bytes);
+        try {
+            file_->reserve(bytes);
+        } catch (const Error& error) {
+            fail(error.code(), target_.string(), ": the sample order: ", error.what());
+        }
     }
 
     std::filesystem::path target_;

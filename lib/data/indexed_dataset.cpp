@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <span>
 
 #include "base/crc32c.h"
@@ -35,22 +34,16 @@ std::uint32_t sampled_crc(std::span<const std::byte> bytes, std::int64_t blocks,
     return crc32c_combine(crc, 0, static_cast<std::uint64_t>(blocks_after) * block_bytes);
 }
 
-/// The header of a loss mask, which has its checksum; "none" if there is no mask.
-std::string mask_header(const std::filesystem::path& mask) {
-    std::error_code unreadable;
-    if (!std::filesystem::exists(mask, unreadable)) return "none";
-    std::ifstream file(mask, std::ios::binary);
-    std::string header(static_cast<std::size_t>(mask_header_bytes), '\0');
-    file.read(header.data(), std::ssize(header));
-    return header;
-}
-
 /// Differs in practice between token files that differ, for a few reads.
 std::string quick_fingerprint(const MappedFile& idx, const MappedFile& bin,
                               const std::filesystem::path& mask) {
     constexpr std::int64_t blocks = 4;
-    return text(idx.bytes().size(), ".", sampled_crc(idx.bytes(), blocks), "-", bin.bytes().size(),
-                ".", sampled_crc(bin.bytes(), blocks), "-", mask_header(mask));
+    const auto of = [](const MappedFile& file) {
+        return text(file.bytes().size(), ".", sampled_crc(file.bytes(), blocks));
+    };
+    std::error_code unreadable;
+    const bool masked = std::filesystem::is_regular_file(mask, unreadable);
+    return text(of(idx), "-", of(bin), "-", masked ? of(MappedFile(mask)) : "");
 }
 
 template <class T>

@@ -18,8 +18,8 @@ Json sources(const std::vector<SourceIdentity>& identities) {
     return list;
 }
 
-/// As read by saved_data (resume.h). What follows from the length of the samples is left out, as in
-/// checkpoints from before it could change.
+/// As read by saved_data (saved_run.h). What follows from the length of the samples is left out, as
+/// in checkpoints from before it could change.
 Json progress_json(const SourceProgress& source, std::int64_t seq_length) {
     Json json = {{"fingerprint", source.fingerprint},
                  {"pass", source.pass},
@@ -91,7 +91,7 @@ std::string of_source(std::string_view key, const DataSpec& data) {
         if (!key.starts_with(list) || !key.ends_with(end)) continue;
         const auto number =
             parse_int(key.substr(list.size(), key.size() - list.size() - end.size()));
-        if (number && *number < std::ssize(sources))
+        if (number && *number >= 0 && *number < std::ssize(sources))
             return text(" of ", sources[static_cast<std::size_t>(*number)].prefix.string());
     }
     return "";
