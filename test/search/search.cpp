@@ -12,6 +12,7 @@
 #include "search/bounds.h"
 #include "search/measured_file.h"
 #include "search/search_picture.h"
+#include "search/table_text.h"
 #include "support/temp_folder.h"
 
 namespace gptrain::test {
@@ -376,7 +377,8 @@ TEST_CASE("a picture has the best, the candidates and every rank of the fastest 
     CHECK(std::count_if(result.points.begin(), result.points.end(),
                         [](const auto& point) { return point.simulated; }) >= 3);
     const std::string svg = to_svg(report, given.context);
-    CHECK(contains(svg, text("1: ", fixed(result.best.front().estimate.step.seconds, 3), " s, ")));
+    CHECK(contains(svg,
+                   text("1: ", plain_seconds(result.best.front().estimate.step.seconds), " s, ")));
     for (int rank = 0; rank < ranks; ++rank)
         CHECK(contains(svg, text("<title>rank ", rank, ": dp ")));
     CHECK(svg.ends_with("</svg>\n"));
