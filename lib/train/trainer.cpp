@@ -117,6 +117,25 @@ StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices
     return cost;
 }
 
+/// The checkpoint to start from, nothing for a fresh start, once what dead runs left is removed.
+std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan& plan,
+                                              const ResumeChoice& resume, const RunPaths& paths,
+                                              const MpiSession& ranks) {
+    // A checkpoint that a dead run was replacing is there again for the choice.
+    ranks.run_on_first([&] {
+        remove_leftovers(paths.checkpoints());
+        remove_index_leftovers(paths.cache());
+    });
+    std::optional<LocalRestart> copies;
+    if (resume.kind == ResumeChoice::Kind::automatic) copies = find_local_copies(spec, plan, ranks);
+    std::optional<RestartPoint> checkpoint =
+        find_start(resume, paths.checkpoints(), ranks, std::move(copies));
+    ranks.run_on_all([&] {
+        if (checkpoint) require_resumable(*checkpoint);
+    });
+    return checkpoint;
+}
+
 void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
     const StartSummary summary = {.device = devices.device_name,
                                   .memory_bytes = devices.ranks.max(cost.memory.total()),
@@ -156,18 +175,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const StepCost cost = checked_cost(spec, plan, devices);
-    // A checkpoint that a dead run was replacing is there again for the choice.
-    ranks.run_on_first([&] {
-        remove_leftovers(paths.checkpoints());
-        remove_index_leftovers(paths.cache());
-    });
-    std::optional<LocalRestart> copies;
-    if (resume.kind == ResumeChoice::Kind::automatic) copies = find_local_copies(spec, plan, ranks);
-    std::optional<RestartPoint> checkpoint =
-        find_start(resume, paths.checkpoints(), ranks, std::move(copies));
-    ranks.run_on_all([&] {
-        if (checkpoint) require_resumable(*checkpoint);
-    });
+    std::optional<RestartPoint> checkpoint = choose_checkpoint(spec, plan, resume, paths, ranks);
     RunInputs inputs =
         open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);
     inputs.tasks = std::move(checked.tasks);
