@@ -229,8 +229,7 @@ std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& fol
     std::filesystem::directory_iterator entry(folder, error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        const std::size_t end = name.find(mark);
-        if (end == std::string::npos) continue;
+        if (name.find(mark) == std::string::npos) continue;
         std::error_code gone;
         const auto changed = entry->last_write_time(gone);
         const bool old =

@@ -12,19 +12,21 @@ constexpr RealRange share_value = {.low = 0.0, .high = 1.0, .ends = RealRange::E
 constexpr RealRange ratio_value = {.low = 0.0, .high = 10.0, .ends = RealRange::Ends::high_only};
 
 template <class Keys>
+void visit_precisions(Keys& keys, PrecisionRates& rates, const RealRange& range) {
+    keys.value("fp32", rates.fp32, range);
+    keys.value("bf16", rates.bf16, range);
+    keys.value("fp16", rates.fp16, range);
+    keys.value("fp8", rates.fp8, range);
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, PrecisionRates& rates) {
-    keys.value("fp32", rates.fp32, not_negative);
-    keys.value("bf16", rates.bf16, not_negative);
-    keys.value("fp16", rates.fp16, not_negative);
-    keys.value("fp8", rates.fp8, not_negative);
+    visit_precisions(keys, rates, not_negative);
 }
 
 template <class Keys>
 void visit_keys(Keys& keys, PrecisionShares& shares) {
-    keys.value("fp32", shares.fp32, zero_to_one);
-    keys.value("bf16", shares.bf16, zero_to_one);
-    keys.value("fp16", shares.fp16, zero_to_one);
-    keys.value("fp8", shares.fp8, zero_to_one);
+    visit_precisions(keys, shares, zero_to_one);
 }
 
 template <class Keys>
