@@ -1,7 +1,7 @@
 // Loss masks on meshes: documents packed into one sequence, and batches of which little or nothing
 // is learned.
 #include <cmath>
-#include <set>
+#include <numeric>
 
 #include "base/file.h"
 #include "catch.h"
@@ -198,9 +198,8 @@ TEST_CASE("A microbatch or a data rank in which nothing is learned adds nothing"
         REQUIRE(batch.microbatches.size() == 2);
         if (rank > 0) learn_nothing(batch);
         learn_nothing(batch.microbatches[1]);
-        batch.weight_sum = 0;
-        for (const float weight : part.batch(1, 0).microbatches[0].weights)
-            batch.weight_sum += weight;
+        const Microbatch learned = part.batch(1, 0).microbatches.front();
+        batch.weight_sum = std::accumulate(learned.weights.begin(), learned.weights.end(), 0.0);
         StepBatch first = batch;
         first.microbatches.pop_back();
         CHECK(part.run.step(batch) == whole.run.step(first));
