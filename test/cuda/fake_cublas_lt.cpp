@@ -17,7 +17,7 @@ namespace {
 using namespace gptrain::test;
 
 std::int64_t& runs_with(std::uint64_t algorithm) {
-    static std::array<std::int64_t, fake_fast + 1> runs{};
+    static std::array<std::int64_t, fake_wide_epilogue + 1> runs{};
     return runs.at(algorithm);
 }
 
@@ -64,10 +64,46 @@ FakeKind kind_of(const Operation& operation) {
 }
 
 template <class T>
-cublasStatus_t make(void* handle, const T& contents) {
+cublasStatus_t make(FakeCall call, void* handle, const T& contents) {
+    const cublasStatus_t answer = answer_of(call, fake_plain);
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
     auto* made = new T(contents);
     std::memcpy(handle, &made, sizeof made);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Sets an attribute, whose size the library compares.
+template <class T>
+cublasStatus_t assign(T& to, const void* from, std::size_t bytes) {
+    if (from == nullptr || bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&to, from, sizeof to);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/// The same for an alignment in bytes, a power of two.
+cublasStatus_t assign_alignment(std::uint64_t& to, const void* from, std::size_t bytes) {
+    std::uint32_t alignment = 0;
+    const cublasStatus_t status = assign(alignment, from, bytes);
+    if (status == CUBLAS_STATUS_SUCCESS) to = alignment;
+    return status;
+}
+
+/// The library derives the alignment of what an epilogue accesses from the addresses, also where it
+/// does not dereference them. Without an epilogue it is that of other matrices.
+std::uint64_t epilogue_alignment(const Operation& operation) {
+    if (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return 16;
+    return std::min(alignment_of(operation.bias), alignment_of(operation.aux));
+}
+
+/// FP8 GEMMs need matrices aligned to 16 bytes.
+cublasStatus_t support_of(const Operation& operation, const Layouts& at, const Allowed& allowed) {
+    const auto least = *std::min_element(allowed.alignments.begin(), allowed.alignments.end() - 1);
+    if (is_fp8(at.a.type) && least < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return support_of(operation, at);
+}
+
+const Layout& layout_of(cublasLtMatrixLayout_t handle) {
+    return *reinterpret_cast<const Layout*>(handle);
 }
 
 }  // namespace
@@ -105,7 +141,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
     return status == CUBLAS_STATUS_INVALID_VALUE ? "invalid value" : "fault";
 }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-    return make(handle, 0);
+    return make(fake_create, handle, 0);
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
     delete reinterpret_cast<int*>(handle);
@@ -115,7 +151,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_INVALID_VALUE;
-    return make(handle, Operation{});
+    return make(fake_desc_create, handle, Operation{});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
     delete reinterpret_cast<Operation*>(handle);
@@ -125,11 +161,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                               cublasLtMatmulDescAttributes_t which,
                                               const void* from, std::size_t bytes) {
     auto& operation = *reinterpret_cast<Operation*>(handle);
-    const auto set = [&](auto& to) {
-        if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
-        std::memcpy(&to, from, sizeof to);
-        return CUBLAS_STATUS_SUCCESS;
-    };
+    const cublasStatus_t answer = answer_of(fake_desc_set, kind_of(operation));
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
+    const auto set = [&](auto& to) { return assign(to, from, bytes); };
     switch (which) {
         case CUBLASLT_MATMUL_DESC_TRANSA: return set(operation.transpose_a);
         case CUBLASLT_MATMUL_DESC_TRANSB: return set(operation.transpose_b);
@@ -150,7 +184,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle, cudaDa
                                           std::uint64_t rows, std::uint64_t cols,
                                           std::int64_t stride) {
     if (stride < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
-    return make(handle, Layout{type, rows, cols, stride});
+    return make(fake_layout_create, handle, Layout{type, rows, cols, stride});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
     delete reinterpret_cast<Layout*>(handle);
@@ -158,73 +192,103 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* handle) {
-    return make(handle, 0);
+    return make(fake_preference_create, handle, Allowed{});
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) {
-    delete reinterpret_cast<int*>(handle);
+    delete reinterpret_cast<Allowed*>(handle);
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    const void*, std::size_t) {
-    return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t which,
+                                                    const void* from, std::size_t bytes) {
+    auto& allowed = *reinterpret_cast<Allowed*>(handle);
+    const cublasStatus_t answer = answer_of(fake_preference_set, fake_plain);
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
+    const auto align = [&](std::size_t matrix) {
+        return assign_alignment(allowed.alignments[matrix], from, bytes);
+    };
+    switch (which) {
+        case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+            return assign(allowed.workspace, from, bytes);
+        case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+            return assign(allowed.reductions, from, bytes);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return align(0);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return align(1);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return align(2);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return align(3);
+        default: return CUBLAS_STATUS_INVALID_VALUE;
+    }
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
-    const auto of = [](cublasLtMatrixLayout_t layout) -> const Layout& {
-        return *reinterpret_cast<const Layout*>(layout);
-    };
     *count = 0;
     const cublasStatus_t answer = answer_of(fake_heuristic, kind_of(operation));
     if (answer != CUBLAS_STATUS_SUCCESS) return answer;
-    if (!is_supported(operation, {of(a), of(b), of(d)})) return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (; *count < std::min<int>(most, fake_fast); ++*count) {
+    Allowed allowed = *reinterpret_cast<const Allowed*>(preference);
+    allowed.alignments.back() = epilogue_alignment(operation);
+    const cublasStatus_t support =
+        support_of(operation, {layout_of(a), layout_of(b), layout_of(d)}, allowed);
+    if (support != CUBLAS_STATUS_SUCCESS) return support;
+    for (const FakeAlgorithm algorithm : algorithms_within(allowed)) {
+        if (*count == most) break;
         found[*count] = {};
-        found[*count].algo.data[0] = static_cast<std::uint64_t>(*count) + 1;
+        found[*count].algo.data[0] = algorithm;
+        found[*count].workspaceSize = workspace_of(algorithm);
         found[*count].state = CUBLAS_STATUS_SUCCESS;
+        ++*count;
     }
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algorithm,
-                                       cublasLtMatmulHeuristicResult_t*) {
-    return algorithm->data[0] <= fake_fast ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+                                       cublasLtMatmulHeuristicResult_t* result) {
+    const auto& operation = *reinterpret_cast<const Operation*>(handle);
+    const cublasStatus_t answer = answer_of(fake_check, kind_of(operation));
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
+    const std::uint64_t number = algorithm->data[0];
+    if (!is_algorithm(number)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    result->workspaceSize = workspace_of(static_cast<FakeAlgorithm>(number));
+    return support_of(operation, {layout_of(a), layout_of(b), layout_of(d)});
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
                               cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
                               cublasLtMatrixLayout_t layout_c, void* d,
-                              cublasLtMatrixLayout_t layout_d,
-                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
-                              cudaStream_t) {
+                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* chosen,
+                              void* workspace, std::size_t bytes, cudaStream_t) {
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
     const FakeKind kind = kind_of(operation);
     if (answer_of(fake_matmul, kind) != CUBLAS_STATUS_SUCCESS) return answer_of(fake_matmul, kind);
-    ++runs_with(algorithm->data[0]);
+    const auto algorithm = static_cast<FakeAlgorithm>(chosen->data[0]);
+    if (!is_algorithm(chosen->data[0])) return CUBLAS_STATUS_INVALID_VALUE;
+    ++runs_with(algorithm);
     ++runs_of(kind);
-    if (algorithm->data[0] == fake_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (algorithm->data[0] == fake_slow && slow_is_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (algorithm->data[0] == fake_slow)
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (algorithm == fake_refused || algorithm == fake_aligned) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm == fake_slow && slow_is_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const bool no_room = bytes < workspace_of(algorithm) || (bytes != 0 && workspace == nullptr);
+    if (no_room || alignment_of(workspace) != 256) return CUBLAS_STATUS_INVALID_VALUE;
+    const Allowed is = {.alignments = {alignment_of(a), alignment_of(b), alignment_of(c),
+                                       alignment_of(d), epilogue_alignment(operation)}};
+    const Layouts at = {layout_of(layout_a), layout_of(layout_b), layout_of(layout_d)};
+    const cublasStatus_t support = support_of(operation, at, is);
+    if (support != CUBLAS_STATUS_SUCCESS) return support;
+    // On a device the kernel would fail.
+    if (!can_access(algorithm, is)) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (algorithm == fake_slow) std::this_thread::sleep_for(std::chrono::microseconds(200));
     std::this_thread::sleep_for(delay_of(kind));
-    const auto& of_a = *reinterpret_cast<const Layout*>(layout_a);
-    const auto& of_b = *reinterpret_cast<const Layout*>(layout_b);
-    const auto& of_c = *reinterpret_cast<const Layout*>(layout_c);
-    const auto& of_d = *reinterpret_cast<const Layout*>(layout_d);
-    if (!is_supported(operation, {of_a, of_b, of_d})) return CUBLAS_STATUS_NOT_SUPPORTED;
-    loaded().insert({algorithm->data[0], operation.transpose_a, operation.transpose_b,
-                     operation.epilogue, of_a, of_b, of_d});
+    loaded().insert({algorithm, operation.transpose_a, operation.transpose_b, operation.epilogue,
+                     at.a, at.b, at.d});
     const Scales scales = {.of_product = *static_cast<const float*>(alpha),
                            .of_c = *static_cast<const float*>(beta)};
-    return multiply(operation, scales, {a, of_a}, {b, of_b}, {c, of_c}, {d, of_d});
+    return multiply(operation, scales, {a, at.a}, {b, at.b}, {c, layout_of(layout_c)}, {d, at.d});
 }
 
 }  // extern "C"

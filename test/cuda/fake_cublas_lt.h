@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-/// The algorithms that it offers for every GEMM that it supports, in its order of preference.
-enum FakeAlgorithm { fake_slow = 1, fake_refused = 2, fake_fast = 3 };
+#include "cuda/fake_algorithms.h"
 
 enum FakeKind { fake_plain, fake_with_epilogue };
 
@@ -19,9 +18,19 @@ extern "C" void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds);
 /// times.
 extern "C" void fake_cublas_lt_refuse_slow(bool refuse);
 
-/// cublasLtMatmulAlgoGetHeuristic and cublasLtMatmul.
-enum FakeCall { fake_heuristic, fake_matmul };
+/// Its calls that return a status, but for those that destroy.
+enum FakeCall {
+    fake_create,
+    fake_desc_create,
+    fake_desc_set,
+    fake_layout_create,
+    fake_preference_create,
+    fake_preference_set,
+    fake_heuristic,
+    fake_check,
+    fake_matmul,
+};
 
 /// The status that the call returns from now on for GEMMs of this kind; CUBLAS_STATUS_SUCCESS: what
-/// it finds.
+/// it finds. Calls that do not know the GEMM's epilogue, or not yet, are of the plain kind.
 extern "C" void fake_cublas_lt_answer(FakeCall call, FakeKind kind, int status);

@@ -69,10 +69,6 @@ double element(const void* data, const Layout& layout, bool transposed, std::int
                 transposed ? col + row * layout.stride : row + col * layout.stride);
 }
 
-bool is_fp8(std::int32_t type) {
-    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
-}
-
 /// The types that cublasLtMatmul's documentation lists for CUBLAS_COMPUTE_32F with factors in fp32,
 /// as far as gptrain has them.
 bool has_types(const Layouts& at) {
@@ -95,8 +91,15 @@ bool has_fp8_form(const Operation& operation, const Layouts& at) {
 /// The auxiliary matrix of GELU has the result's type, and columns that begin at multiples of 8
 /// elements.
 bool has_auxiliary(const Operation& operation, const Layouts& at) {
-    return (operation.aux_type == -1 || operation.aux_type == at.d.type) &&
-           operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
+    return operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
+}
+
+/// Attributes that the documentation allows for some types alone: a type of its own for GELU's
+/// auxiliary matrix, even the result's, only for FP8 results, which gptrain does not have; scales
+/// only for FP8 operands.
+bool has_attributes(const Operation& operation, const Layouts& at) {
+    const bool scaled = operation.scale_a != nullptr || operation.scale_b != nullptr;
+    return operation.aux_type == -1 && (!scaled || is_fp8(at.a.type));
 }
 
 /// The bias, or its gradient, has the result's type; with FP8 operands and an fp32 result it is
@@ -126,18 +129,24 @@ void write_bias_gradient(const Operation& operation, const void* a, const void* 
 
 }  // namespace
 
-bool is_supported(const Operation& operation, const Layouts& at) {
+bool is_fp8(std::int32_t type) {
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+cublasStatus_t support_of(const Operation& operation, const Layouts& at) {
     const bool bias = has_bias(operation.epilogue) || has_bias_gradient(operation.epilogue);
     const bool gelu = has_gelu(operation.epilogue) || operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
-    return has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
-           (!bias || has_bias_type(operation, at)) && (!gelu || has_auxiliary(operation, at));
+    if (!has_attributes(operation, at)) return CUBLAS_STATUS_INVALID_VALUE;
+    const bool supported = has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
+                           (!bias || has_bias_type(operation, at)) &&
+                           (!gelu || has_auxiliary(operation, at));
+    return supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t multiply(const Operation& operation, const Scales& scales,
                         const Matrix<const void>& a, const Matrix<const void>& b,
                         const Matrix<const void>& c, const Matrix<void>& d) {
     const Layouts at = {a.layout, b.layout, d.layout};
-    const std::int32_t aux_type = operation.aux_type == -1 ? at.d.type : operation.aux_type;
     const std::int32_t bias_type = bias_type_of(at);
     const bool ta = operation.transpose_a == CUBLAS_OP_T;
     const bool tb = operation.transpose_b == CUBLAS_OP_T;
@@ -159,10 +168,10 @@ cublasStatus_t multiply(const Operation& operation, const Scales& scales,
             if (weight_of_c != 0) sum += weight_of_c * element(c.data, c.layout, false, row, col);
             if (has_bias(operation.epilogue)) sum += read(operation.bias, bias_type, row);
             if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-                sum *= gelu_slope(read(operation.aux, aux_type, row + col * operation.aux_stride));
+                sum *= gelu_slope(read(operation.aux, at.d.type, row + col * operation.aux_stride));
             }
             if (has_gelu(operation.epilogue)) {
-                write(operation.aux, aux_type, row + col * operation.aux_stride, sum);
+                write(operation.aux, at.d.type, row + col * operation.aux_stride, sum);
                 sum = gelu(sum);
             }
             write(d.data, at.d.type, row + col * at.d.stride, sum);

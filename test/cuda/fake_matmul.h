@@ -37,8 +37,11 @@ struct Layouts {
     const Layout& d;
 };
 
-/// Whether the library has the operation for these matrices.
-bool is_supported(const Operation& operation, const Layouts& at);
+bool is_fp8(std::int32_t type);
+
+/// Whether the library has the operation for these matrices, by its documentation: success, or the
+/// status that says why not.
+cublasStatus_t support_of(const Operation& operation, const Layouts& at);
 
 struct Scales {
     float of_product;

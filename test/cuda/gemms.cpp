@@ -20,10 +20,13 @@ using test::TempFolder;
 constexpr std::string_view first_choice = "0000000000000001";
 constexpr std::string_view fastest = "0000000000000003";
 
+/// Needs more workspace than a GEMM gets.
+constexpr std::string_view large = "0000000000000005";
+constexpr std::string_view unknown = "0000000000000099";
+
 /// How often the library has run a GEMM.
 std::int64_t runs() {
-    return fake_cublas_lt_runs(fake_slow) + fake_cublas_lt_runs(fake_refused) +
-           fake_cublas_lt_runs(fake_fast);
+    return fake_cublas_lt_runs_of(fake_plain) + fake_cublas_lt_runs_of(fake_with_epilogue);
 }
 
 /// Tunes with a table kept in a file; returns the file's contents.
@@ -67,7 +70,7 @@ TEST_CASE("what the tuning table holds is not timed, unless the library cannot r
     const std::int64_t before = runs();
     CHECK(tuned(file, device) == other);
     CHECK(runs() == before);
-    test::fill(file, replaced(found, fastest, "0000000000000009"));
+    test::fill(file, replaced(found, fastest, GENERATE(unknown, large)));
     CHECK(tuned(file, device) == found);
     CHECK(runs() > before);
 }
@@ -144,6 +147,66 @@ TEST_CASE("a fault of the library is no refusal", "[gemms]") {
     CHECK(contains(
         test::message_of(ExitCode::bug, [&] { gemms.multiply(sum.gemm(), device.context()); }),
         "cublasLtMatmul: fault"));
+}
+
+TEST_CASE("each call of the library is checked", "[gemms]") {
+    using Case = std::pair<FakeCall, const char*>;
+    const auto [call, name] = GENERATE(
+        Case(fake_create, "cublasLtCreate"), Case(fake_desc_create, "cublasLtMatmulDescCreate"),
+        Case(fake_desc_set, "cublasLtMatmulDescSetAttribute"),
+        Case(fake_layout_create, "cublasLtMatrixLayoutCreate"),
+        Case(fake_preference_create, "cublasLtMatmulPreferenceCreate"),
+        Case(fake_preference_set, "cublasLtMatmulPreferenceSetAttribute"),
+        Case(fake_heuristic, "cublasLtMatmulAlgoGetHeuristic"),
+        Case(fake_matmul, "cublasLtMatmul"));
+    // A lack of memory is no fault of gptrain's.
+    const bool memory = GENERATE(true, false);
+    CAPTURE(name, memory);
+    const Answer fault(call, fake_plain,
+                       memory ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_INTERNAL_ERROR);
+    Device device;
+    const Sum sum;
+    CHECK(contains(test::message_of(memory ? ExitCode::usage : ExitCode::bug,
+                                    [&] {
+                                        Gemms gemms(device.properties, nullptr);
+                                        gemms.multiply(sum.gemm(), device.context());
+                                    }),
+                   text("cuBLASLt: ", name, ": fault")));
+}
+
+TEST_CASE("a recorded algorithm that the library cannot check gives way to its first choice",
+          "[gemms]") {
+    const TempFolder folder;
+    Device device;
+    const std::string found = tuned(folder / "products.txt", device);
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    CHECK(gemms.use_table(found));
+    const Answer fault(fake_check, fake_plain, CUBLAS_STATUS_INTERNAL_ERROR);
+    CHECK(computes_by(fake_slow, gemms, device));
+}
+
+TEST_CASE("an algorithm that needs aligned matrices is tried only for those", "[gemms]") {
+    // Rows of 16 bytes, but for one matrix; or a matrix that does not begin at such a multiple.
+    const std::int64_t uneven = GENERATE(-1, 0, 1, 2);
+    const bool shifted = GENERATE(true, false);
+    if (uneven == -1 && shifted) return;
+    CAPTURE(uneven, shifted);
+    const Numbers memory(3, 64, 0);
+    const auto matrix = [&](std::int64_t which) {
+        Matrix result = memory.matrix();
+        result.data += 256 * which + (which == uneven && shifted ? 4 : 0);
+        result.rows = result.cols = 4;
+        result.row_stride = which == uneven && !shifted ? 5 : 4;
+        return result;
+    };
+    const Gemm gemm = {.a = matrix(0), .b = matrix(1), .c = matrix(2)};
+    Device device;
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    const std::int64_t before = fake_cublas_lt_runs(fake_aligned);
+    gemms.tune([&] { gemms.multiply(gemm, device.context()); });
+    CHECK((fake_cublas_lt_runs(fake_aligned) > before) == (uneven == -1));
 }
 
 TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {

@@ -24,8 +24,7 @@ std::unique_ptr<Backend> tested_backend() {
 namespace {
 
 std::int64_t runs() {
-    return fake_cublas_lt_runs(fake_slow) + fake_cublas_lt_runs(fake_refused) +
-           fake_cublas_lt_runs(fake_fast);
+    return fake_cublas_lt_runs_of(fake_plain) + fake_cublas_lt_runs_of(fake_with_epilogue);
 }
 
 /// One start of a run on this rank.
