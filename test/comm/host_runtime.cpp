@@ -49,6 +49,11 @@ int number_of(const void* stream) {
     return *static_cast<const int*>(stream);
 }
 
+std::set<int>& urgent_streams() {
+    static std::set<int> numbers;
+    return numbers;
+}
+
 std::function<void()>& asked_while_waiting() {
     static std::function<void()> poll;
     return poll;
@@ -80,9 +85,10 @@ void set_wait_callback(Backend& /*backend*/, std::function<void()> poll) {
     test::asked_while_waiting() = std::move(poll);
 }
 
-Stream::Stream(Priority /*priority*/) {
+Stream::Stream(Priority priority) {
     static int streams = 0;
     handle_ = reinterpret_cast<CUstream_st*>(new int(++streams));
+    if (priority == Priority::urgent) test::urgent_streams().insert(streams);
 }
 Stream::~Stream() {
     delete &number_in(handle_);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace gptrain::test {
 std::vector<std::string>& issued();
 /// The number of the stream with this handle.
 int number_of(const void* stream);
+/// The numbers of the streams that were made urgent.
+std::set<int>& urgent_streams();
 /// How many of the events recorded since the last call of `let_device_run` the device has passed.
 void hold_device_at(std::int64_t events);
 /// The device passes all events, as at first.

@@ -1,4 +1,7 @@
 // Which kernels attention uses.
+#include <set>
+#include <utility>
+
 #include "catch.h"
 #include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
@@ -95,6 +98,25 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     CHECK(difference(sees_all_documents).starts_with("o for head_dim 64, 150 queries, dropout"));
     CHECK(difference(keeps_all).starts_with("dq for head_dim 64, 150 queries, dropout"));
     CHECK(difference(long_rows_lack_dq).starts_with("dq for head_dim 64, 300 queries by"));
+}
+
+TEST_CASE("the check of the kernels reaches each plan of the backward for sm_90a", "[choice]") {
+    const EmulatedDevice device(8, 6, 99 << 10);
+    const Stream stream;
+    // Head size; whether blocks take turns at the sums.
+    static std::set<std::pair<std::int64_t, bool>> reached;
+    reached.clear();
+    AttentionKernels noted = portable;
+    noted.backward = [](const AttentionBackward& args, const OpContext& context) {
+        const Tensor& q = args.forward.q;
+        const sm90::BackwardPlan plan(q.size(0), q.size(1), q.size(2), args.forward.k.size(2),
+                                      q.size(3));
+        reached.emplace(q.size(3), plan.ordered);
+        portable_attention_backward(args, context);
+    };
+    CHECK(attention_difference(noted, portable, device.properties, stream).empty());
+    CHECK(reached == std::set<std::pair<std::int64_t, bool>>{
+                         {64, false}, {64, true}, {128, false}, {128, true}});
 }
 
 TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree", "[choice]") {

@@ -107,6 +107,24 @@ sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.10.0.0"; echo "
 PATH=$work/bin:$PATH checked 0 --only sm90
 says results/log.txt "--tool synccheck --num-cuda-barriers 64"
 
+# Each sanitizer looks at gptrain's kernels alone, those for sm_90a by themselves.
+sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.3.0.0"
+echo "$GPTRAIN_CUDA_ATTENTION $*" | sed "s#$BUILD/test/gpu/##" >>'"$work/seen"
+options="--target-processes all --kernel-name kns=gptrain --report-api-errors no --error-exitcode 42"
+memory="--tool memcheck $options test_gpu_ops"
+races="--tool racecheck --num-cuda-barriers 64 $options test_gpu_ops"
+barriers="--tool synccheck --num-cuda-barriers 64 $options test_gpu_ops"
+sees sanitizer. \
+    "sm90 $memory attention ops agree*" \
+    "portable $memory attention ops agree*" \
+    "portable $races norm and dropout ops agree*,norms of heads agree*" \
+    "portable $memory ~[timing]~*attention*" \
+    "portable $races attention ops agree*" \
+    "sm90 $races attention ops agree*" \
+    "portable $races ~[timing]~*attention*" \
+    "portable $barriers *ops agree*" \
+    "sm90 $barriers attention ops agree*"
+
 # Every filter selects cases, and none that only take times; the CPU's program has the same ones.
 real=$(dirname "$gptrain")/../test/ops/test_ops
 if [[ -x $real ]]; then
