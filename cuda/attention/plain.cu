@@ -74,7 +74,7 @@ __device__ inline void softmax(const AttentionParams& p, int sequence, int query
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads, 2)
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocessor)
     plain_forward_kernel(AttentionParams p, BlockOrder order) {
     auto& shared = shared_memory<ForwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -144,7 +144,7 @@ __device__ inline void pair_gradient(const AttentionParams& p, const AttentionGr
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads, 2)
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocessor)
     plain_queries_kernel(AttentionParams p, AttentionGradients gradients, BlockOrder order) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(Shape::threads, 2)
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads, 2)
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocessor)
     plain_keys_kernel(AttentionParams p, AttentionGradients gradients, BlockOrder order) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -257,7 +257,7 @@ template <class T>
 void plain_attention_forward(const AttentionParams& params, const Stream& stream) {
     with_plain_shape(params, [&](auto shape, auto with_dropout) {
         using Shape = decltype(shape);
-        static_assert(sizeof(ForwardShared<Shape>) <= shared_bytes_everywhere);
+        static_assert(shared_memory_fits<Shape, ForwardShared<Shape>>);
         const BlockOrder order =
             block_order(params, params.queries, Shape::rows, params.heads, true);
         launch(stream,
@@ -274,7 +274,7 @@ void plain_attention_backward(const AttentionParams& params, const AttentionGrad
     with_plain_shape(params, [&](auto shape, auto with_dropout) {
         using Shape = decltype(shape);
         constexpr bool drops = decltype(with_dropout)::value;
-        static_assert(sizeof(BackwardShared<Shape>) <= shared_bytes_everywhere);
+        static_assert(shared_memory_fits<Shape, BackwardShared<Shape>>);
         const auto start = [&](auto kernel, const BlockOrder& order) {
             launch(stream,
                    {.blocks = order.blocks(),

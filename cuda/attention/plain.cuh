@@ -15,6 +15,7 @@ struct PlainShape {
     static constexpr int columns = rows / 16;  ///< of the scores, per thread
     static constexpr int features = M;         ///< of the sums, per thread
     static constexpr int width = 16 * M;
+    static constexpr int blocks_per_multiprocessor = 2;
 };
 
 /// The row stride is odd, so that threads reading a column use different banks.

@@ -198,8 +198,11 @@ private:
     RunningAmax<with_amax> amax_;
 };
 
+template <int pieces_per_thread>
+constexpr int blocks_per_multiprocessor = pieces_per_thread == 1 ? 2 : 1;
+
 template <class T, int pieces_per_thread, bool with_amax>
-__global__ void __launch_bounds__(max_threads, pieces_per_thread == 1 ? 2 : 1)
+__global__ void __launch_bounds__(max_threads, blocks_per_multiprocessor<pieces_per_thread>)
     backward_kernel(NormBackwardArgs<T> args) {
     BackwardThread<T, pieces_per_thread, with_amax> thread(
         args, shared_memory<BackwardShared<T, pieces_per_thread>>());
@@ -226,6 +229,9 @@ int group_for(std::int64_t pieces, int pieces_per_thread) {
 
 template <class T, bool with_amax, int pieces_per_thread>
 BackwardPlan<T> short_row_plan(std::int64_t pieces) {
+    static_assert(blocks_fit(blocks_per_multiprocessor<pieces_per_thread>,
+                             sizeof(BackwardShared<T, pieces_per_thread>),
+                             multiprocessor_bytes_a100));
     const int group = group_for(pieces, pieces_per_thread);
     return {.kernel = backward_kernel<T, pieces_per_thread, with_amax>,
             .shared_bytes = sizeof(BackwardShared<T, pieces_per_thread>),
