@@ -25,7 +25,8 @@ page=docs/kernel-times.md
 # sm_90a stands for all.
 portable=(attention/forward attention/backward_keys attention/backward_queries)
 hopper=(attention/sm90/forward attention/sm90/backward)
-traffic=(attention/delta norm/backward norm/forward ops/activation ops/linear_bias ops/optimizer)
+traffic=(attention/delta norm/backward norm/forward ops/activation ops/cross_entropy ops/fp8
+    ops/linear_bias ops/optimizer ops/rope)
 
 build=
 update=
@@ -42,8 +43,17 @@ work=build/kernel_times
 rm -rf "$work"
 mkdir -p "$work"
 
-# costs ARCHITECTURE FILE: its kernels, one line each: architecture, file, name, costs. Compiles as
-# cuda/CMakeLists.txt does.
+# measured ARCHITECTURE FILE CODE WORDS OPTION...: its kernels, one line each: architecture, file, name
+# with these words behind it, costs. The options are awk's.
+measured() {
+    cuobjdump -arch "$1" -sass "$3" |
+        awk "${@:5}" -f scripts/sass/measure.awk -f scripts/sass/path.awk | readable_names |
+        awk -F'\t' -v of="$1\t$2.cu" -v words="$4" \
+            '{ print of "\t" $1 words "\t" $9 "\t" $10 "\t" $11 "\t" $12 "\t" $13 "\t" $14 }'
+}
+
+# costs ARCHITECTURE FILE: compiles it as cuda/CMakeLists.txt does, and measures it. Cross-entropy has
+# a pass that only reads besides the hottest one.
 costs() {
     local code=$work/$1.${2//\//.}.cubin
     if [[ $build && $1 == sm_90a ]]; then
@@ -53,12 +63,12 @@ costs() {
         "$nvcc" -std=c++20 -O3 -DNDEBUG -I. -Ilib --expt-relaxed-constexpr -fmad=false -arch="$1" \
             -cubin -o "$code" "cuda/$2.cu" || return 1
     fi
-    cuobjdump -arch "$1" -sass "$code" |
-        awk -f scripts/sass/measure.awk -f scripts/sass/path.awk | readable_names |
-        awk -F'\t' -v of="$1\t$2.cu" '{ print of "\t" $1 "\t" $9 "\t" $10 "\t" $11 "\t" $12 "\t" $13 "\t" $14 }' \
-            >"$work/$1.${2//\//.}.costs"
+    {
+        measured "$1" "$2" "$code" ""
+        [[ $2 != ops/cross_entropy ]] || measured "$1" "$2" "$code" ", reading" -v lacking=STG
+    } >"$work/$1.${2//\//.}.costs"
 }
-export -f costs readable_names
+export -f costs measured readable_names
 export nvcc work build
 
 {

@@ -1,5 +1,6 @@
 # Chooses the kernels of docs/kernel-times.md from lines of kernel_times.sh, and writes them as rows of
-# its table: those that bf16 training without dropout runs, with heads of 64 and 128.
+# its table: those that bf16 training without dropout runs, with heads of 64 and 128, and those that
+# FP8 and rotary positions add.
 BEGIN {
     FS = "\t"
     split("forward_kernel<Bf16, ForwardShape<64, false>>;forward_kernel<Bf16, ForwardShape<128, false>>;" \
@@ -11,7 +12,9 @@ BEGIN {
         "delta_kernel<Bf16, 8>;forward_kernel<Bf16, 32, 3, true, false>;" \
         "forward_kernel<Bf16, 128, 2, true, false>;forward_kernel<Bf16, 128, 4, true, false>;" \
         "backward_kernel<Bf16, 2, false>;backward_kernel<Bf16, 3, false>;" \
-        "bias_grad_kernel<Bf16, true>;update_chunks<Bf16>", names, ";")
+        "bias_grad_kernel<Bf16, true>;update_chunks<Bf16>;rope_kernel<Bf16, true>;" \
+        "unsplit_kernel<Bf16, true>;unsplit_kernel<Bf16, true>, reading;find_amax<Bf16, 8>;" \
+        "convert_tiles<Bf16, F8E4M3>;convert_tiles<Bf16, F8E5M2>", names, ";")
     for (i in names) wanted[names[i]] = 1
     wanted["ops/activation.cu forward_kernel<Bf16, 0, true, false>"] = 1
 }

@@ -5,7 +5,7 @@
 #
 # Run it together with path.awk. The hottest loop is, of the loops that do work (hold matrix
 # instructions, or in a kernel without them access global memory) and hold no smaller such loop, the
-# one that does the most.
+# one that does the most. With -v lacking=OPCODE it is the hottest of those without this instruction.
 
 function fault(text) {
     if (!((text) in known)) faults = faults (faults == "" ? "" : "; ") text
@@ -180,11 +180,12 @@ function find_loops(i, j, h, ways) {
 }
 
 # Sets hot to the header of the hottest loop, 0 without one.
-function hottest_loop(matrix, h, i, other, inner) {
+function hottest_loop(matrix, h, i, other, inner, left_out) {
     for (h in headers) {
         size[h] = work[h] = loads[h] = 0
         for (i = 1; i <= count; ++i) {
             if (!((h, i) in body)) continue
+            if (lacking != "" && op[i] ~ "^" lacking "\\.") left_out[h] = 1
             ++size[h]
             work[h] += units(op[i], matrix)
             if (op[i] ~ /^LDSM/) ++loads[h]
@@ -192,7 +193,7 @@ function hottest_loop(matrix, h, i, other, inner) {
     }
     hot = 0
     for (h in headers) {
-        inner = work[h] > 0
+        inner = work[h] > 0 && !(h in left_out)
         for (other in headers)
             if (other != h && work[other] && (h, other) in body) inner = 0
         if (!inner || (hot && work[h] < work[hot])) continue

@@ -43,7 +43,7 @@ struct AttentionRates {
     double together;
     double apart;
     double profile;
-    std::string_view limit;
+    Bounds busy;
 };
 
 AttentionRates rates_of(const KernelTable& table, const Gpu& gpu, const ModelSize& size,
@@ -61,7 +61,7 @@ AttentionRates rates_of(const KernelTable& table, const Gpu& gpu, const ModelSiz
                   size.head_dim());
     const double share = length / (length + device.attention_half_length);
     return {flops / together(kernels), flops / apart(kernels),
-            share * (backward ? rate->backward : rate->forward), largest(kernels)};
+            share * (backward ? rate->backward : rate->forward), sum(kernels)};
 }
 
 }  // namespace
@@ -70,10 +70,14 @@ std::vector<Row> rate_rows(const KernelTable& table, const std::vector<Gpu>& gpu
     std::vector<Row> rows;
     const auto add = [&](const Gpu& gpu, const ModelSize& size, bool hopper, bool backward) {
         const AttentionRates rates = rates_of(table, gpu, size, hopper, backward);
+        const auto share = [&](double seconds) {
+            return text(fixed(100 * seconds / rates.busy.together(), 0), " %");
+        };
         rows.push_back({text(gpu.machine.profile), hopper ? "sm_90a" : "portable", size.head_size(),
                         backward ? "backward" : "forward", fixed(rates.together / tera, 0),
-                        text(rates.limit), fixed(rates.apart / tera, 0),
-                        fixed(rates.profile / tera, 0)});
+                        text(rates.busy.largest()), share(rates.busy.tensor),
+                        share(rates.busy.shared), share(rates.busy.mufu),
+                        fixed(rates.apart / tera, 0), fixed(rates.profile / tera, 0)});
     };
     for (const Gpu& gpu : gpus) {
         for (const std::size_t size : rated_sizes) {

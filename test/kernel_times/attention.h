@@ -13,7 +13,8 @@ Kernels attention_forward(const KernelTable& table, const Gpu& gpu, const ModelS
 Kernels attention_backward(const KernelTable& table, const Gpu& gpu, const ModelSize& size,
                            bool hopper);
 
-const Row rate_titles = {"GPU", "kernels", "head", "pass", "together", "limit", "apart", "profile"};
+const Row rate_titles = {"GPU",    "kernels", "head", "pass",  "together", "limit",
+                         "tensor", "shared",  "mufu", "apart", "profile"};
 /// FLOP/s of attention on each GPU.
 std::vector<Row> rate_rows(const KernelTable& table, const std::vector<Gpu>& gpus);
 

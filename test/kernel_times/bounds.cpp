@@ -38,6 +38,14 @@ double Bounds::apart() const {
     return std::max(together(), std::max(tensor, shared) + std::max({others, fma, alu, mufu}));
 }
 
+void Bounds::add_instructions(const Bounds& other) {
+    issue += other.issue;
+    others += other.others;
+    fma += other.fma;
+    alu += other.alu;
+    mufu += other.mufu;
+}
+
 double together(const Kernels& kernels) {
     double seconds = 0;
     for (const Bounds& bounds : kernels)
@@ -52,18 +60,15 @@ double apart(const Kernels& kernels) {
     return seconds;
 }
 
-std::string_view largest(const Kernels& kernels) {
+Bounds sum(const Kernels& kernels) {
     Bounds all;
     for (const Bounds& bounds : kernels) {
+        all.add_instructions(bounds);
         all.tensor += bounds.tensor;
-        all.issue += bounds.issue;
-        all.fma += bounds.fma;
-        all.alu += bounds.alu;
-        all.mufu += bounds.mufu;
         all.shared += bounds.shared;
         all.memory += bounds.memory;
     }
-    return all.largest();
+    return all;
 }
 
 KernelTable::KernelTable(const DocPage& page)

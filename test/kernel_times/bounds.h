@@ -27,6 +27,8 @@ struct Bounds {
     /// The time if a multiprocessor never runs matrix instructions, with their loads, and others at
     /// the same time.
     double apart() const;
+    /// As if its threads also ran the instructions of the other kernel.
+    void add_instructions(const Bounds& other);
 };
 
 /// Kernels that run one after the other.
@@ -34,8 +36,8 @@ using Kernels = std::vector<Bounds>;
 
 double together(const Kernels& kernels);
 double apart(const Kernels& kernels);
-/// Of all of them.
-std::string_view largest(const Kernels& kernels);
+/// For how long they keep each part busy in all.
+Bounds sum(const Kernels& kernels);
 
 /// The kernels of docs/kernel-times.md: their costs by machine code, and their work on one head by
 /// the emulator.

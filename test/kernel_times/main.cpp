@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "kernel_times/attention.h"
+#include "kernel_times/shares.h"
 #include "kernel_times/step_table.h"
+#include "kernel_times/traffic.h"
 
 namespace gptrain::test {
 namespace {
@@ -33,11 +35,14 @@ int run(const std::string& option) {
         }
     };
     put(rate_titles, rate_rows(table, gpus));
+    put(traffic_titles, traffic_rows(table, gpus));
+    std::vector<StepTable> steps;
     for (const ModelSize& size : sizes) {
-        const StepTable step(table, gpus, size);
+        const StepTable& step = steps.emplace_back(table, gpus, size);
         put(step.titles(), step.rows());
         if (option == "--ops") print_ops(step.work());
     }
+    put(share_titles(), share_rows(table, gpus, steps));
     if (option == "--update") page.write();
     return good ? 0 : 1;
 }

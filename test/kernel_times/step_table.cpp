@@ -5,6 +5,7 @@
 
 #include "hardware/op_time.h"
 #include "kernel_times/attention.h"
+#include "kernel_times/traffic.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain::test {
@@ -17,6 +18,20 @@ StepTable::StepTable(const KernelTable& table, const std::vector<Gpu>& gpus, con
     add_known_kernels();
     add_others();
     add_gaps();
+}
+
+const Line& StepTable::line(std::string_view what) const {
+    const auto found = std::find_if(lines_.begin(), lines_.end(),
+                                    [=](const Line& each) { return each.what == what; });
+    GPTRAIN_CHECK(found != lines_.end(), "no line ", what);
+    return *found;
+}
+
+double StepTable::seconds(std::vector<double> Line::*estimate, std::size_t gpu) const {
+    double all = 0;
+    for (const Line& each : lines_)
+        all += (each.*estimate)[gpu];
+    return all;
 }
 
 Row StepTable::titles() const {
@@ -48,7 +63,7 @@ void StepTable::add(const std::string& what, const KernelsOn& kernels_on) {
         line.seconds.push_back(together(kernels));
         line.seconds_apart.push_back(apart(kernels));
         line.published.push_back(line.seconds_apart.back());
-        line.limits.emplace_back(largest(kernels));
+        line.limits.emplace_back(sum(kernels).largest());
     }
     lines_.push_back(line);
 }
@@ -110,6 +125,9 @@ void StepTable::add_known_kernels() {
     add_traffic("GELU", "ops/activation.cu", "forward_kernel<Bf16, 0, true, false>",
                 work_.gelu_bytes());
     add_traffic("AdamW", "ops/optimizer.cu", "update_chunks<Bf16>", work_.bytes("adamw"));
+    add("cross-entropy", [&](const Gpu& gpu) {
+        return Kernels{cross_entropy(table_, gpu, work_.bytes("cross_entropy"))};
+    });
 }
 
 void StepTable::add_others() {
@@ -124,7 +142,7 @@ void StepTable::add_others() {
         add_bytes(what, [&](const OpWork& op) { return op.name == name; });
         known.insert(name);
     };
-    add_op("cross-entropy", "cross_entropy");
+    known.insert("cross_entropy");
     add_op("clearing gradients", "fill");
     add_bytes("other ops", [&](const OpWork& op) {
         return op.kind == OpWork::Kind::other && !known.contains(op.name);
@@ -150,9 +168,7 @@ void StepTable::sums(std::vector<Row>& rows, std::vector<double> Line::*seconds,
     Row speed = {text("tokens/s, ", how)};
     Row share = {text("MFU, ", how)};
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
-        double all = 0;
-        for (const Line& line : lines_)
-            all += (line.*seconds)[i];
+        const double all = this->seconds(seconds, i);
         const double rate = size_.tokens() / all;
         sum.push_back(fixed(all * 1e3, 1));
         speed.push_back(text(fixed(rate / 1e3, 1), " k"));

@@ -21,6 +21,11 @@ public:
 
     Row titles() const;
     std::vector<Row> rows() const;
+    const std::vector<Line>& lines() const { return lines_; }
+    const Line& line(std::string_view what) const;
+    /// Of a whole step.
+    double seconds(std::vector<double> Line::*estimate, std::size_t gpu) const;
+    const ModelSize& size() const { return size_; }
     const StepWork& work() const { return work_; }
 
 private:

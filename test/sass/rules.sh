@@ -85,6 +85,10 @@ expect "the common path" "$(costs "MOV R1, R2" "$m" "@P1 BRA 0x60" "FSEL R1, R2,
 expect "bytes of the loop that moves the most" "$(costs "LDG.E.128 R4, [R2]" "@P1 BRA 0x10" \
     "LDG.E.64 R4, [R2]" "STG.E.128 [R2], R4" "LDGSTS.E.BYPASS.128 [R1], [R2]" "IADD3 R2, R2, R3, RZ" \
     "@P0 BRA 0x30" EXIT)" "2.5 2.00 0.00 0.00 0.40 0.00"
+expect "bytes of the loop that only reads" "$(listing "LDG.E.128 R4, [R2]" "@P1 BRA 0x10" \
+    "LDG.E.128 R4, [R2]" "STG.E.128 [R2], R4" "@P0 BRA 0x30" EXIT |
+    awk -v lacking=STG -f measure.awk -f path.awk | cut -f 9- | tr '\t' ' ')" \
+    "1 2.00 0.00 0.00 0.00 0.00"
 expect "a kernel without a loop" "$(costs "LDG.E.128 R4, [R2]" "@P1 BRA 0x40" "FADD R1, R2, R3" \
     "STG.E.128 [R2], R4" EXIT)" "2 2.00 0.00 0.00 0.00 0.00"
 expect "a kernel that moves nothing" "$(costs "MOV R1, R2" EXIT)" ""
