@@ -3,6 +3,7 @@
 #include "cuda/gemm/gemms.h"
 
 #include <cublasLt.h>
+#include <utility>
 
 #include "catch.h"
 #include "cuda/fake_cublas_lt.h"
@@ -210,12 +211,17 @@ TEST_CASE("an algorithm that needs aligned matrices is tried only for those", "[
 }
 
 TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
+    // Sizes that are no multiples of 16, or addresses.
+    const auto [size, offset] = GENERATE(std::pair(8, 0), std::pair(16, 8));
+    CAPTURE(size, offset);
     Device device;
     Gemms gemms(device.properties, nullptr);
-    Numbers memory(8, 8, 0);
-    Matrix eight = memory.matrix();
-    eight.dtype = DType::f8e4m3;
-    const Gemm gemm = {.a = eight, .b = eight, .c = memory.matrix()};
+    const Numbers memory(size, size, 0);
+    const Numbers result(size, size, 0);
+    Matrix a = memory.matrix();
+    a.dtype = DType::f8e4m3;
+    a.data += offset;
+    const Gemm gemm = {.a = a, .b = a.transposed(), .c = result.matrix()};
     CHECK(
         contains(test::message_of(ExitCode::usage, [&] { gemms.multiply(gemm, device.context()); }),
                  "fp8 needs compute capability 8.9"));
