@@ -1,5 +1,6 @@
 // Saves and loads by several ranks, each with its own files, threads and faults.
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include "saving.h"
 #include "support/common_folder.h"
 #include "support/failing_calls.h"
+#include "support/hdf5_fixture.h"
 #include "support/temp_folder.h"
 
 // For the leak sanitizer: if a write fails while HDF5 closes a file, the library leaks memory.
@@ -73,6 +75,24 @@ std::int64_t entries(const fs::path& folder) {
     return ranks().max(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {}) : 0);
 }
 
+/// True if model.h5 shows all of the state after that step.
+bool shows(const fs::path& checkpoint, std::int64_t step) {
+    for (const std::string group : {"weight", "exp_avg", "exp_avg_sq"}) {
+        for (const TestTensor& tensor : small_tensors()) {
+            const std::string name = text(group, "/", tensor.name);
+            const auto values =
+                read_dataset<float>((checkpoint / model_index_name).string(), "/" + name);
+            if (std::ssize(values) != tensor.shape.elements()) return false;
+            for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+                const float wanted = element(name_hash(name), i, step);
+                if (std::memcmp(&values[static_cast<std::size_t>(i)], &wanted, sizeof wanted) != 0)
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
 TEST_CASE("Ranks save in the background, and all know when it is done") {
@@ -95,6 +115,22 @@ TEST_CASE("Ranks save in the background, and all know when it is done") {
         CHECK(loads(newest, {1, 1}, 4));
         CHECK(loads(newest, {2, 3}, 4));
     });
+}
+
+TEST_CASE("A save that ranks wait for is complete when it returns, with model.h5") {
+    const CommonFolder folder("waited");
+    RankRun run(folder.path(), false);
+    for (const std::int64_t step : {1, 2}) {
+        run.save(step);
+        run.state.clear();
+        REQUIRE(std::ssize(newest_first(folder.path())) == step);
+        CHECK(loaded_step(folder.path()) == step);
+        ranks().run_on_first([&] {
+            const fs::path newest = newest_first(folder.path()).front();
+            verify_checkpoint(newest, VerifyDepth::full);
+            CHECK(shows(newest, step));
+        });
+    }
 }
 
 TEST_CASE("A call that fails on any rank fails the save on all and leaves the older one") {
