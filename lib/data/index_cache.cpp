@@ -20,7 +20,6 @@
 #include "base/temporary_file.h"
 #include "base/text.h"
 #include "comm/mpi_session.h"
-#include "data/share.h"
 
 namespace gptrain {
 namespace {
@@ -55,15 +54,6 @@ Layout layout_of(const std::string& key, const CachedArrays::Sizes& sizes) {
 
 std::uint32_t crc_of(std::span<const std::byte> file) {
     return crc32c(file.data() + crc_begin, file.size() - crc_begin);
-}
-
-/// A share's part of the CRC; all shares together by exclusive or.
-std::uint32_t crc_of(std::span<const std::byte> file, Share share) {
-    const auto counted = file.subspan(crc_begin);
-    const IndexRange range = share.of(std::ssize(counted));
-    return crc32c_part(counted.subspan(static_cast<std::size_t>(range.begin),
-                                       static_cast<std::size_t>(range.size())),
-                       static_cast<std::uint64_t>(std::ssize(counted) - range.end));
 }
 
 Header header_of(std::span<const std::byte> file) {
@@ -267,7 +257,7 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
         std::uint32_t crc = 0;
         ranks.run_on_all([&] {
             file.emplace(open_written(index, find_other_file));
-            crc = crc_of(file->bytes(), share);
+            crc = index_crc(file->bytes(), share);
         });
         const auto all = static_cast<std::uint32_t>(ranks.exclusive_or(crc));
         const bool faulty = all != header_of(file->bytes()).crc;
@@ -278,6 +268,14 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
 }
 
 }  // namespace
+
+std::uint32_t index_crc(std::span<const std::byte> file, Share share) {
+    const auto counted = file.subspan(crc_begin);
+    const IndexRange range = share.of(std::ssize(counted));
+    return crc32c_part(counted.subspan(static_cast<std::size_t>(range.begin),
+                                       static_cast<std::size_t>(range.size())),
+                       static_cast<std::uint64_t>(std::ssize(counted) - range.end));
+}
 
 void remove_index_leftovers(const std::filesystem::path& folder) {
     if (leftovers_in(folder).empty()) return;

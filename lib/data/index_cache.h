@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/share.h"
 
 namespace gptrain {
 
@@ -64,6 +65,9 @@ private:
     MappedFile file_;
     std::vector<std::span<const std::byte>> arrays_;
 };
+
+/// A share's part of the checksum of such a file; all shares together by exclusive or.
+std::uint32_t index_crc(std::span<const std::byte> file, Share share);
 
 /// Removes what killed processes left of builds in the folder. Those of other machines must have
 /// been unchanged for an hour: without locks between machines one may be at work on its own.
