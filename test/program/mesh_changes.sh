@@ -15,22 +15,22 @@ named_meshes[uneven]="parallel.data=3"
 named_meshes[pp]+=" parallel.schedule=zero_bubble"
 named_meshes[turns]="parallel.pipeline=2 parallel.virtual_stages=2 parallel.schedule=interleaved_1f1b"
 
-# A row has two parts and the meshes that a run of either goes through. Over all rows each mesh follows
-# each other one once (a Williams design).
+# A row has a part and the meshes that its run goes through. Over all rows each mesh follows each other
+# one once (a Williams design).
 runs=(
-    "all    frozen  one    dp     dp_tp  uneven cp     tp     turns  pp"
-    "from   lora    dp     uneven one    tp     dp_tp  pp     cp     turns"
-    "frozen int8    uneven tp     dp     pp     one    turns  dp_tp  cp"
-    "muon   prompt  tp     pp     uneven turns  dp     cp     one    dp_tp"
-    "lora   muon    pp     turns  tp     cp     uneven dp_tp  dp     one"
-    "int8   tuning  turns  cp     pp     dp_tp  tp     one    uneven dp"
-    "prompt all     cp     dp_tp  turns  one    pp     dp     tp     uneven"
-    "tuning from    dp_tp  one    cp     dp     turns  uneven pp     tp"
+    "all    one    dp     dp_tp  uneven cp     tp     turns  pp"
+    "from   dp     uneven one    tp     dp_tp  pp     cp     turns"
+    "frozen uneven tp     dp     pp     one    turns  dp_tp  cp"
+    "muon   tp     pp     uneven turns  dp     cp     one    dp_tp"
+    "lora   pp     turns  tp     cp     uneven dp_tp  dp     one"
+    "int8   turns  cp     pp     dp_tp  tp     one    uneven dp"
+    "prompt cp     dp_tp  turns  one    pp     dp     tp     uneven"
+    "tuning dp_tp  one    cp     dp     turns  uneven pp     tp"
 )
-# Of recompute and, for the first part, of shard_optimizer in each column. So each part and each mesh has
-# all values. The second part always has a sharded optimizer, as runs have by default.
+# Of recompute and shard_optimizer in each column. So each part and each mesh has all values, and each
+# part goes from a sharded optimizer to a sharded one, as runs do by default.
 recomputes=(none selective full selective full none selective none)
-mixed=(true false false true true false false true)
+sharded=(true false false true true false false true)
 
 # train_part PART: sets `part` to the settings of what it trains. Two are models without biases, whose
 # ranks of tp share one head of keys and values.
@@ -52,16 +52,16 @@ train_part() {
 
 losses() { sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
-# go_through PART SHARDS MESH...
+# go_through PART MESH...
 go_through() {
-    local kind=$1 shards=$2 run=$1-$2 column steps
-    local -a part meshes=("${@:3}")
+    local kind=$1 run=$1-meshes column steps
+    local -a part meshes=("${@:2}")
     train_part "$kind"
-    [[ -e $kind-one ]] || train 0 $kind-one $few training.steps=16 "${part[@]}"
+    train 0 $kind-one $few training.steps=16 "${part[@]}"
     for column in "${!meshes[@]}"; do
         steps=$((2 * column + 2))
         run_on ${meshes[column]} $run "${part[@]}" training.steps=$steps recompute=${recomputes[column]} \
-            parallel.shard_optimizer=$([[ $shards == sharded ]] && echo true || echo ${mixed[column]})
+            parallel.shard_optimizer=${sharded[column]}
         ((column == 0)) || says out "after step $((steps - 2))"
         paste <(losses $run) <(losses $kind-one) | tail -n +$((steps - 1)) | head -n 2 | awk -v step=$steps '
             { apart = $2 > $4 ? $2 - $4 : $4 - $2
@@ -71,9 +71,7 @@ go_through() {
     done
 }
 for row in "${runs[@]}"; do
-    read -ra words <<<"$row"
-    go_through ${words[0]} mixed "${words[@]:2}"
-    go_through ${words[1]} sharded "${words[@]:2}"
+    go_through $row
 done
 
 finish
