@@ -57,6 +57,8 @@ Fiber::Fiber() {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) fail_errno(errno, "no memory for a fiber's stack");
     stack_ = static_cast<std::byte*>(pages);
+    static std::size_t count = 0;
+    unused_ = count++ * step_bytes % most_unused_bytes;
 }
 
 Fiber::~Fiber() {
@@ -72,7 +74,7 @@ void Fiber::start(std::function<void()> work) {
     __asan_unpoison_memory_region(stack_, stack_bytes);
 #endif
     // As gptrain_switch_stacks leaves a stack: r15 r14 r13 r12 rbx rbp, then the return address.
-    auto* top = reinterpret_cast<void**>(stack_ + stack_bytes);
+    auto* top = reinterpret_cast<void**>(stack_ + stack_bytes - unused_);
     void** frame = top - 9;  // aligns the stack at the call
     std::memset(frame, 0, 9 * sizeof(void*));
     frame[3] = reinterpret_cast<void*>(&Fiber::enter);

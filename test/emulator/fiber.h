@@ -27,10 +27,16 @@ public:
 private:
     static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
+    /// Stacks begin at different places of their pages, or all would share the same few sets of the
+    /// caches.
+    static constexpr std::size_t step_bytes = 13 * 64;
+    static constexpr std::size_t most_unused_bytes = std::size_t{64} << 10;
+
     static void enter(Fiber* fiber);
     void switch_out(bool for_good);
 
     std::byte* stack_ = nullptr;
+    std::size_t unused_ = 0;   ///< bytes at the top
     void* inside_ = nullptr;   ///< stack pointer of the fiber while it is suspended
     void* outside_ = nullptr;  ///< stack pointer of its resumer while it runs
     std::function<void()> work_;

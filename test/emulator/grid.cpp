@@ -52,8 +52,9 @@ std::unique_ptr<Thread> take_thread() {
     if (spare.empty()) return std::make_unique<Thread>();
     auto thread = std::move(spare.back());
     spare.pop_back();
-    thread->copies = {};
-    thread->bulk_stores = {};
+    // Nearly always they are empty, and an empty deque allocates.
+    if (!thread->copies.idle()) thread->copies = {};
+    if (!thread->bulk_stores.idle()) thread->bulk_stores = {};
     thread->products_fenced = false;
     thread->open_products.clear();
     thread->products.clear();
