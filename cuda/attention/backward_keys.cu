@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
 template <class T, class Shape>
 void launch_keys(const AttentionParams& params, const AttentionGradients& gradients,
                  const Stream& stream) {
-    static_assert(shared_memory_fits<Shape, KeysShared<Shape>>);
+    static_assert(shared_memory_fits<Shape, KeysShared<Shape>>());
     const BlockOrder order =
         block_order(params, params.keys - key_origin(params, Shape::with_dropout), Shape::rows,
                     params.groups, false);

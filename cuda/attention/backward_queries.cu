@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
 template <class T, class Shape>
 void launch_queries(const AttentionParams& params, const AttentionGradients& gradients,
                     const Stream& stream) {
-    static_assert(shared_memory_fits<Shape, QueriesShared<Shape>>);
+    static_assert(shared_memory_fits<Shape, QueriesShared<Shape>>());
     const BlockOrder order = block_order(params, params.queries, Shape::rows, params.heads, true);
     launch(stream,
            {.blocks = order.blocks(),

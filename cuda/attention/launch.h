@@ -14,12 +14,13 @@ constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
 /// Whether a block fits everywhere, and as many on a multiprocessor as the kernel's launch bounds
 /// ask the compiler to leave registers for. With heads wider than 128, an A100 has room for one.
 template <class Shape, class Shared>
-constexpr bool shared_memory_fits =
-    sizeof(Shared) <= shared_bytes_everywhere&& blocks_fit(Shape::blocks_per_multiprocessor,
-                                                           sizeof(Shared),
-                                                           Shape::width <= 128
-                                                               ? multiprocessor_bytes_a100
-                                                               : multiprocessor_bytes_h100);
+constexpr bool shared_memory_fits() {
+    constexpr std::int64_t bytes = sizeof(Shared);
+    constexpr std::int64_t all =
+        Shape::width <= 128 ? multiprocessor_bytes_a100 : multiprocessor_bytes_h100;
+    return bytes <= shared_bytes_everywhere &&
+           blocks_fit(Shape::blocks_per_multiprocessor, bytes, all);
+}
 
 /// Calls f(std::integral_constant<int, W>{}) with the smallest supported width W >= D.
 template <class F>

@@ -257,7 +257,7 @@ template <class T>
 void plain_attention_forward(const AttentionParams& params, const Stream& stream) {
     with_plain_shape(params, [&](auto shape, auto with_dropout) {
         using Shape = decltype(shape);
-        static_assert(shared_memory_fits<Shape, ForwardShared<Shape>>);
+        static_assert(shared_memory_fits<Shape, ForwardShared<Shape>>());
         const BlockOrder order =
             block_order(params, params.queries, Shape::rows, params.heads, true);
         launch(stream,
@@ -274,7 +274,7 @@ void plain_attention_backward(const AttentionParams& params, const AttentionGrad
     with_plain_shape(params, [&](auto shape, auto with_dropout) {
         using Shape = decltype(shape);
         constexpr bool drops = decltype(with_dropout)::value;
-        static_assert(shared_memory_fits<Shape, BackwardShared<Shape>>);
+        static_assert(shared_memory_fits<Shape, BackwardShared<Shape>>());
         const auto start = [&](auto kernel, const BlockOrder& order) {
             launch(stream,
                    {.blocks = order.blocks(),
