@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <regex>
 #include <set>
 #include <string>
@@ -175,13 +176,12 @@ struct PlantedFault {
     std::string noticed;             ///< how; empty if it was not
 };
 
-/// Runs ops that reach the site, for some seconds altogether.
-std::string notice(const PlantedFault& fault, Devices& devices, emulator::Sites& sites) {
-    constexpr double seconds_each = 25;
+/// Runs ops that reach the site, as many as take about `seconds` without a fault.
+std::string notice(const PlantedFault& fault, double seconds, Devices& devices,
+                   emulator::Sites& sites) {
     sites.plant(fault.site, fault.fault);
-    double seconds = 0;
     for (const Case* each : fault.cases) {
-        if ((seconds += each->seconds) > seconds_each && each != fault.cases.front()) break;
+        if ((seconds -= each->seconds) < 0 && each != fault.cases.front()) break;
         try {
             if (devices.run(*each) != each->result) return "other results: " + each->op.name;
         } catch (const Error& error) {
@@ -191,13 +191,16 @@ std::string notice(const PlantedFault& fault, Devices& devices, emulator::Sites&
     return {};
 }
 
-/// Seconds for all cases with a fault, after which it counts as one that hangs.
-constexpr unsigned time_limit = 120;
-
 /// Plants faults in child processes, which may crash or never end, several at a time.
 class Children {
 public:
-    Children(Devices& devices, emulator::Sites& sites) : devices_(devices), sites_(sites) {}
+    /// Each fault gets as many cases as take about `seconds_each` without it. One that takes
+    /// several times as long counts as one that hangs.
+    Children(double seconds_each, Devices& devices, emulator::Sites& sites)
+        : seconds_each_(seconds_each),
+          time_limit_(10 + static_cast<unsigned>(4 * seconds_each)),
+          devices_(devices),
+          sites_(sites) {}
 
     void start(PlantedFault& fault) {
         while (running_.size() >= std::max(1u, std::thread::hardware_concurrency()))
@@ -207,8 +210,8 @@ public:
         const pid_t child = fork();
         if (child < 0) fail_errno(errno, "fork");
         if (child == 0) {
-            alarm(time_limit);
-            const std::string how = notice(fault, devices_, sites_).substr(0, 2000);
+            alarm(time_limit_);
+            const std::string how = notice(fault, seconds_each_, devices_, sites_).substr(0, 2000);
             const auto written = write(ends[1], how.data(), how.size());
             _exit(written == std::ssize(how) ? 0 : 1);
         }
@@ -236,12 +239,14 @@ private:
         std::string& noticed = child->second.fault->noticed;
         noticed.assign(how, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
         if (WIFSIGNALED(status)) {
-            noticed = WTERMSIG(status) == SIGALRM ? text("it does not end in ", time_limit, " s")
+            noticed = WTERMSIG(status) == SIGALRM ? text("it does not end in ", time_limit_, " s")
                                                   : text("it ends by signal ", WTERMSIG(status));
         }
         running_.erase(child);
     }
 
+    double seconds_each_;
+    unsigned time_limit_;
     Devices& devices_;
     emulator::Sites& sites_;
     std::map<pid_t, Child> running_;
@@ -310,7 +315,12 @@ int check(const std::string& only) {
     std::erase_if(planted, [&](const PlantedFault& fault) {
         return fault.name.find(only) == std::string::npos;
     });
-    Children children(devices, sites);
+    // So much of all cases' time that a slow machine tries as many of them as a fast one.
+    const double seconds_each =
+        std::accumulate(cases.begin(), cases.end(), 0.0,
+                        [](double sum, const Case& each) { return sum + each.seconds; }) /
+        5;
+    Children children(seconds_each, devices, sites);
     for (PlantedFault& fault : planted)
         children.start(fault);
     children.wait_for_all();
