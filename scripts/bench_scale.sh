@@ -2,8 +2,8 @@
 # Measures the work that grows with the number of ranks, up to 16,384 of them, on one machine: rank 0
 # and one other rank do it for real, and what the other ranks send or write is made by the code that
 # they would run. Prints a table of seconds and bytes, and fails if the most ranks take more than the
-# limits of docs/scale.md, or if anything grows faster than it may from the fewest of at least 1,024
-# ranks to the most.
+# limits of docs/scale.md, or if anything grows too fast between the smallest number of at least
+# 1,024 ranks and the largest.
 #
 #   scripts/bench_scale.sh [--folder DIR] [--ranks "N..."]
 #
@@ -32,6 +32,7 @@ trap 'rm -rf "$folder"' EXIT
 # watched: the lines of bench_watch as rows.
 watched() {
     awk -F'[:,]' '{
+        split("", value)
         for (i = 1; i < NF; i += 2) { gsub(/[{"]/, "", $i); value[$i] = $(i + 1) + 0 }
         timed("beat", "a beat, every rank")
         timed("pass", "near a hang, every node: reads the news of the monitors")
@@ -39,14 +40,16 @@ watched() {
         timed("report", "a hang, one rank: reads all and reports")
         row("memory, every node: what its ranks share to watch", 0, value["shared_bytes_per_node"])
     }
-    function timed(key, what) { row(what, value[key "_s"], value[key "_bytes"]) }
+    function timed(key, what) {
+        if ((key "_s") in value) row(what, value[key "_s"], value[key "_bytes"])
+    }
     function row(what, seconds, bytes) {
         printf "{\"ranks\":%s,\"what\":\"%s\",\"seconds\":%s,\"bytes\":%s}\n", value["ranks"], what,
             seconds, bytes
     }'
 }
 
-# shown: the rows, also on stderr as they come.
+# shown: the rows, also on stderr as they come. (tee /dev/stderr would truncate a file there.)
 shown() { while IFS= read -r row; do echo "$row" >&2 && echo "$row"; done; }
 
 # table: the rows by work and number of ranks.
@@ -123,8 +126,9 @@ limits() {
             some("a save", saves)
             some("a start", starts)
             some("a report", reports)
-            above("seconds of a save on rank 0", save, 5)
-            above("seconds of a start", start, 10)
+            # With few ranks only the machine decides.
+            if (few) above("seconds of a save on rank 0", save, 5)
+            if (few) above("seconds of a start", start, 10)
             exit failed
         }' "$1"
 }

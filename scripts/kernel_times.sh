@@ -44,7 +44,7 @@ rm -rf "$work"
 mkdir -p "$work"
 
 # measured ARCHITECTURE FILE CODE WORDS OPTION...: its kernels, one line each: architecture, file, name
-# with these words behind it, costs. The options are awk's.
+# followed by WORDS, costs. OPTIONs go to awk.
 measured() {
     cuobjdump -arch "$1" -sass "$3" |
         awk "${@:5}" -f scripts/sass/measure.awk -f scripts/sass/path.awk | readable_names |
@@ -52,8 +52,8 @@ measured() {
             '{ print of "\t" $1 words "\t" $9 "\t" $10 "\t" $11 "\t" $12 "\t" $13 "\t" $14 }'
 }
 
-# costs ARCHITECTURE FILE: compiles it as cuda/CMakeLists.txt does, and measures it. Cross-entropy has
-# a pass that only reads besides the hottest one.
+# costs ARCHITECTURE FILE: compiles it as cuda/CMakeLists.txt does, and measures it. Besides
+# its hottest loop, cross-entropy has one that only reads.
 costs() {
     local code=$work/$1.${2//\//.}.cubin
     if [[ $build && $1 == sm_90a ]]; then

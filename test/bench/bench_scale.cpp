@@ -42,7 +42,7 @@ int exit_code_of(const std::function<void()>& work) {
     try {
         work();
         return 0;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
         std::fprintf(stderr, "bench_scale: %s\n", error.what());
         return 1;
     }
@@ -55,7 +55,7 @@ void in_child(const std::function<void()>& work) {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0)
         if (errno != EINTR) fail_errno(errno, "waitpid");
-    if (status != 0) fail(ExitCode::bug, "a part failed");
+    if (status != 0) fail(ExitCode::bug, "a part ended with status ", status);
 }
 
 namespace {

@@ -125,8 +125,8 @@ std::string merge_on_first(const std::vector<RankFiles>& files) {
     return messages.front();
 }
 
-/// model.h5. Of more parts than the saver shows in it, the first ones; then no checkpoint has it,
-/// and the result is empty.
+/// model.h5. With more parts than the saver allows it has the first ones only, and the result is
+/// empty: such a checkpoint has no model.h5.
 std::string make_view(const fs::path& folder, const RunPlan& plan) {
     const std::int64_t ranks = plan.mesh.size();
     const std::int64_t most = SaverOptions{}.max_viewed_parts;

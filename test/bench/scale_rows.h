@@ -12,7 +12,7 @@
 
 namespace gptrain::bench {
 
-/// The least of some times: other work of the machine does not count.
+/// The shortest of five runs, so that other load does not count.
 inline double least_seconds_of(const auto& work) {
     double least = seconds_of(work);
     for (int turn = 1; turn < 5; ++turn)
@@ -26,7 +26,7 @@ void in_child(const std::function<void()>& work);
 /// Bytes that this process has allocated and not freed.
 std::int64_t held_bytes();
 
-/// One row for one number of ranks. 0 seconds or bytes: they are not part of the row.
+/// One row for one number of ranks. Zero seconds or bytes are left out.
 void print_row(std::int64_t ranks, std::string_view what, double seconds, std::int64_t bytes);
 
 /// The rows of saving a checkpoint of the plan in `folder` and of resuming from it.

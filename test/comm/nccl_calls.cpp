@@ -16,7 +16,7 @@ TEST_CASE("Operations come after the computation before them, computation after 
     Rig rig;
     const int compute = rig.compute_number;
     const int comm = rig.comm_number;
-    // The few blocks of a message must not wait until those of a GEMM have all begun.
+    // The few blocks of a message must not wait until all blocks of a GEMM have started.
     CHECK(urgent_streams().contains(comm));
     CHECK(!urgent_streams().contains(compute));
     const Array whole(*rig.backend, DType::f32, {2, 3 * rig.all->size()});

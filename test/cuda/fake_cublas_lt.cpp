@@ -72,7 +72,7 @@ cublasStatus_t make(FakeCall call, void* handle, const T& contents) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/// Sets an attribute, whose size the library compares.
+/// Sets an attribute; refuses a wrong size, as the library does.
 template <class T>
 cublasStatus_t assign(T& to, const void* from, std::size_t bytes) {
     if (from == nullptr || bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
@@ -89,7 +89,8 @@ cublasStatus_t assign_alignment(std::uint64_t& to, const void* from, std::size_t
 }
 
 /// The library derives the alignment of what an epilogue accesses from the addresses, also where it
-/// does not dereference them. Without an epilogue it is that of other matrices.
+/// does not dereference them. Without an epilogue nothing is accessed; 16 keeps
+/// `fake_wide_epilogue` from being offered.
 std::uint64_t epilogue_alignment(const Operation& operation) {
     if (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return 16;
     return std::min(alignment_of(operation.bias), alignment_of(operation.aux));
@@ -267,8 +268,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
     const FakeKind kind = kind_of(operation);
     if (answer_of(fake_matmul, kind) != CUBLAS_STATUS_SUCCESS) return answer_of(fake_matmul, kind);
-    const auto algorithm = static_cast<FakeAlgorithm>(chosen->data[0]);
     if (!is_algorithm(chosen->data[0])) return CUBLAS_STATUS_INVALID_VALUE;
+    const auto algorithm = static_cast<FakeAlgorithm>(chosen->data[0]);
     ++runs_with(algorithm);
     ++runs_of(kind);
     if (algorithm == fake_refused || algorithm == fake_aligned) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -282,7 +283,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
     if (support != CUBLAS_STATUS_SUCCESS) return support;
     // On a device the kernel would fail.
     if (!can_access(algorithm, is)) return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (algorithm == fake_slow) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (algorithm == fake_slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::this_thread::sleep_for(delay_of(kind));
     loaded().insert({algorithm, operation.transpose_a, operation.transpose_b, operation.epilogue,
                      at.a, at.b, at.d});

@@ -18,7 +18,7 @@ extern "C" void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds);
 /// times.
 extern "C" void fake_cublas_lt_refuse_slow(bool refuse);
 
-/// Its calls that return a status, but for those that destroy.
+/// The calls that return a status, except those that destroy.
 enum FakeCall {
     fake_create,
     fake_desc_create,

@@ -79,7 +79,8 @@ bool has_types(const Layouts& at) {
     return at.a.type == at.b.type && (at.d.type == at.a.type || at.d.type == CUDA_R_32F);
 }
 
-/// FP8: the first operand transposed, the second not, all dims and strides multiples of 16 bytes.
+/// FP8: the first operand transposed, the second not, all dims and strides multiples of 16
+/// elements.
 bool has_fp8_form(const Operation& operation, const Layouts& at) {
     const auto whole = [](const Layout& layout) {
         return layout.rows % 16 == 0 && layout.cols % 16 == 0 && layout.stride % 16 == 0;
@@ -88,8 +89,7 @@ bool has_fp8_form(const Operation& operation, const Layouts& at) {
            whole(at.a) && whole(at.b) && whole(at.d);
 }
 
-/// The auxiliary matrix of GELU has the result's type, and columns that begin at multiples of 8
-/// elements.
+/// The columns of GELU's auxiliary matrix begin at multiples of 8 elements.
 bool has_auxiliary(const Operation& operation, const Layouts& at) {
     return operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
 }

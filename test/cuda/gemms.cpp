@@ -188,7 +188,7 @@ TEST_CASE("a recorded algorithm that the library cannot check gives way to its f
 }
 
 TEST_CASE("an algorithm that needs aligned matrices is tried only for those", "[gemms]") {
-    // Rows of 16 bytes, but for one matrix; or a matrix that does not begin at such a multiple.
+    // All rows have 16 bytes except in one matrix, or one matrix is not aligned to 16 bytes.
     const std::int64_t uneven = GENERATE(-1, 0, 1, 2);
     const bool shifted = GENERATE(true, false);
     if (uneven == -1 && shifted) return;
@@ -211,7 +211,7 @@ TEST_CASE("an algorithm that needs aligned matrices is tried only for those", "[
 }
 
 TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
-    // Sizes that are no multiples of 16, or addresses.
+    // Either the sizes or the addresses are not multiples of 16.
     const auto [size, offset] = GENERATE(std::pair(8, 0), std::pair(16, 8));
     CAPTURE(size, offset);
     Device device;

@@ -25,10 +25,9 @@ public:
     void leave();
 
 private:
-    static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
+    static constexpr std::size_t stack_bytes = std::size_t{320} << 10;
 
-    /// Stacks begin at different places of their pages, or all would share the same few sets of the
-    /// caches.
+    /// Stacks start at different offsets; otherwise all would compete for the same few cache sets.
     static constexpr std::size_t step_bytes = 13 * 64;
     static constexpr std::size_t most_unused_bytes = std::size_t{64} << 10;
 

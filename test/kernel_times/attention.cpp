@@ -43,6 +43,7 @@ struct AttentionRates {
     double together;
     double apart;
     double profile;
+    double seconds;  ///< by the estimate `together`
     Bounds busy;
 };
 
@@ -61,7 +62,7 @@ AttentionRates rates_of(const KernelTable& table, const Gpu& gpu, const ModelSiz
                   size.head_dim());
     const double share = length / (length + device.attention_half_length);
     return {flops / together(kernels), flops / apart(kernels),
-            share * (backward ? rate->backward : rate->forward), sum(kernels)};
+            share * (backward ? rate->backward : rate->forward), together(kernels), sum(kernels)};
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ std::vector<Row> rate_rows(const KernelTable& table, const std::vector<Gpu>& gpu
     const auto add = [&](const Gpu& gpu, const ModelSize& size, bool hopper, bool backward) {
         const AttentionRates rates = rates_of(table, gpu, size, hopper, backward);
         const auto share = [&](double seconds) {
-            return text(fixed(100 * seconds / rates.busy.together(), 0), " %");
+            return text(fixed(100 * seconds / rates.seconds, 0), " %");
         };
         rows.push_back({text(gpu.machine.profile), hopper ? "sm_90a" : "portable", size.head_size(),
                         backward ? "backward" : "forward", fixed(rates.together / tera, 0),

@@ -16,8 +16,7 @@ namespace gptrain::test {
 //   [tuning]     CUDA's tuning guides for Ampere, Hopper and Blackwell: four schedulers, each of
 //                which issues one instruction of a warp in a cycle
 //   [luo]        Luo et al. 2024, arXiv 2402.13499: on Hopper mma.sync reaches 62.9 % of the peak
-//   on
-//                average
+//                on average
 //   [fa2]        FlashAttention 2, which uses mma.sync, has about the rate on GB200 that it has on
 //                H100: Azure/AI-benchmarking-guide, ND_GB200_v6_results.md, 374 TFLOP/s
 

@@ -6,6 +6,7 @@ namespace gptrain::test {
 namespace {
 
 constexpr std::size_t h100 = 1;  // among the machines
+static_assert(machines[h100].profile == "h100-sxm");
 
 /// FLOP/s of GEMMs that a careful plan would expect.
 constexpr double modest_rate = 560e12;

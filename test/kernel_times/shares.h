@@ -6,7 +6,7 @@
 namespace gptrain::test {
 
 Row share_titles();
-/// Of steps on one H100. All without overlap, if not said otherwise.
+/// For one step on one H100, without overlap unless stated otherwise.
 std::vector<Row> share_rows(const KernelTable& table, const std::vector<Gpu>& gpus,
                             const std::vector<StepTable>& steps);
 

@@ -28,9 +28,10 @@ Row traffic_row(const std::string& what, const std::vector<Gpu>& gpus, const Bou
     Row row = {what};
     for (const Gpu& gpu : gpus) {
         Bounds bounds = bounds_on(gpu);
-        const double bytes = bounds.memory;
+        const double seconds_of_bytes = bounds.memory;
         bounds.memory = 0;
-        row.push_back(text(fixed(100 * bounds.together() / bytes, 0), " % ", bounds.largest()));
+        row.push_back(
+            text(fixed(100 * bounds.together() / seconds_of_bytes, 0), " % ", bounds.largest()));
     }
     return row;
 }
@@ -40,7 +41,7 @@ Row traffic_row(const std::string& what, const std::vector<Gpu>& gpus, const Bou
 Bounds cross_entropy(const KernelTable& table, const Gpu& gpu, double bytes) {
     const std::string file = "ops/cross_entropy.cu";
     const std::string kernel = "unsplit_kernel<Bf16, true>";
-    // A piece that is kept is loaded by as many instructions as one in global memory.
+    // Loading a piece kept in shared memory takes as many instructions as from global memory.
     Bounds all = table.traffic(gpu, file, kernel, bytes);
     all.add_instructions(table.traffic(gpu, file, kernel + ", reading", bytes / 2));
     return all;

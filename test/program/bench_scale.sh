@@ -93,7 +93,7 @@ limited 1 commits seconds 0.37 "seconds, growth of save, rank 0: commits"
 limited 0 merges seconds 0.030
 limited 1 merges seconds 0.032 "seconds, growth of first save, rank 0: merges"
 limited 1 merges bytes 1600000 "bytes, growth of first save, rank 0: merges"
-# A row that some number of ranks lacks, and none of a kind.
+# A row missing for one number of ranks, and a kind without rows.
 measured 3072 0.01 1000000
 sed -i '/3072.*commits/d' bench_scale
 benched 1 1024 3072 16384
@@ -102,7 +102,7 @@ rm -f bench_watch
 touch bench_watch
 benched 1 1024 16384
 says err "missing: a report"
-# It fails where a benchmark does.
+# It fails if a benchmark fails.
 limited 0 none seconds 1
 rm bench_watch
 benched 1 1024 16384

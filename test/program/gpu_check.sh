@@ -107,7 +107,7 @@ sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.10.0.0"; echo "
 PATH=$work/bin:$PATH checked 0 --only sm90
 says results/log.txt "--tool synccheck --num-cuda-barriers 64"
 
-# Each sanitizer looks at gptrain's kernels alone, those for sm_90a by themselves.
+# Each sanitizer checks only gptrain's kernels; those for sm_90a have parts of their own.
 sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.3.0.0"
 echo "$GPTRAIN_CUDA_ATTENTION $*" | sed "s#$BUILD/test/gpu/##" >>'"$work/seen"
 options="--target-processes all --kernel-name kns=gptrain --report-api-errors no --error-exitcode 42"

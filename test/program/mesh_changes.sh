@@ -15,8 +15,8 @@ named_meshes[uneven]="parallel.data=3"
 named_meshes[pp]+=" parallel.schedule=zero_bubble"
 named_meshes[turns]="parallel.pipeline=2 parallel.virtual_stages=2 parallel.schedule=interleaved_1f1b"
 
-# A row has a part and the meshes that its run goes through. Over all rows each mesh follows each other
-# one once (a Williams design).
+# A row names a part and the meshes of its run. Over all rows each mesh follows every other exactly
+# once (a Williams design).
 runs=(
     "all    one    dp     dp_tp  uneven cp     tp     turns  pp"
     "from   dp     uneven one    tp     dp_tp  pp     cp     turns"
@@ -27,8 +27,8 @@ runs=(
     "prompt cp     dp_tp  turns  one    pp     dp     tp     uneven"
     "tuning dp_tp  one    cp     dp     turns  uneven pp     tp"
 )
-# Of recompute and shard_optimizer in each column. So each part and each mesh has all values, and each
-# part goes from a sharded optimizer to a sharded one, as runs do by default.
+# The values of recompute and shard_optimizer in each column: each part and each mesh has all of them,
+# and each part goes from a sharded optimizer to a sharded one, as runs do by default.
 recomputes=(none selective full selective full none selective none)
 sharded=(true false false true true false false true)
 
