@@ -23,13 +23,33 @@ std::map<const std::byte*, const std::byte*>& allocations() {
     return map;
 }
 
+/// An allocation, or what lies between two of them.
 struct Range {
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;
+    bool allocated = false;
 };
-/// Allocations of recent accesses, by address: most are to the same ones.
+/// The ranges of recent accesses, by address: most are to the same ones.
 constexpr std::size_t recent_count = 64;
 Range recent_ranges[recent_count];
+
+void forget_recent() noexcept {
+    std::fill(std::begin(recent_ranges), std::end(recent_ranges), Range());
+}
+
+Range range_at(const std::byte* p) {
+    const auto& all = allocations();
+    const auto after = all.upper_bound(p);
+    Range gap;
+    if (after != all.begin()) {
+        const auto& [begin, end] = *std::prev(after);
+        if (p < end) return {begin, end, true};
+        gap.begin = end;
+    }
+    gap.end =
+        after == all.end() ? reinterpret_cast<const std::byte*>(~std::uintptr_t{0}) : after->first;
+    return gap;
+}
 
 void check_alignment(const void* p, std::size_t alignment, const char* what) {
     if (reinterpret_cast<std::uintptr_t>(p) % alignment != 0) {
@@ -47,12 +67,13 @@ std::byte* allocate(std::int64_t bytes) {
     if (data == nullptr) fail(ExitCode::usage, "emulator: out of memory");
     std::memset(data, 0xff, size);
     allocations()[data] = data + bytes;
+    forget_recent();
     return data;
 }
 
 void release(std::byte* data) noexcept {
     allocations().erase(data);
-    std::fill(std::begin(recent_ranges), std::end(recent_ranges), Range());
+    forget_recent();
     std::free(data);
 }
 
@@ -60,12 +81,9 @@ bool is_allocated(const void* p, std::int64_t bytes) {
     const auto* begin = static_cast<const std::byte*>(p);
     Range& recent = recent_ranges[reinterpret_cast<std::uintptr_t>(p) / 4096 % recent_count];
     if (begin < recent.begin || begin >= recent.end) {
-        const auto after = allocations().upper_bound(begin);
-        if (after == allocations().begin()) return false;
-        const auto& [first, last] = *std::prev(after);
-        recent = {first, last};
+        recent = range_at(begin);
     }
-    return begin + bytes <= recent.end;
+    return recent.allocated && begin + bytes <= recent.end;
 }
 
 void check_access(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {

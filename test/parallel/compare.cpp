@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -68,6 +69,9 @@ void compare_covering(const std::function<void(RunSpec&)>& change,
     std::vector<MeshCase> cases = tested_cases(session().size());
     std::erase_if(cases, [&](const MeshCase& mesh_case) { return !takes(mesh_case); });
     REQUIRE(!cases.empty());
+    // Four ranks show each axis and each pair of axes.
+    if (session().size() > 4 && std::any_of(cases.begin(), cases.end(), has_three_axes))
+        std::erase_if(cases, [](const MeshCase& mesh_case) { return !has_three_axes(mesh_case); });
     for (const MeshCase& mesh_case : covering(cases)) {
         if (!wanted(mesh_case)) continue;
         const RunSpec& plain = specs.at(mesh_case.model);

@@ -25,7 +25,8 @@ void check_equal(const StepResults& results, const Reference& reference);
 double distance_of_all(const NamedValues& a, const NamedValues& b);
 
 /// Compares the meshes that cover everything, of those for which `takes` is true, with one rank,
-/// after `change` of each model's spec.
+/// after `change` of each model's spec. On more than four ranks only
+/// those of three axes, where there are any.
 void compare_covering(
     const std::function<void(RunSpec&)>& change,
     const std::function<bool(const MeshCase&)>& takes = [](const MeshCase&) { return true; });

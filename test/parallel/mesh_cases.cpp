@@ -133,17 +133,23 @@ private:
     std::size_t contexts_ = 0;
 };
 
+/// The axes that have several ranks.
+std::vector<std::string> used_axes(const ParallelSpec& p) {
+    std::vector<std::string> used;
+    if (p.data.value_or(1) > 1) used.emplace_back("dp");
+    if (p.pipeline > 1) used.emplace_back("pp");
+    if (p.context > 1) used.emplace_back("cp");
+    if (p.tensor > 1) used.emplace_back("tp");
+    return used;
+}
+
 /// The features that a case covers, in words.
 std::set<std::string> shown_by(const MeshCase& mesh_case) {
     const ParallelSpec& p = mesh_case.parallel;
     std::set<std::string> shown = {mesh_case.model,
                                    text("recompute ", name_of(mesh_case.recompute)),
                                    text(name_of(p.schedule), " of ", p.virtual_stages)};
-    std::vector<std::string> used;
-    if (p.data.value_or(1) > 1) used.emplace_back("dp");
-    if (p.pipeline > 1) used.emplace_back("pp");
-    if (p.context > 1) used.emplace_back("cp");
-    if (p.tensor > 1) used.emplace_back("tp");
+    const std::vector<std::string> used = used_axes(p);
     for (const std::string& axis : used) {
         for (const std::string& other : used)
             shown.insert(text(axis, " and ", other));
@@ -157,6 +163,10 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
 }
 
 }  // namespace
+
+bool has_three_axes(const MeshCase& mesh_case) {
+    return used_axes(mesh_case.parallel).size() >= 3;
+}
 
 std::vector<MeshCase> covering(const std::vector<MeshCase>& cases) {
     std::set<std::string> seen;
