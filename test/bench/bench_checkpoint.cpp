@@ -30,6 +30,7 @@
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
 #include "cpu/cpu_backend.h"
+#include "timing.h"
 
 using namespace gptrain;
 
@@ -37,11 +38,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 double smallest(const std::vector<double>& values) {
     return *std::min_element(values.begin(), values.end());
@@ -125,9 +121,9 @@ public:
                     {"bytes_of_a_rank", std::ssize(copy_)},
                     {"crc32c_gb_per_s", checksum_rate()}};
         for (const auto& [name, times] : times_) {
-            all[name] = {{"plain_s", median(times.plain)},
-                         {"own_s", median(times.own)},
-                         {"ratio", median(times.ratio)},
+            all[name] = {{"plain_s", bench::median(times.plain)},
+                         {"own_s", bench::median(times.own)},
+                         {"ratio", bench::median(times.ratio)},
                          {"best_ratio", ratio(name, smallest(times.plain), smallest(times.own))}};
         }
         return all;
@@ -232,7 +228,7 @@ private:
             const std::chrono::duration<double> elapsed = Clock::now() - start;
             rates.push_back(static_cast<double>(copy_.size()) / elapsed.count() * 1e-9);
         }
-        return median(rates);
+        return bench::median(rates);
     }
 
     const MpiSession& ranks_;

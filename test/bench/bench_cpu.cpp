@@ -20,6 +20,7 @@
 #include "engine/measure.h"
 #include "gemm_rate.h"
 #include "spec/make_plan.h"
+#include "timing.h"
 
 using namespace gptrain;
 

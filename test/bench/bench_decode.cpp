@@ -22,6 +22,7 @@
 #include "gemm_rate.h"
 #include "infer/generator.h"
 #include "spec/make_plan.h"
+#include "timing.h"
 
 using namespace gptrain;
 

@@ -24,6 +24,7 @@
 #include "report/comm_metrics.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
+#include "timing.h"
 
 using namespace gptrain;
 

@@ -23,6 +23,7 @@
 #include "planner/shipped_plan.h"
 #include "scale_rows.h"
 #include "schedule/stage_plan.h"
+#include "timing.h"
 
 namespace gptrain::bench {
 

@@ -3,7 +3,7 @@
 #include <dnnl.hpp>
 #include <vector>
 
-#include "cpu_step.h"
+#include "timing.h"
 
 namespace gptrain::bench {
 

@@ -20,6 +20,7 @@
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 #include "scale_rows.h"
+#include "timing.h"
 
 namespace gptrain::bench {
 namespace {

@@ -1,24 +1,14 @@
-// What the parts of bench_scale share: how they measure, and the rows that they print.
+// What the parts of bench_scale share: processes for its work, and the rows that they print.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string_view>
 
-#include "cpu_step.h"
 #include "spec/run_plan.h"
 
 namespace gptrain::bench {
-
-/// The shortest of five runs, so that other load does not count.
-inline double least_seconds_of(const auto& work) {
-    double least = seconds_of(work);
-    for (int turn = 1; turn < 5; ++turn)
-        least = std::min(least, seconds_of(work));
-    return least;
-}
 
 /// Runs `work` in a process of its own, so that what others left in memory does not slow it down.
 void in_child(const std::function<void()>& work);

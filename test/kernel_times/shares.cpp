@@ -87,13 +87,12 @@ std::vector<Row> share_rows(const KernelTable& table, const std::vector<Gpu>& gp
         return step.line("clearing gradients").seconds_apart[h100];
     });
     add("saved by the attention kernels for sm_90a", [&](const StepTable& step) {
-        const ModelSize& size = step.size();
-        const double own = apart(attention_forward(table, gpu, size, true)) +
-                           apart(attention_backward(table, gpu, size, true));
-        const double portable = apart(attention_forward(table, gpu, size, false)) +
-                                apart(attention_backward(table, gpu, size, false));
-        return percent((portable - own) /
-                       (step.seconds(&Line::seconds_apart, h100) + portable - own));
+        const auto attention = [&](bool hopper) {
+            return apart(attention_forward(table, gpu, step.size(), hopper)) +
+                   apart(attention_backward(table, gpu, step.size(), hopper));
+        };
+        const double saved = attention(false) - attention(true);
+        return percent(saved / (step.seconds(&Line::seconds_apart, h100) + saved));
     });
     add("bias gradients that read dy once more", [&](const StepTable& step) {
         return text(fixed(1e3 * bias_bytes(step) / gpu.bandwidth(), 1), " ms");
