@@ -92,7 +92,8 @@ private:
                 for (std::int64_t d = 0; d < dim_; d += 64 / static_cast<std::int64_t>(sizeof(T)))
                     _mm_prefetch(values[j + o] + d, _MM_HINT_T1);
             RowProducts<1, others> sums;
-            sums.add(q_, rows_from(keys, j), 0, dim_);
+            const Rows<T> next = rows_from(keys, j);
+            sums.add(q_, next, 0, dim_, PrefetchApart<others, T>{next});
             for (int o = 0; o < others; ++o)
                 scores[j + o] = scale_ * sums.of[0][o].sum();
             j += others;

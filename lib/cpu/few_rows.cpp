@@ -18,7 +18,8 @@ struct PlainWeight {
     template <int R, int O>
     RowProducts<R, O> multiply(const Rows<T>& x, std::int64_t output, std::int64_t length) const {
         RowProducts<R, O> sums;
-        sums.add(x, rows_from(rows, output), 0, length);
+        const Rows<T> weight = rows_from(rows, output);
+        sums.add(x, weight, 0, length, PrefetchInOrder<O, T>(weight));
         return sums;
     }
 };
@@ -33,10 +34,11 @@ struct Int8Weight {
     RowProducts<R, O> multiply(const Rows<T>& x, std::int64_t output, std::int64_t length) const {
         RowProducts<R, O> sums;
         const Rows<std::int8_t> weight = rows_from(rows, output);
+        const PrefetchInOrder<O, std::int8_t> prefetch(weight);
         for (std::int64_t begin = 0, block = 0; begin < length; ++block) {
             const std::int64_t end = std::min(begin + Int8Matrix::block, length);
             RowProducts<R, O> part;
-            part.add(x, weight, begin, end);
+            part.add(x, weight, begin, end, prefetch);
             for (int o = 0; o < O; ++o) {
                 const Vec8 scale(scales[output + o][block]);
                 for (int r = 0; r < R; ++r)

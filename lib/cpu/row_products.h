@@ -11,6 +11,47 @@ namespace gptrain::cpu {
 constexpr int rows_at_once = 3;
 constexpr int others_at_once = 4;
 
+/// Prefetches groups of O rows that are short and lie apart, three groups before they are read.
+/// They go into L2, because L1 can wait for too few lines at a time.
+template <int O, class T>
+struct PrefetchApart {
+    Rows<T> rows;
+
+    /// Called for every line of the rows that are read.
+    void operator()(std::int64_t at) const {
+        for (int o = 0; o < O; ++o)
+            _mm_prefetch(rows[3 * O + o] + at, _MM_HINT_T1);
+    }
+};
+
+/// Prefetches groups of O rows that follow each other, in the order of memory, whatever the order
+/// in which their lines are read: so they arrive 10 % (fp32) to 30 % (bf16) faster. They go into L1
+/// if two groups fit there with room to spare, otherwise into L2.
+template <int O, class T>
+class PrefetchInOrder {
+public:
+    explicit PrefetchInOrder(const Rows<T>& rows) {
+        const std::int64_t group_bytes = O * rows.stride * static_cast<std::int64_t>(sizeof(T));
+        into_l1_ = group_bytes <= 12288;
+        next_ = rows[group_bytes < 6144 ? 2 * O : O];
+    }
+
+    void operator()(std::int64_t at) const {
+        const T* next = next_ + at * O;
+        for (int o = 0; o < O; ++o, next += 64 / sizeof(T)) {
+            if (into_l1_) {
+                _mm_prefetch(next, _MM_HINT_T0);
+            } else {
+                _mm_prefetch(next, _MM_HINT_T1);
+            }
+        }
+    }
+
+private:
+    const T* next_;
+    bool into_l1_;
+};
+
 /// Products of R rows with O others, by lanes.
 template <int R, int O>
 struct RowProducts {
@@ -22,17 +63,15 @@ struct RowProducts {
                 sum = Vec8(0.0f);
     }
 
-    /// += the sums over elements [begin, end) of the rows; both start with their first row.
+    /// += the sums over elements [begin, end) of the rows; both start with their first row. Calls
+    /// prefetch(i) before the line of the others that starts at element i.
     template <class T, class W>
-    void add(const Rows<T>& rows, const Rows<W>& others, std::int64_t begin, std::int64_t end) {
+    void add(const Rows<T>& rows, const Rows<W>& others, std::int64_t begin, std::int64_t end,
+             const auto& prefetch) {
         constexpr std::int64_t line = 64 / sizeof(W);
-        // The other rows are too short for the hardware prefetcher, so they are prefetched this
-        // many groups of O ahead, into L2, because L1 can wait for too few lines at a time.
-        constexpr int groups_ahead = 3;
         std::int64_t at = begin;
         for (; at + line <= end; at += line) {
-            for (int o = 0; o < O; ++o)
-                _mm_prefetch(others[groups_ahead * O + o] + at, _MM_HINT_T1);
+            prefetch(at);
             for (std::int64_t i = at; i < at + line; i += Vec8::size)
                 add_vectors(rows, others, i, Full());
         }

@@ -8,7 +8,7 @@
 // onednn_gflops (in fp32 if oneDNN has no such GEMM), prompt_ratio; decode_tokens_per_s of TOKENS
 // tokens (64) after the prompt; decode_gb_per_s, what their ops read and write; copy_gb_per_s and
 // read_gb_per_s of loops over 1 GiB, decode_ratio to the former. Rates are medians: of 5 prompts,
-// of the tokens, of 9 loops. int8: int8 weights, all else in bf16.
+// of the tokens, of loops that run before every eighth token. int8: int8 weights, all else in bf16.
 #include <cstring>
 #include <numeric>
 #include <omp.h>
@@ -30,42 +30,49 @@ namespace {
 
 constexpr std::int64_t prompt_tokens = 512;
 
-/// Loops over two arrays of 1 GiB each, on all threads.
+/// Loops over two arrays of 1 GiB each, on all threads. They take turns with what is compared with
+/// them, because the bandwidth of a shared machine changes within seconds.
 class MemoryLoops {
 public:
-    /// GB/s read and written.
-    double copy_rate() {
-        return 2 * rate([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
-                   std::memcpy(to, from, static_cast<std::size_t>(words) * 8);
-               });
+    /// Runs each loop once.
+    void run() {
+        copies_.push_back(
+            seconds([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+                std::memcpy(to, from, static_cast<std::size_t>(words) * 8);
+            }));
+        reads_.push_back(
+            seconds([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
+                to[0] = std::accumulate(from, from + words, std::uint64_t{0});
+            }));
     }
+    /// GB/s read and written.
+    double copy_rate() const { return 2 * rate(copies_); }
     /// GB/s read.
-    double read_rate() {
-        return rate([](const std::uint64_t* from, std::uint64_t* to, std::int64_t words) {
-            to[0] = std::accumulate(from, from + words, std::uint64_t{0});
+    double read_rate() const { return rate(reads_); }
+
+private:
+    /// Of loop(from, to, words).
+    double seconds(const auto& loop) {
+        return bench::seconds_of([&] {
+#pragma omp parallel
+            {
+                const std::int64_t part = length / omp_get_num_threads();
+                const std::int64_t begin = part * omp_get_thread_num();
+                loop(from_.data() + begin, to_.data() + begin, part);
+            }
         });
     }
 
-private:
-    /// GB/s of one array in loop(from, to, words).
-    double rate(const auto& loop) {
-        std::vector<double> seconds;
-        for (int i = 0; i < 9; ++i) {
-            seconds.push_back(bench::seconds_of([&] {
-#pragma omp parallel
-                {
-                    const std::int64_t part = length / omp_get_num_threads();
-                    const std::int64_t begin = part * omp_get_thread_num();
-                    loop(from_.data() + begin, to_.data() + begin, part);
-                }
-            }));
-        }
+    /// GB/s of one array.
+    static double rate(const std::vector<double>& seconds) {
         return 8 * static_cast<double>(length) / bench::median(seconds) * 1e-9;
     }
 
     static constexpr std::int64_t length = (std::int64_t{1} << 30) / 8;
     std::vector<std::uint64_t> from_ = std::vector<std::uint64_t>(length, 1);
     std::vector<std::uint64_t> to_ = std::vector<std::uint64_t>(length, 2);
+    std::vector<double> copies_;
+    std::vector<double> reads_;
 };
 
 /// What the ops do that pass `count` tokens after `before` others.
@@ -121,9 +128,12 @@ Json measure(const std::string& weights, std::int64_t tokens) {
         const double seconds = next(prompt_tokens);
         if (i > 0) prompts.push_back(seconds);
     }
+    MemoryLoops loops;
     std::vector<double> steps;
-    for (std::int64_t i = 0; i < tokens; ++i)
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        if (i % 8 == 0) loops.run();
         steps.push_back(next(1));
+    }
 
     const auto own_rate = bench::gemm_rate(compute_of(weights));
     const double gemm = own_rate ? *own_rate : bench::gemm_rate(Precision::fp32).value();
@@ -132,8 +142,6 @@ Json measure(const std::string& weights, std::int64_t tokens) {
     const double gflops = work_of_tokens(plan, needs, 0, prompt_tokens).flops / prompt * 1e-9;
     const double rate =
         work_of_tokens(plan, needs, prompt_tokens + tokens / 2, 1).bytes / step * 1e-9;
-    MemoryLoops loops;
-    const double copy = loops.copy_rate();
     return {{"weights", weights},
             {"prompt_tokens_per_s", prompt_tokens / prompt},
             {"prompt_gflops", gflops},
@@ -141,9 +149,9 @@ Json measure(const std::string& weights, std::int64_t tokens) {
             {"prompt_ratio", gflops / gemm},
             {"decode_tokens_per_s", 1 / step},
             {"decode_gb_per_s", rate},
-            {"copy_gb_per_s", copy},
+            {"copy_gb_per_s", loops.copy_rate()},
             {"read_gb_per_s", loops.read_rate()},
-            {"decode_ratio", rate / copy}};
+            {"decode_ratio", rate / loops.copy_rate()}};
 }
 
 }  // namespace
