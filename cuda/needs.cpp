@@ -12,6 +12,7 @@
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/linear.h"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/optimizer.h"
@@ -37,6 +38,11 @@ std::int64_t bias_scratch_bytes(const OpLimits& limits) {
     const std::int64_t elements =
         std::min(parts * limits.widest, std::max(bias_blocks * widest_strip, limits.widest));
     return Scratch::bytes_of<float>(elements);
+}
+
+std::int64_t fp8_scratch_bytes(const OpLimits& limits) {
+    const std::int64_t parts = div_ceil(limits.sequences * limits.seq_length, fp8_tile);
+    return Scratch::bytes_of<float>(parts * limits.widest);
 }
 
 std::int64_t norm_scratch_bytes(const OpLimits& limits) {
@@ -110,9 +116,10 @@ namespace {
 /// Staging for uploads, plus scratch memory for ops.
 std::int64_t scratch_bytes(const OpLimits& limits) {
     const std::int64_t of_ops = std::max(
-        {linear_scratch_bytes(limits), bias_scratch_bytes(limits), norm_scratch_bytes(limits),
-         embedding_scratch_bytes(limits), attention_scratch_bytes(limits),
-         cross_entropy_scratch_bytes(limits), optimizer_scratch_bytes(), checksum_scratch_bytes()});
+        {linear_scratch_bytes(limits), bias_scratch_bytes(limits), fp8_scratch_bytes(limits),
+         norm_scratch_bytes(limits), embedding_scratch_bytes(limits),
+         attention_scratch_bytes(limits), cross_entropy_scratch_bytes(limits),
+         optimizer_scratch_bytes(), checksum_scratch_bytes()});
     return Staging::all_bytes + of_ops;
 }
 

@@ -1,6 +1,9 @@
 #include "cuda/ops/fp8.h"
 
 #include "cuda/device/amax.cuh"
+#include "cuda/device/partial_sums.h"
+#include "cuda/ops/linear_bias.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -56,6 +59,7 @@ struct ConvertArgs {
     Fp8* by_rows;     ///< may be null
     Fp8* by_columns;  ///< may be null
     float* scale;
+    float* sums;  ///< [tiles of rows][cols], only if summed
 };
 
 /// Returns largest / amax, the factor for x; the first block writes the scale.
@@ -73,27 +77,76 @@ __device__ inline float factor_of(const ConvertArgs<T, Fp8>& args) {
 constexpr int chunk = 16;
 /// A block handles a square tile. Its rows in shared memory are padded by a word, so that a column
 /// uses different banks.
-constexpr int tile = 128;
+constexpr int tile = fp8_tile;
 constexpr int tile_stride = tile + 4;
+constexpr int chunks_of_row = tile / chunk;
 
 struct ConvertTile {
     alignas(16) std::uint32_t words[tile * tile_stride / 4];
 };
 
-template <class T, class Fp8>
-__device__ inline Vec<std::uint32_t, 4> converted(const T* x, float factor) {
+/// One row of each warp's sums over its rows of the tile.
+struct WarpSums {
+    float of[block_warps][tile];
+};
+
+template <bool summed>
+struct ConvertShared {
+    ConvertTile converted;
+};
+template <>
+struct ConvertShared<true> {
+    ConvertTile converted;
+    WarpSums sums;
+};
+
+template <class T>
+__device__ inline void load_chunk(const T* x, float (&values)[chunk]) {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
     Vec16<T> parts[chunk / width];
     for (int i = 0; i < chunk / width; ++i)
         parts[i] = load(reinterpret_cast<const Vec16<T>*>(x) + i);
-    const auto element = [&](int i) { return widen(parts[i / width][i % width]) * factor; };
+    for (int i = 0; i < chunk; ++i)
+        values[i] = widen(parts[i / width][i % width]);
+}
+
+template <class Fp8>
+__device__ inline Vec<std::uint32_t, 4> converted(const float (&x)[chunk], float factor) {
     Vec<std::uint32_t, 4> result;
     for (int i = 0; i < 4; ++i) {
-        result[i] = narrow2_fp8<Fp8>(element(4 * i), element(4 * i + 1)) |
-                    narrow2_fp8<Fp8>(element(4 * i + 2), element(4 * i + 3)) << 16;
+        result[i] = narrow2_fp8<Fp8>(x[4 * i] * factor, x[4 * i + 1] * factor) |
+                    narrow2_fp8<Fp8>(x[4 * i + 2] * factor, x[4 * i + 3] * factor) << 16;
     }
     return result;
 }
+
+/// The sum of one thread's chunks, which all are in the same columns; free if not `wanted`.
+template <bool wanted>
+class ChunkSum {
+public:
+    __device__ void add(const float (&x)[chunk]) {
+        if constexpr (wanted) {
+            for (int i = 0; i < chunk; ++i)
+                sum_[i] = sum_[i] + x[i];
+        }
+    }
+
+    /// Adds up the lanes that have the same columns.
+    __device__ void store_of_warp(WarpSums& sums) const {
+        const int warp = warp_index();
+        for (int i = 0; i < chunk; ++i) {
+            float sum = sum_[i];
+            for (int mask = chunks_of_row; mask < warp_threads; mask *= 2)
+                sum = sum + shuffle_xor(sum, mask);
+            if (lane_index() < chunks_of_row) {
+                sums.of[warp][lane_index() * chunk + i] = sum;
+            }
+        }
+    }
+
+private:
+    float sum_[wanted ? chunk : 1] = {};
+};
 
 /// Byte `col` of each of the four words.
 __device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int col) {
@@ -125,32 +178,53 @@ __device__ inline void store_columns(const ConvertArgs<T, Fp8>& args, const Conv
     }
 }
 
-/// For sizes and strides that are multiples of 16.
+/// Writes the sum of the rows of the tile.
 template <class T, class Fp8>
+__device__ inline void store_sums(const ConvertArgs<T, Fp8>& args, const WarpSums& sums,
+                                  std::int64_t first_col) {
+    const int col = thread_index();
+    if (col >= tile || first_col + col >= args.cols) return;
+    float sum = sums.of[0][col];
+    for (int warp = 1; warp < block_warps; ++warp)
+        sum = sum + sums.of[warp][col];
+    args.sums[std::int64_t{block_index().x} * args.cols + first_col + col] = sum;
+}
+
+/// For sizes and strides that are multiples of 16.
+template <class T, class Fp8, bool summed>
 __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Fp8> args) {
     static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
-    ConvertTile& shared = shared_memory<ConvertTile>();
+    static_assert(block_size % chunks_of_row == 0 && warp_threads % chunks_of_row == 0);
+    ConvertShared<summed>& shared = shared_memory<ConvertShared<summed>>();
     const float factor = factor_of(args);
     const std::int64_t first_col = std::int64_t{block_index().y} * tile;
     const std::int64_t first_row = std::int64_t{block_index().x} * tile;
-    constexpr int chunks_of_row = tile / chunk;
+    ChunkSum<summed> sum;
     for (int i = thread_index(); i < tile * chunks_of_row; i += block_size) {
         const std::int64_t row = first_row + i / chunks_of_row;
         const int col_in_tile = i % chunks_of_row * chunk;
         const std::int64_t col = first_col + col_in_tile;
         if (row >= args.rows || col >= args.cols) continue;
-        const auto values = converted<T, Fp8>(args.x + row * args.stride + col, factor);
+        float x[chunk];
+        load_chunk(args.x + row * args.stride + col, x);
+        sum.add(x);
+        const auto values = converted<Fp8>(x, factor);
         if (args.by_rows != nullptr) {
             store(reinterpret_cast<Vec<std::uint32_t, 4>*>(args.by_rows + row * args.cols + col),
                   values);
         }
-        std::uint32_t* words = shared.words + (i / chunks_of_row * tile_stride + col_in_tile) / 4;
+        std::uint32_t* words =
+            shared.converted.words + (i / chunks_of_row * tile_stride + col_in_tile) / 4;
         for (int word = 0; word < 4; ++word)
             words[word] = values[word];
     }
-    if (args.by_columns == nullptr) return;
+    if constexpr (summed) sum.store_of_warp(shared.sums);
+    if (!summed && args.by_columns == nullptr) return;
     block_barrier();
-    store_columns(args, shared, first_row, first_col);
+    if constexpr (summed) store_sums(args, shared.sums, first_col);
+    if (args.by_columns != nullptr) {
+        store_columns(args, shared.converted, first_row, first_col);
+    }
 }
 
 /// For any size, one element at a time.
@@ -178,6 +252,26 @@ bool aligned_to_sixteen(const ConvertArgs<T, Fp8>& args) {
            aligned(args.x) && aligned(args.by_rows) && aligned(args.by_columns);
 }
 
+template <bool summed, class T, class Fp8>
+void launch_tiles(const ConvertArgs<T, Fp8>& args, const OpContext& context) {
+    launch(context.stream,
+           {.blocks = div_ceil(args.rows, tile),
+            .threads = block_size,
+            .shared_bytes = sizeof(ConvertShared<summed>),
+            .blocks_y = div_ceil(args.cols, tile)},
+           convert_tiles<T, Fp8, summed>, args);
+}
+
+template <class T, class Fp8>
+void convert_and_sum(ConvertArgs<T, Fp8> args, float* row_sum, const OpContext& context) {
+    const std::int64_t parts = div_ceil(args.rows, tile);
+    args.sums = context.scratch.take<float>(parts * args.cols);
+    launch_tiles<true>(args, context);
+    add_partial_sums(
+        {.data = args.sums, .count = parts, .columns = args.cols, .totals = {row_sum, nullptr}},
+        context.stream);
+}
+
 template <class T, class Fp8>
 void convert(const ToFp8& call, const OpContext& context) {
     const bool flat = call.x.rank() == 1;
@@ -188,19 +282,19 @@ void convert(const ToFp8& call, const OpContext& context) {
                                       .amax = call.amax.as<float>(),
                                       .by_rows = pointer_or_null<Fp8>(call.out.rowwise),
                                       .by_columns = pointer_or_null<Fp8>(call.out.columnwise),
-                                      .scale = call.out.scale.as<float>()};
-    if (aligned_to_sixteen(args) && div_ceil(args.cols, tile) <= 65535) {
-        launch(context.stream,
-               {.blocks = div_ceil(args.rows, tile),
-                .threads = block_size,
-                .shared_bytes = sizeof(ConvertTile),
-                .blocks_y = div_ceil(args.cols, tile)},
-               convert_tiles<T, Fp8>, args);
+                                      .scale = call.out.scale.as<float>(),
+                                      .sums = nullptr};
+    const bool tiles = aligned_to_sixteen(args) && div_ceil(args.cols, tile) <= 65535;
+    if (tiles && !call.row_sum.empty()) {
+        convert_and_sum(args, call.row_sum.as<float>(), context);
+    } else if (tiles) {
+        launch_tiles<false>(args, context);
     } else {
         launch(context.stream,
                {.blocks = grid_for(args.rows * args.cols, block_size, context.device),
                 .threads = block_size},
                convert_elements<T, Fp8>, args);
+        if (!call.row_sum.empty()) run(BiasGrad{.dy = call.x, .dbias = call.row_sum}, context);
     }
 }
 
@@ -224,6 +318,7 @@ void run(const ToFp8& args, const OpContext& context) {
     const Tensor& out = args.out.rowwise.empty() ? args.out.columnwise : args.out.rowwise;
     GPTRAIN_CHECK(args.out.columnwise.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());
+    if (!args.row_sum.empty()) check_bias(args.x, args.row_sum);
     with_compute_type(args.x.dtype(), [&](auto type) {
         with_fp8_type(out.dtype(),
                       [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args, context); });

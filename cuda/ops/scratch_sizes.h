@@ -17,6 +17,9 @@ constexpr std::int64_t bias_blocks = 1056;
 /// Width of the column strip that a block of a bias gradient sums, in bytes of dy.
 constexpr std::int64_t bias_strip_bytes = 512;
 
+/// Rows and columns of the tile that a block converts to FP8.
+constexpr int fp8_tile = 128;
+
 /// Sorted tokens that one block sums into table rows.
 constexpr int row_sums_chunk = 64;
 /// Tokens that a block sorts.

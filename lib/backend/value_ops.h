@@ -86,8 +86,10 @@ struct ToFp8 {
     Tensor x;       ///< [R, C] rows, or [R C]; fp32 or compute dtype
     Tensor amax;    ///< fp32 [1]: largest absolute value of the whole matrix
     Fp8Matrix out;  ///< =; columnwise requires x of rank 2
+    /// fp32 [C] or empty: += the sum of the rows of x, which must be of rank 2
+    Tensor row_sum = {};
     void tensors(const auto& list) const {
-        list.reads(x, amax).writes(out.rowwise, out.columnwise, out.scale);
+        list.reads(x, amax).writes(out.rowwise, out.columnwise, out.scale).updates(row_sum);
     }
 };
 

@@ -14,6 +14,7 @@
 #include "cpu/head_norm.h"
 #include "cpu/int8.h"
 #include "cpu/linear.h"
+#include "cpu/linear_bias.h"
 #include "cpu/memory.h"
 #include "cpu/muon.h"
 #include "cpu/norm.h"

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "cpu/linear_bias.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -70,6 +71,7 @@ void run(const ToFp8& args) {
     with_compute_type(args.x.dtype(), [&](auto type) {
         with_fp8_type(out.dtype(), [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args); });
     });
+    if (!args.row_sum.empty()) run(BiasGrad{.dy = args.x, .dbias = args.row_sum});
 }
 
 }  // namespace gptrain::cpu

@@ -1,4 +1,4 @@
-// Linear layers and their biases.
+// GEMMs of linear layers.
 #pragma once
 
 #include "backend/ops.h"
@@ -11,8 +11,6 @@ namespace gptrain::cpu {
 void run(const LinearForward& args, Gemms& gemms, Scratch& scratch);
 void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch);
 void run(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch);
-void run(const BiasGrad& args);
-void run(const AddBias& args);
 
 std::int64_t linear_scratch_bytes(DType compute, int threads);
 

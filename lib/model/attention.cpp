@@ -18,7 +18,7 @@ SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_
     if (recompute == Recompute::full) return {half_.reserve_stream(arena, tokens), {}, {}};
     const bool all = recompute == Recompute::none;
     SavedAttention saved = {
-        half_.reserve(arena, tokens, {.n = all, .a = true}),
+        half_.reserve(arena, tokens, {.inputs = all, .a_for_f = true}),
         arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length}),
         {}};
     // all_to_all leaves q, k and v there as it exchanged them.

@@ -25,8 +25,14 @@ SavedHalf BlockHalf::reserve(Arena& arena, std::int64_t tokens, const Kept& kept
     saved.norm = norm_.reserve(arena, stream[0]);
     saved.norm.r = arena.allocate(context_.compute, stream);
     saved.u = arena.allocate(context_.compute, {tokens, u_width()});
-    if (kept.n) saved.n.values = arena.allocate(context_.compute, stream);
-    if (kept.a) saved.a.values = arena.allocate(context_.compute, {tokens, a_width()});
+    const Shape a = {tokens, a_width()};
+    if (kept.inputs) {
+        saved.n = in_.reserve_input(arena, stream);
+        saved.a = proj_.reserve_input(arena, a);
+    }
+    if (kept.a_for_f && saved.a.values.empty()) {
+        saved.a.values = arena.allocate(context_.compute, a);
+    }
     return saved;
 }
 
@@ -41,9 +47,9 @@ SavedHalf BlockHalf::with_workspace(const SavedHalf& kept, const Tensor& stream,
     SavedHalf saved;
     saved.norm = norm_.with_workspace(kept.norm, shape[0]);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = {memory(kept.n.values, shape), kept.n.amax};
+    saved.n = {memory(kept.n.values, shape), kept.n.amax, kept.n.columns8};
     saved.u = memory(kept.u, {tokens, u_width()});
-    saved.a = {memory(kept.a.values, {tokens, a_width()}), kept.a.amax};
+    saved.a = {memory(kept.a.values, {tokens, a_width()}), kept.a.amax, kept.a.columns8};
     return saved;
 }
 
@@ -62,7 +68,7 @@ void BlockHalf::forward_projection(Stream& stream, const SavedHalf& saved, const
 
 SavedHalf BlockHalf::with_n(SavedHalf saved, const Pass& pass, BackwardPart part) const {
     const bool needed = part != BackwardPart::inputs && in_.needs_input();
-    if (!needed || !saved.n.values.empty()) return saved;
+    if (!needed || saved.n.is_kept()) return saved;
     saved.n.values = context_.temporary(stream_shape(pass.batch.tokens()));
     norm_.rebuild(saved.norm, saved.n.values);
     return saved;
@@ -71,7 +77,7 @@ SavedHalf BlockHalf::with_n(SavedHalf saved, const Pass& pass, BackwardPart part
 BlockHalf::Grads BlockHalf::start_backward(const StreamGrad& grad, const DeferredHalf& deferred,
                                            const Pass& pass, BackwardPart part) const {
     if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy.values);
-    return {.dy = part == BackwardPart::weights ? WithAmax{deferred.dy, {}} : grad.dy,
+    return {.dy = part == BackwardPart::weights ? LinearOperand{deferred.dy, {}} : grad.dy,
             .du = {memory(deferred.du, {pass.batch.tokens(), u_width()}), {}}};
 }
 
@@ -81,7 +87,7 @@ void BlockHalf::projection_backward(const SavedHalf& saved, const ProjectionGrad
                    pass, part);
 }
 
-void BlockHalf::finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,
+void BlockHalf::finish_backward(const SavedHalf& saved, const LinearOperand& du, StreamGrad& grad,
                                 const Dropout& branch_dropout, const Pass& pass,
                                 BackwardPart part) const {
     const bool inputs = part != BackwardPart::weights;

@@ -18,9 +18,9 @@ namespace gptrain {
 /// What forward keeps for backward. Backward rebuilds the tensors that are empty.
 struct SavedHalf {
     SavedNorm norm;
-    WithAmax n;  ///< [T, H]
-    Tensor u;    ///< [T, U]
-    WithAmax a;  ///< [T, A]
+    LinearOperand n;  ///< [T, H]
+    Tensor u;         ///< [T, U]
+    LinearOperand a;  ///< [T, A]
 };
 
 /// Gradients kept for a deferred W.
@@ -60,12 +60,12 @@ public:
 
     /// Allocates the stream that enters the norm, all that full recomputation needs.
     SavedHalf reserve_stream(Arena& arena, std::int64_t tokens) const;
-    /// Which of n and a to keep.
+    /// What to keep beside the stream, the norm's statistics and u.
     struct Kept {
-        bool n;
-        bool a;
+        bool inputs;           ///< n and a as the gradients of the weights read them
+        bool a_for_f = false;  ///< the values of a, which the backward of f reads
     };
-    /// Allocates the stream, the norm's statistics, u, and what `kept` asks for.
+    /// Allocates what is kept.
     SavedHalf reserve(Arena& arena, std::int64_t tokens, const Kept& kept) const;
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
@@ -87,15 +87,15 @@ public:
     /// Recomputes n in the workspace if the part needs it and it was not kept.
     SavedHalf with_n(SavedHalf saved, const Pass& pass, BackwardPart part) const;
     struct Grads {
-        WithAmax dy;  ///< [T, H]
-        WithAmax du;  ///< [T, U]
+        LinearOperand dy;  ///< [T, H]
+        LinearOperand du;  ///< [T, U]
     };
     /// The gradient of y, and memory for that of u. `deferred`, unless empty, keeps both for W.
     Grads start_backward(const StreamGrad& grad, const DeferredHalf& deferred, const Pass& pass,
                          BackwardPart part) const;
     /// da = the gradient of a, or with `gelu_input` that of the GELU's input.
     struct ProjectionGrads {
-        WithAmax dy;
+        LinearOperand dy;
         Tensor da;
         Tensor gelu_input = {};
     };
@@ -103,7 +103,7 @@ public:
                              BackwardPart part) const;
     /// Turns du into the gradient of the stream before this half. `branch_dropout` is the dropout
     /// of the branch that the norm added to the stream.
-    void finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,
+    void finish_backward(const SavedHalf& saved, const LinearOperand& du, StreamGrad& grad,
                          const Dropout& branch_dropout, const Pass& pass, BackwardPart part) const;
 
 private:

@@ -82,11 +82,15 @@ struct Pass {
     }
 };
 
-/// An operand of a linear layer, with its largest absolute value.
-struct WithAmax {
+/// An operand of a linear layer: x or dy.
+struct LinearOperand {
     Tensor values;
     /// fp32 [1]: largest absolute value, for FP8. If empty, the layer that needs it computes it.
     Tensor amax;
+    /// x by columns, if forward keeps this form for the gradient of the weight
+    /// (Linear::keeps_columns), otherwise empty.
+    Fp8Matrix columns8 = {};
+    bool is_kept() const { return !values.empty() || !columns8.empty(); }
 };
 
 /// Hands out amaxes one by one from a contiguous tensor, which one fill clears.
@@ -119,7 +123,7 @@ struct StreamBuffers {
 struct StreamGrad {
     Tensor dr;           ///< [B S, H]: gradient of the residual stream
     Tensor dropped;      ///< [B S, H]: memory for dy if dropout makes it differ from dr, else empty
-    WithAmax dy;         ///< [B S, H]: gradient of the last branch's output; dr without dropout
+    LinearOperand dy;    ///< [B S, H]: gradient of the last branch's output; dr without dropout
     AmaxPool amax_pool;  ///< for the gradients that backward produces, 0 at first
 };
 

@@ -18,8 +18,25 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
     GPTRAIN_CHECK(weight_.present(), "no parameters named ", name);
 }
 
-void Linear::multiply(const Tensor& weight, const WithAmax& x, const Tensor& bias, const Tensor& y,
-                      const Tensor& gelu) const {
+bool Linear::keeps_columns() const {
+    const bool whole_rows =
+        context_.tensor_pieces == 1 && !(split_ == Split::column && context_.sequence_parallel);
+    return fp8() && weight_.trained() && !has_adapter() && whole_rows;
+}
+
+LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
+    LinearOperand x;
+    if (keeps_columns()) {
+        x.columns8.columnwise = arena.allocate(DType::f8e4m3, {shape[1], shape[0]});
+        x.columns8.scale = arena.allocate(DType::f32, {1});
+    } else {
+        x.values = arena.allocate(context_.compute, shape);
+    }
+    return x;
+}
+
+void Linear::multiply(const Tensor& weight, const LinearOperand& x, const Tensor& bias,
+                      const Tensor& y, const Tensor& gelu) const {
     if (int8() && weight.empty()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an int8 weight");
         context_.backend.run(
@@ -30,13 +47,13 @@ void Linear::multiply(const Tensor& weight, const WithAmax& x, const Tensor& bia
     if (fp8()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
         args.x = {};
-        args.x8 = converted(x, DType::f8e4m3, true, false);
+        args.x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
         args.weight8 = weight_.weight8;
     }
     context_.backend.run(args);
 }
 
-void Linear::forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+void Linear::forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
                      const Tensor& gelu) const {
     const ArenaFrame frame(context_.workspace());
     if (split_ == Split::column) return column_forward(x, y, pass, gelu);
@@ -44,20 +61,22 @@ void Linear::forward(const WithAmax& x, const Tensor& y, const Pass& pass,
     row_forward(x, y, pass);
 }
 
-void Linear::column_forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
                             const Tensor& gelu) const {
     GPTRAIN_CHECK(gelu.empty() || !has_adapter(), "GELU epilogue before the adapter");
     const Tensor weight = forward_weight(context_, weight_, y.size(0));
     ArrivingRows rows(context_, x.values);
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         rows.wait(i);
-        multiply(weight, {rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
-                 bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
+        multiply(
+            weight,
+            {rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x), x.columns8},
+            bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
     }
     if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
 }
 
-void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const {
+void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pass) const {
     const Tensor weight = forward_weight(context_, weight_, x.values.size(0));
     Tensor h;
     if (has_adapter()) h = lora_.down(x.values, pass);
@@ -70,7 +89,7 @@ void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) c
     std::vector<Pending> sums;
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         const Tensor part = rows_of_piece(context_, sum, i);
-        multiply(weight, {rows_of_piece(context_, x.values, i), x.amax}, {}, part);
+        multiply(weight, {rows_of_piece(context_, x.values, i), x.amax, x.columns8}, {}, part);
         if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
         sums.push_back(reduce_piece(context_, y, sum, i));
     }
@@ -79,7 +98,8 @@ void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) c
     if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
 }
 
-Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rowwise, bool columnwise) const {
+Fp8Matrix Linear::converted(const LinearOperand& x, const Forms& forms,
+                            const Tensor& row_sum) const {
     Arena& workspace = context_.workspace();
     Backend& backend = context_.backend;
     const Shape& shape = x.values.shape();
@@ -89,11 +109,11 @@ Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rowwise, bool 
         backend.run(Fill{.x = amax, .value = 0});
         backend.run(UpdateAmax{.x = x.values, .amax = amax});
     }
-    Fp8Matrix out;
-    out.scale = workspace.allocate(DType::f32, {1});
-    if (rowwise) out.rowwise = workspace.allocate(format, shape);
-    if (columnwise) out.columnwise = workspace.allocate(format, {shape[1], shape[0]});
-    backend.run(ToFp8{.x = x.values, .amax = amax, .out = out});
+    Fp8Matrix out = x.columns8;
+    if (out.scale.empty()) out.scale = workspace.allocate(DType::f32, {1});
+    if (forms.rowwise) out.rowwise = workspace.allocate(forms.format, shape);
+    if (forms.columnwise) out.columnwise = workspace.allocate(forms.format, {shape[1], shape[0]});
+    backend.run(ToFp8{.x = x.values, .amax = amax, .out = out, .row_sum = row_sum});
     return out;
 }
 
@@ -121,22 +141,35 @@ LoraLayer::Gradient Linear::piece_of(const LoraLayer::Gradient& lora, std::int64
     return {rows_of_piece(context_, lora.dh, i), rows_of_piece(context_, lora.dropped, i)};
 }
 
-void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const {
+Linear::BiasOp Linear::bias_op(BackwardPart part) const {
+    if (part == BackwardPart::weights || !bias_.trained()) return BiasOp::none;
+    // The bias of a row layer was added to this rank's slice only.
+    if (split_ == Split::row && context_.sequence_parallel) return BiasOp::own;
+    if (fp8()) return BiasOp::conversion;
+    return part == BackwardPart::whole && weight_.trained() ? BiasOp::weight_grad : BiasOp::own;
+}
+
+Tensor Linear::dbias_of(BiasOp op, BackwardPart part) const {
+    return bias_op(part) == op ? bias_.grad : Tensor();
+}
+
+void Linear::weight_grad(const Backward& args, BackwardPart part, const Fp8Matrix& dy8) const {
     if (!weight_.trained()) return;
     Backend& backend = context_.backend;
     if (!fp8()) {
-        backend.run(LinearWeightGrad{
-            .x = args.x.values, .dy = args.dy.values, .dweight = weight_.grad, .dbias = dbias});
+        backend.run(LinearWeightGrad{.x = args.x.values,
+                                     .dy = args.dy.values,
+                                     .dweight = weight_.grad,
+                                     .dbias = dbias_of(BiasOp::weight_grad, part)});
         return;
     }
     const ArenaFrame frame(context_.workspace());
-    backend.run(LinearWeightGrad{.x = {},
-                                 .dy = {},
-                                 .dweight = weight_.grad,
-                                 .dbias = {},
-                                 .x8 = converted(args.x, DType::f8e4m3, false, true),
-                                 .dy8 = dy8});
-    if (!dbias.empty()) backend.run(BiasGrad{.dy = args.dy.values, .dbias = dbias});
+    const Fp8Matrix x8 =
+        args.x.columns8.empty()
+            ? converted(args.x, {.format = DType::f8e4m3, .rowwise = false, .columnwise = true})
+            : args.x.columns8;
+    backend.run(LinearWeightGrad{
+        .x = {}, .dy = {}, .dweight = weight_.grad, .dbias = {}, .x8 = x8, .dy8 = dy8});
 }
 
 Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
@@ -147,14 +180,18 @@ Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
             .gelu_input = piece(args.gelu_input)};
 }
 
-void Linear::bias_grad(const Tensor& dy) const {
-    if (bias_.trained()) context_.backend.run(BiasGrad{.dy = dy, .dbias = bias_.grad});
+void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
+    const Tensor dbias = dbias_of(BiasOp::own, part);
+    if (!dbias.empty()) context_.backend.run(BiasGrad{.dy = dy, .dbias = dbias});
 }
 
-Fp8Matrix Linear::converted_gradient(const WithAmax& dy, BackwardPart part) const {
+Fp8Matrix Linear::converted_gradient(const LinearOperand& dy, BackwardPart part) const {
     if (!fp8()) return {};
-    return converted(dy, DType::f8e5m2, part != BackwardPart::weights,
-                     part != BackwardPart::inputs && weight_.trained());
+    return converted(dy,
+                     {.format = DType::f8e5m2,
+                      .rowwise = part != BackwardPart::weights,
+                      .columnwise = part != BackwardPart::inputs && weight_.trained()},
+                     dbias_of(BiasOp::conversion, part));
 }
 
 void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPart part) const {
@@ -164,7 +201,8 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
     Backward whole = args;
     Pending gathered;
     if (weights) {
-        whole.x = {allocate_whole(context_, args.x.values), amax_of_all_rows(context_, args.x)};
+        whole.x = {allocate_whole(context_, args.x.values), amax_of_all_rows(context_, args.x),
+                   args.x.columns8};
         if (context_.sequence_parallel)
             gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
@@ -182,11 +220,10 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
-    const bool bias_in_weight_gemm = part == BackwardPart::whole && weight_.trained();
-    if (inputs && !bias_in_weight_gemm) bias_grad(args.dy.values);
+    bias_grad(args.dy.values, part);
     if (weights) {
         gathered.wait();
-        weight_grad(whole, bias_in_weight_gemm ? bias_.grad : Tensor(), dy8);
+        weight_grad(whole, part, dy8);
         if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
     for (Pending& sum : sums)
@@ -211,13 +248,9 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     dy.wait();
     const LoraLayer::Gradient lora = adapter_gradient(whole.dy.values, pass, part);
     if (inputs && has_adapter()) lora_.input_grad(lora, whole.dx);
-    const bool weights = part != BackwardPart::inputs && needs_input();
-    // With sequence parallelism the bias was added to this rank's slice only.
-    const bool bias_in_weight_gemm =
-        part == BackwardPart::whole && weight_.trained() && !context_.sequence_parallel;
-    if (inputs && !bias_in_weight_gemm) bias_grad(args.dy.values);
-    if (!weights) return;
-    weight_grad(whole, bias_in_weight_gemm ? bias_.grad : Tensor(), dy8);
+    bias_grad(args.dy.values, part);
+    if (part == BackwardPart::inputs || !needs_input()) return;
+    weight_grad(whole, part, dy8);
     if (has_adapter()) lora_.weight_grad(args.x.values, whole.dy.values, lora, pass);
 }
 

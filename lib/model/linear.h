@@ -37,16 +37,22 @@ public:
     bool has_adapter() const { return lora_.present(); }
     /// True if backward reads x, for the gradient of the weight or of the adapter.
     bool needs_input() const { return weight_.trained() || has_adapter(); }
+    /// True if x by columns is all that backward needs of x: forward converts x to FP8 anyway, and
+    /// both forms at once take less traffic. Not if the GEMMs see slices or pieces of x.
+    bool keeps_columns() const;
+    /// Memory for x [T, I] to keep for backward: its values, or its columns if those are enough.
+    LinearOperand reserve_input(Arena& arena, const Shape& shape) const;
 
     /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
-    /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8
-    /// and not with an adapter.
-    void forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+    /// parallelism). Fills x.columns8 unless it is empty. `gelu` [T, O], unless empty, receives
+    /// gelu(y): column layers only, not in FP8 and not with an adapter.
+    void forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
                  const Tensor& gelu = {}) const;
 
     struct Backward {
-        WithAmax x;         ///< [T, I]; not read if only inputs are asked for (B)
-        WithAmax dy;        ///< [T, O]
+        LinearOperand x;    ///< [T, I]; not read if only inputs are asked for (B), and only
+                            ///< its columns if they are given
+        LinearOperand dy;   ///< [T, O]
         Tensor dx;          ///< [T, I], =; not written if only weights are asked for (W)
         Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
                             ///< in FP8 and not with an adapter
@@ -56,13 +62,13 @@ public:
 
 private:
     /// `weight`: what forward_weight returned; empty: use the int8 form.
-    void multiply(const Tensor& weight, const WithAmax& x, const Tensor& bias, const Tensor& y,
+    void multiply(const Tensor& weight, const LinearOperand& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// The arguments of the input gradient for piece i of the rows (slices.h).
     Backward piece_of(const Backward& args, std::int64_t i) const;
-    void column_forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+    void column_forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
                         const Tensor& gelu) const;
-    void row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const;
+    void row_forward(const LinearOperand& x, const Tensor& y, const Pass& pass) const;
     void column_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
     void row_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
     /// Input gradients of these rows, with the adapter's part unless `lora` is empty. `weight`: of
@@ -74,14 +80,30 @@ private:
     LoraLayer::Gradient adapter_gradient(const Tensor& dy, const Pass& pass,
                                          BackwardPart part) const;
     LoraLayer::Gradient piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const;
-    /// The gradient of the weight and of the bias, if they are not frozen.
-    void weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const;
-    /// The bias gradient, if it is not frozen.
-    void bias_grad(const Tensor& dy) const;
-    /// dy as FP8, as the part reads it.
-    Fp8Matrix converted_gradient(const WithAmax& dy, BackwardPart part) const;
-    /// x as FP8, in workspace memory that the caller's frame releases.
-    Fp8Matrix converted(const WithAmax& x, DType format, bool rowwise, bool columnwise) const;
+    /// The op that computes the bias gradient.
+    enum class BiasOp {
+        none,         ///< the bias is frozen, or this part is not the one that computes it
+        own,          ///< BiasGrad
+        weight_grad,  ///< LinearWeightGrad
+        conversion,   ///< ToFp8
+    };
+    BiasOp bias_op(BackwardPart part) const;
+    /// The bias gradient if `op` computes it, otherwise empty.
+    Tensor dbias_of(BiasOp op, BackwardPart part) const;
+    /// The gradient of the weight, if it is not frozen.
+    void weight_grad(const Backward& args, BackwardPart part, const Fp8Matrix& dy8) const;
+    void bias_grad(const Tensor& dy, BackwardPart part) const;
+    /// dy as FP8, as the part reads it; empty if the GEMMs are not FP8.
+    Fp8Matrix converted_gradient(const LinearOperand& dy, BackwardPart part) const;
+    /// x as FP8: fills x.columns8 unless it is empty, the other forms asked for are in workspace
+    /// memory that the caller's frame releases. `row_sum` is that of ToFp8.
+    struct Forms {
+        DType format;
+        bool rowwise;
+        bool columnwise;
+    };
+    Fp8Matrix converted(const LinearOperand& x, const Forms& forms,
+                        const Tensor& row_sum = {}) const;
 
     const ModelContext& context_;
     GroupTensors weight_;

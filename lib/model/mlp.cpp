@@ -12,7 +12,7 @@ Mlp::Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t
 SavedHalf Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
     if (recompute == Recompute::full) return {};
     const bool all = recompute == Recompute::none;
-    return half_.reserve(arena, tokens, {.n = all, .a = all});
+    return half_.reserve(arena, tokens, {.inputs = all});
 }
 
 void Mlp::forward_activation(Stream& stream, const SavedHalf& saved, const Pass& pass) const {
@@ -25,7 +25,7 @@ void Mlp::forward_activation(Stream& stream, const SavedHalf& saved, const Pass&
 SavedHalf Mlp::rebuilt(const SavedHalf& kept, const Pass& pass, BackwardPart part) const {
     SavedHalf saved = half_.with_n(kept, pass, part);
     const bool needed = part != BackwardPart::inputs && half_.needs_a();
-    if (!needed || !kept.a.values.empty()) return saved;
+    if (!needed || kept.a.is_kept()) return saved;
     saved.a.values = context_.temporary({pass.batch.tokens(), half_.a_width()});
     context_.backend.run(
         ActivationForward{.activation = activation(), .u = saved.u, .y = saved.a.values});

@@ -31,7 +31,7 @@ SavedNorm NormLayer::with_workspace(SavedNorm kept, std::int64_t tokens) const {
     return saved;
 }
 
-void NormLayer::forward(Stream& stream, const SavedNorm& saved, const WithAmax& n,
+void NormLayer::forward(Stream& stream, const SavedNorm& saved, const LinearOperand& n,
                         const Pass& pass) const {
     const bool has_branch = !stream.y.empty();
     GPTRAIN_CHECK(has_branch || stream.r.data() == saved.r.data(), "the stream is not saved");

@@ -30,7 +30,8 @@ public:
 
     /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r
     /// without a branch. If it has no branch yet, stream.r must be saved.r.
-    void forward(Stream& stream, const SavedNorm& saved, const WithAmax& n, const Pass& pass) const;
+    void forward(Stream& stream, const SavedNorm& saved, const LinearOperand& n,
+                 const Pass& pass) const;
     /// Recomputes n bit for bit, so its amax stays valid.
     void rebuild(const SavedNorm& saved, const Tensor& n) const;
     /// grad.dr (+)= the gradient through the norm; grad.dy = the gradient of the branch summed

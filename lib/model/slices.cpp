@@ -92,7 +92,7 @@ Tensor gather_rows(const ModelContext& context, const Tensor& x) {
     return whole;
 }
 
-Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x) {
+Tensor amax_of_all_rows(const ModelContext& context, const LinearOperand& x) {
     return context.sequence_parallel ? Tensor() : x.amax;
 }
 

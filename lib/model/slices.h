@@ -39,7 +39,7 @@ private:
 /// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
 Tensor gather_rows(const ModelContext& context, const Tensor& x);
 /// The amax over all rows of x; empty if this rank knows that of its slice only.
-Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x);
+Tensor amax_of_all_rows(const ModelContext& context, const LinearOperand& x);
 
 /// Memory for all rows of x: in the workspace with sequence parallelism, else x itself.
 Tensor allocate_whole(const ModelContext& context, const Tensor& x);

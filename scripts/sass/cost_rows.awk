@@ -14,7 +14,7 @@ BEGIN {
         "backward_kernel<Bf16, 2, false>;backward_kernel<Bf16, 3, false>;" \
         "bias_grad_kernel<Bf16, true>;update_chunks<Bf16>;rope_kernel<Bf16, true>;" \
         "unsplit_kernel<Bf16, true>;unsplit_kernel<Bf16, true>, reading;find_amax<Bf16, 8>;" \
-        "convert_tiles<Bf16, F8E4M3>;convert_tiles<Bf16, F8E5M2>", names, ";")
+        "convert_tiles<Bf16, F8E4M3, false>;convert_tiles<Bf16, F8E5M2, true>", names, ";")
     for (i in names) wanted[names[i]] = 1
     wanted["ops/activation.cu forward_kernel<Bf16, 0, true, false>"] = 1
 }

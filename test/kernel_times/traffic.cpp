@@ -20,7 +20,8 @@ constexpr TrafficKernel kernels[] = {
     {"AdamW", "ops/optimizer.cu", "update_chunks<Bf16>"},
     {"rotary positions", "ops/rope.cu", "rope_kernel<Bf16, true>"},
     {"FP8: maxima", "ops/fp8.cu", "find_amax<Bf16, 8>"},
-    {"FP8: conversion of rows", "ops/fp8.cu", "convert_tiles<Bf16, F8E4M3>"},
+    {"FP8: conversion of rows", "ops/fp8.cu", "convert_tiles<Bf16, F8E4M3, false>"},
+    {"FP8: conversion and sum of rows", "ops/fp8.cu", "convert_tiles<Bf16, F8E5M2, true>"},
 };
 
 template <class BoundsOn>

@@ -16,8 +16,8 @@ struct Dims {
     std::int64_t gap = 0;
     bool large = false;
 };
-constexpr Dims matrices[] = {{1, 1},   {7, 13},   {7, 13, 3},
-                             {64, 96}, {33, 130}, {8192, 4096, 0, true}};
+constexpr Dims matrices[] = {{1, 1},    {7, 13},    {7, 13, 3},           {64, 96},
+                             {33, 130}, {160, 272}, {8192, 4096, 0, true}};
 
 OpCase make_case(std::string_view op, const std::string& rest, bool large) {
     OpLimits limits;
@@ -46,14 +46,17 @@ struct Conversion {
     DType from, to;
     bool rows, columns;
     double amax;  ///< given: of the values, smaller than some of them, or (nearly) 0
+    bool sum = false;
 };
 
 OpCase convert(const Dims& size, const Conversion& how) {
     OpCase op = make_case("to_fp8",
                           text(name_of(how.from), " to ", name_of(how.to), how.rows ? " rows" : "",
-                               how.columns ? " columns" : "", " ", size.rows, " x ", size.cols,
-                               " gap ", size.gap, " amax ", how.amax),
+                               how.columns ? " columns" : "", how.sum ? " sum" : "", " ", size.rows,
+                               " x ", size.cols, " gap ", size.gap, " amax ", how.amax),
                           size.large);
+    op.limits.seq_length = std::max(op.limits.seq_length, size.rows);
+    op.limits.widest = std::max(op.limits.widest, size.cols);
     // Magnitudes over many powers of two, down to subnormal numbers of the format.
     const Values spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
         return normal(i, stream) * std::ldexp(1, -static_cast<int>(i % 23));
@@ -63,11 +66,16 @@ OpCase convert(const Dims& size, const Conversion& how) {
     const auto rows = how.rows ? op.output(how.to, {size.rows, size.cols}) : none;
     const auto columns = how.columns ? op.output(how.to, {size.cols, size.rows}) : none;
     const auto scale = op.output(DType::f32, {1});
+    const auto sum = how.sum ? op.updated(DType::f32, {size.cols}, random_values()) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(ToFp8{.x = at[x], .amax = at[amax], .out = {at[rows], at[columns], at[scale]}});
+        backend.run(ToFp8{.x = at[x],
+                          .amax = at[amax],
+                          .out = {at[rows], at[columns], at[scale]},
+                          .row_sum = at[sum]});
     };
     op.reference = [=](Arrays& at) {
         reference::to_fp8(at[x], at[amax], at[rows], at[columns], at[scale]);
+        if (how.sum) reference::bias_grad(at[x], at[sum]);
     };
     return op;
 }
@@ -167,6 +175,8 @@ std::vector<OpCase> fp8_cases() {
                 cases.push_back(convert(size, {from, to, false, true, 0}));
                 // Its reciprocal is beyond fp32.
                 cases.push_back(convert(size, {from, to, true, false, 0x1p-140}));
+                cases.push_back(convert(size, {from, to, true, true, 3.4, true}));
+                cases.push_back(convert(size, {from, to, true, false, 3.4, true}));
             }
         }
     }

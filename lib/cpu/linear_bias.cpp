@@ -1,0 +1,47 @@
+#include "cpu/linear_bias.h"
+
+#include <algorithm>
+
+#include "cpu/parallel.h"
+#include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cpu {
+
+void run(const BiasGrad& args) {
+    const std::int64_t rows = args.dy.size(0);
+    auto* sums = args.dbias.as<float>();
+    with_compute_type(args.dy.dtype(), [&](auto type) {
+        const Rows<decltype(type)> from(args.dy);
+        // Process a few cache lines of columns at a time, so that whole lines are read.
+        parallel_ranges(args.dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t first = begin; first < end; first += 128) {
+                const std::int64_t last = std::min(first + 128, end);
+                for (std::int64_t row = 0; row < rows; ++row) {
+                    for_vectors(first, last, [&](std::int64_t o, auto lanes) {
+                        store(sums + o, load(sums + o, lanes) + load(from[row] + o, lanes), lanes);
+                    });
+                }
+            }
+        });
+    });
+}
+
+void run(const AddBias& args) {
+    const std::int64_t hidden = args.y.size(1);
+    with_compute_type(args.y.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Rows<T> rows(args.y);
+        const T* added = args.bias.as<T>();
+        parallel_ranges(args.y.size(0), hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
+                    store(rows[row] + h, load(rows[row] + h, lanes) + load(added + h, lanes),
+                          lanes);
+                });
+            }
+        });
+    });
+}
+
+}  // namespace gptrain::cpu
