@@ -14,12 +14,23 @@ using namespace gptrain::test;
 
 namespace {
 
+/// With two microbatches for each stage: enough for every phase of the schedule, and a fraction of
+/// what the shipped batch would take to execute.
+RunPlan plan_with_few_microbatches(const std::string& name, std::int64_t ranks) {
+    const RunPlan shipped = shipped_plan(name, ranks);
+    const std::int64_t batch = shipped.batch.global_batch_size;
+    RunSpec spec = shipped_spec(name);
+    spec.training.global_batch_size =
+        div_exact(batch, shipped.microbatches(batch)) * 2 * shipped.mesh.pipeline;
+    return make_plan(spec, for_dry_run(ranks));
+}
+
 /// A shipped spec (tensor and sequence parallel, bf16, nothing recomputed in full) with all its
 /// ranks.
 class LargeMesh {
 public:
     LargeMesh(const std::string& name, std::int64_t ranks)
-        : plan_(shipped_plan(name, ranks)),
+        : plan_(plan_with_few_microbatches(name, ranks)),
           mesh_(execute_every_rank(plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);

@@ -15,8 +15,12 @@ inline RunSpec shipped_spec(const std::string& name) {
     return load_run_spec(configs / (name + ".yaml"));
 }
 
+inline PlanTarget for_dry_run(std::int64_t ranks) {
+    return {.world_size = ranks, .cuda = true, .dry_run = true};
+}
+
 inline RunPlan shipped_plan(const std::string& name, std::int64_t ranks) {
-    return make_plan(shipped_spec(name), {.world_size = ranks, .cuda = true, .dry_run = true});
+    return make_plan(shipped_spec(name), for_dry_run(ranks));
 }
 
 }  // namespace gptrain::test
