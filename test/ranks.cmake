@@ -9,11 +9,15 @@ add_library(gptrain_rank_main OBJECT
 target_include_directories(gptrain_rank_main PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${rank_sources})
 target_link_libraries(gptrain_rank_main PUBLIC gptrain_flags gptrain::train gptrain_catch_runner)
 
-# gptrain_rank_executable(<name> SOURCES <file>... LINKS <library>...)
-# Catch2 cases for several ranks; the sources define the communicators under test (ranks.h).
+# gptrain_rank_executable(<name> SOURCES <file>... [ALONE <file>...] LINKS <library>...)
+# Catch2 cases for several ranks; the sources define the communicators under test (ranks.h). ALONE as
+# for gptrain_test.
 function(gptrain_rank_executable name)
-  cmake_parse_arguments(RANKS "" "" "SOURCES;LINKS" ${ARGN})
-  add_executable(${name} ${RANKS_SOURCES})
+  cmake_parse_arguments(RANKS "" "" "SOURCES;ALONE;LINKS" ${ARGN})
+  add_executable(${name} ${RANKS_SOURCES} ${RANKS_ALONE})
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${GPTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  set_source_files_properties(${RANKS_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION TRUE)
   target_link_libraries(${name} PRIVATE gptrain_rank_main ${RANKS_LINKS})
 endfunction()
 
