@@ -26,8 +26,8 @@ struct SavedAttention : SavedHalf {
 
 /// Keys and values of the tokens seen so far, for generation.
 struct KvCache {
-    Tensor k;  ///< [B, capacity, G, D]
-    Tensor v;
+    Tensor k;                 ///< [B, capacity, G, D]; on the host head after head in memory
+    Tensor v;                 ///< like k
     std::int64_t length = 0;  ///< tokens stored; with Pass::texts each text has its own length
 };
 
