@@ -35,8 +35,8 @@ Tensor Attention::reserve_normalised(Arena& arena, std::int64_t tokens) const {
 
 KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
                                  std::int64_t capacity) const {
-    // A CPU reads the keys of a head faster in one piece. The bulk copies of a GPU take strides
-    // that grow from tokens to sequences only.
+    // A CPU reads the keys of a head faster in one piece. A GPU's bulk copies need strides that
+    // grow from heads to tokens to sequences.
     const bool by_heads = context_.backend.is_host();
     const std::int64_t groups = context_.shape.groups;
     const auto reserve = [&] {

@@ -15,7 +15,8 @@
 
 namespace gptrain {
 
-/// What forward keeps for backward. Backward rebuilds the tensors that are empty.
+/// What forward keeps for backward. Backward rebuilds n and a unless they are kept
+/// (LinearOperand::is_kept).
 struct SavedHalf {
     SavedNorm norm;
     LinearOperand n;  ///< [T, H]

@@ -19,9 +19,8 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
 }
 
 bool Linear::keeps_columns() const {
-    const bool whole_rows =
-        context_.tensor_pieces == 1 && !(split_ == Split::column && context_.sequence_parallel);
-    return fp8() && weight_.trained() && !has_adapter() && whole_rows;
+    const bool gathers = split_ == Split::column && context_.sequence_parallel;
+    return fp8() && weight_.trained() && !has_adapter() && !gathers;
 }
 
 LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
@@ -186,7 +185,7 @@ void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
 }
 
 Fp8Matrix Linear::converted_gradient(const LinearOperand& dy, BackwardPart part) const {
-    if (!fp8()) return {};
+    if (!fp8() || (part == BackwardPart::weights && !weight_.trained())) return {};
     return converted(dy,
                      {.format = DType::f8e5m2,
                       .rowwise = part != BackwardPart::weights,

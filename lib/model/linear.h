@@ -38,7 +38,7 @@ public:
     /// True if backward reads x, for the gradient of the weight or of the adapter.
     bool needs_input() const { return weight_.trained() || has_adapter(); }
     /// True if x by columns is all that backward needs of x: forward converts x to FP8 anyway, and
-    /// both forms at once take less traffic. Not if the GEMMs see slices or pieces of x.
+    /// both forms at once take less traffic. Not if the layer gathers slices of x.
     bool keeps_columns() const;
     /// Memory for x [T, I] to keep for backward: its values, or its columns if those are enough.
     LinearOperand reserve_input(Arena& arena, const Shape& shape) const;
@@ -93,15 +93,15 @@ private:
     /// The gradient of the weight, if it is not frozen.
     void weight_grad(const Backward& args, BackwardPart part, const Fp8Matrix& dy8) const;
     void bias_grad(const Tensor& dy, BackwardPart part) const;
-    /// dy as FP8, as the part reads it; empty if the GEMMs are not FP8.
+    /// dy as FP8, as the part reads it; empty if no FP8 GEMM does.
     Fp8Matrix converted_gradient(const LinearOperand& dy, BackwardPart part) const;
-    /// x as FP8: fills x.columns8 unless it is empty, the other forms asked for are in workspace
-    /// memory that the caller's frame releases. `row_sum` is that of ToFp8.
     struct Forms {
         DType format;
         bool rowwise;
         bool columnwise;
     };
+    /// x as FP8. Fills x.columns8 unless it is empty; the forms asked for are in workspace memory,
+    /// which the caller's frame releases. `row_sum` as in ToFp8.
     Fp8Matrix converted(const LinearOperand& x, const Forms& forms,
                         const Tensor& row_sum = {}) const;
 
