@@ -85,7 +85,7 @@ struct ConvertTile {
     alignas(16) std::uint32_t words[tile * tile_stride / 4];
 };
 
-/// One row of each warp's sums over its rows of the tile.
+/// For each warp, the sum of its rows of the tile.
 struct WarpSums {
     float of[block_warps][tile];
 };
@@ -120,7 +120,7 @@ __device__ inline Vec<std::uint32_t, 4> converted(const float (&x)[chunk], float
     return result;
 }
 
-/// The sum of one thread's chunks, which all are in the same columns; free if not `wanted`.
+/// The sum of one thread's chunks, which are all in the same columns; free if not `wanted`.
 template <bool wanted>
 class ChunkSum {
 public:

@@ -9,9 +9,9 @@ namespace gptrain::cuda {
 
 /// Reads x once.
 void run(const UpdateAmax& args, const OpContext& context);
-/// Reads x once, whatever is wanted; for row_sum each block sums its tile, and the sums of the
-/// tiles are added in an order that depends only on sizes. Only if sizes or strides are no
-/// multiples of 16 is x read again for row_sum.
+/// Reads x once, whatever is wanted. For row_sum each block sums the rows of its tile, and these
+/// sums are added in an order that depends only on sizes. If a size or stride is no multiple of 16,
+/// or a tensor is not aligned to 16 bytes, row_sum takes a second read of x.
 void run(const ToFp8& args, const OpContext& context);
 
 /// For ToFp8.

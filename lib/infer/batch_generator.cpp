@@ -116,6 +116,17 @@ void BatchGenerator::run(std::span<const TextStep> steps, const TakeLogits& take
     pass(shifted, take);
 }
 
+namespace {
+
+/// For positions [1, count, G, D] of a cache, which may be stored head after head.
+void copy_positions(Backend& backend, const Tensor& to, const Tensor& from) {
+    if (to.contiguous()) return backend.copy(to, from);
+    for (std::int64_t head = 0; head < to.size(2); ++head)
+        backend.copy(to.slice(2, head, 1), from.slice(2, head, 1));
+}
+
+}  // namespace
+
 void BatchGenerator::copy_place(std::int64_t from, std::int64_t to, std::int64_t count) {
     GPTRAIN_CHECK(from != to && from >= 0 && from < limits_.texts && to < limits_.texts);
     const auto positions = [&](const Tensor& cache, std::int64_t place) {
@@ -124,8 +135,8 @@ void BatchGenerator::copy_place(std::int64_t from, std::int64_t to, std::int64_t
     Backend& backend = model_.context().backend;
     for (const std::vector<KvCache>& chunk : caches_) {
         for (const KvCache& cache : chunk) {
-            backend.copy(positions(cache.k, to), positions(cache.k, from));
-            backend.copy(positions(cache.v, to), positions(cache.v, from));
+            copy_positions(backend, positions(cache.k, to), positions(cache.k, from));
+            copy_positions(backend, positions(cache.v, to), positions(cache.v, from));
         }
     }
 }

@@ -254,14 +254,17 @@ void add_linear_parts(Table& table, Device& device) {
         const Tensor amax = device.zeros(fp32, {1});
         return [=, &backend] { backend.run(UpdateAmax{.x = x, .amax = amax}); };
     });
-    table.add("to_fp8, both ways", 4 * shape.elements(), [&]() -> Call {
+    const auto to_fp8 = [&](bool sum) -> Call {
         ToFp8 args;
         args.x = device.random(bf16, shape);
         args.amax = device.random(fp32, {1});
-        args.out = {device.zeros(DType::f8e4m3, shape),
-                    device.zeros(DType::f8e4m3, {width, tokens}), device.zeros(fp32, {1})};
+        args.out = {device.zeros(DType::f8e5m2, shape),
+                    device.zeros(DType::f8e5m2, {width, tokens}), device.zeros(fp32, {1})};
+        if (sum) args.row_sum = device.zeros(fp32, {width});
         return [=, &backend] { backend.run(args); };
-    });
+    };
+    table.add("to_fp8, both ways", 4 * shape.elements(), [&] { return to_fp8(false); });
+    table.add("to_fp8, both ways and sum", 4 * shape.elements(), [&] { return to_fp8(true); });
 }
 
 OpLimits limits() {

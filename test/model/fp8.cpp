@@ -46,6 +46,13 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
     return product / std::sqrt(a_squares * b_squares);
 }
 
+double length_of(const std::vector<float>& a) {
+    double squares = 0;
+    for (const float x : a)
+        squares += double{x} * double{x};
+    return std::sqrt(squares);
+}
+
 }  // namespace
 
 TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") {
@@ -69,7 +76,7 @@ TEST_CASE("an FP8 run takes exactly the predicted memory", "[model][memory]") {
     CHECK(run.engine().memory().peaks() == run.memory_plan());
 }
 
-TEST_CASE("FP8 gradients point where bf16 gradients do", "[model]") {
+TEST_CASE("FP8 gradients have the directions and lengths of bf16 gradients", "[model]") {
     const bool llama = GENERATE(false, true);
     const Result in_bf16 = train_steps(spec_in(Precision::bf16, llama), 1);
     const Result in_fp8 = train_steps(spec_in(Precision::fp8, llama), 1);
@@ -82,6 +89,7 @@ TEST_CASE("FP8 gradients point where bf16 gradients do", "[model]") {
         // The gradient of a key's bias is zero except for rounding.
         if (name.ends_with("attn.k.bias")) continue;
         CHECK(cosine(gradient, in_fp8.gradients.at(name)) > 0.98);
+        CHECK(length_of(in_fp8.gradients.at(name)) == Approx(length_of(gradient)).epsilon(0.1));
     }
 }
 

@@ -16,8 +16,8 @@ struct Dims {
     std::int64_t gap = 0;
     bool large = false;
 };
-constexpr Dims matrices[] = {{1, 1},    {7, 13},    {7, 13, 3},           {64, 96},
-                             {33, 130}, {160, 272}, {8192, 4096, 0, true}};
+constexpr Dims matrices[] = {{1, 1},       {7, 13},   {7, 13, 3}, {64, 96},
+                             {64, 96, 16}, {33, 130}, {160, 272}, {8192, 4096, 0, true}};
 
 OpCase make_case(std::string_view op, const std::string& rest, bool large) {
     OpLimits limits;
