@@ -42,6 +42,15 @@ TEST_CASE("one run's page has its figures, charts, events and spec") {
     CHECK(page.ends_with("</html>\n"));
 }
 
+TEST_CASE("a page tells of resumes and of rollbacks") {
+    RunLog log = short_log();
+    log.events = {{.kind = RunEvent::Kind::resume, .step = 10},
+                  {.kind = RunEvent::Kind::resume, .step = 10, .rolled_back_from = 17}};
+    const std::string page = page_of({run_of("run", log)});
+    CHECK(contains(page, "resumed after this step"));
+    CHECK(contains(page, "rolled back to this step after the loss spike of step 17"));
+}
+
 TEST_CASE("a large number in a legend has all of its digits") {
     const std::string page =
         page_of({test::run_of("run", test::log_of({"{\"step\": 1, \"tokens_per_s\": 181280.4}",

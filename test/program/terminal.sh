@@ -43,6 +43,18 @@ shows "the$green earth</s>" TERM=xterm NO_COLOR=
 shows "the{+ earth</s>+}" TERM=xterm NO_COLOR=1
 shows "the{+ earth</s>+}" TERM=dumb
 
+# Tasks show their progress in a bar.
+seq 60 | sed 's/.*/{"text": "and the earth was without form &"}/' >texts.jsonl
+printf 'kind: perplexity\ndata: texts.jsonl\ntext: "{{ text }}"\n' >texts.yaml
+tasks_on() {
+    expect_exit 0 env TERM="$1" "$on_terminal" "$gptrain" eval --checkpoint text --task texts.yaml
+    says out '"token_perplexity"'
+}
+tasks_on xterm
+grep -aqE '\[#+-*\] .*60/60' out || fail "no bar: $(cat -v out)"
+tasks_on dumb
+if grep -aq '\[#' out; then fail "a bar on a dumb terminal: $(cat -v out)"; fi
+
 # sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal of this width, to the file
 # sent: one line each time that a line is written or rewritten.
 sent() {

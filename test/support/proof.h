@@ -3,6 +3,7 @@
 // proof.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
@@ -14,6 +15,15 @@ namespace gptrain::test {
 inline bool soak() {
     const char* value = std::getenv("GPTRAIN_SOAK");
     return value != nullptr && std::string_view(value) == "1";
+}
+
+/// How often a proof repeats something. The address sanitizer is slow, and finds what it looks for
+/// in fewer places.
+inline std::int64_t repetitions(std::int64_t in_suite, std::int64_t in_soak) {
+#ifdef __SANITIZE_ADDRESS__
+    in_suite = in_suite / 4;
+#endif
+    return soak() ? in_soak : in_suite;
 }
 
 /// Prints the result of a proof as a line "proof NAME: FIGURES" on stdout.

@@ -126,6 +126,40 @@ TEST_CASE("the last word begins at the last blank") {
     CHECK(last_word_of("abc").word == "abc");
 }
 
+TEST_CASE("a last word is judged by all of its tokens and by its last one") {
+    TaskSpec spec;
+    spec.kind = TaskKind::last_word;
+    const auto judged = [&](bool first, bool last) {
+        const std::vector<TokenScores> scores = {{{-1, first}, {-0.5, last}}};
+        return judge_scores(spec, {}, scores).shares;
+    };
+    for (const bool first : {false, true}) {
+        for (const bool last : {false, true}) {
+            const std::vector<MetricShare> shares = judged(first, last);
+            CHECK(shares[0].value == (first && last ? 1 : 0));
+            CHECK(shares[1].value == (last ? 1 : 0));
+            CHECK(shares[2].value == -1.5);
+        }
+    }
+}
+
+TEST_CASE("perplexities divide the log-likelihood of a text by its words, bytes and tokens") {
+    TaskSpec spec;
+    spec.kind = TaskKind::perplexity;
+    TaskItem item;
+    // Python: len(re.split(r"\s+", x)) is 5, len(x.encode()) 11, len(x.strip().split(" ")) 4.
+    item.original = " a\u00e9 b  ef ";
+    const std::vector<TokenScores> windows = {{{-1, true}, {-2, false}}, {{-4, false}}};
+    const std::vector<MetricShare> shares = judge_scores(spec, item, windows).shares;
+    const std::vector<MetricShare> expected = {{-7, 5}, {-7, 11}, {-7, 11}, {-7, 3}, {-6, 3}};
+    REQUIRE(shares.size() == expected.size());
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        CAPTURE(i);
+        CHECK(shares[i].value == expected[i].value);
+        CHECK(shares[i].weight == expected[i].weight);
+    }
+}
+
 TEST_CASE("metrics have their standard errors") {
     const std::vector<std::string_view> acc = {"acc"};
     const std::vector<ItemResult> hits = {shares(1, 1), shares(0, 1), shares(0, 1), shares(1, 1)};
