@@ -28,7 +28,7 @@ SECONDS=0
 ctest --test-dir "$build" -L '^soak$' -R "$only" --no-tests=error --verbose 2>&1 | tee "$log" |
     grep --line-buffered -E '^ *[0-9]+/[0-9]+ Test|^[0-9]+: proof |^[0-9]+: FAILED' >&2 || failed=1
 
-processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+processor=$(awk -F ': ' '/^model name/ && !seen++ { print $2 }' /proc/cpuinfo)
 echo "Commit $commit, $(date -u +%F), $SECONDS s on $(nproc) cores (${processor:-unknown})," \
     "$(uname -sr), load $(cut -d ' ' -f 1 /proc/loadavg)."
 echo

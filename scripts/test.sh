@@ -75,9 +75,7 @@ tests() { ctest --preset "$1" "${options[@]}" | tee -a "$log"; }
 # Name and seconds of every test, the longest first.
 longest_tests() {
     sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: +([^ ]+) .* ([0-9]+)\.[0-9]+ sec.*/\2 \1/p' "$log" |
-        sort -rn | head -n 15 | while read -r seconds name; do
-        printf '%4d s  %s\n' "$seconds" "$name"
-    done
+        sort -rn | awk 'NR <= 15 { printf "%4d s  %s\n", $1, $2 }'
 }
 
 timed "install" install
