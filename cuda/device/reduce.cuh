@@ -43,4 +43,13 @@ __device__ inline float block_maximum(float x, float (&of_warps)[warps]) {
     return largest;
 }
 
+/// The sum of a column of shared memory in which each warp has a row, in the order of the warps.
+template <int warps, int columns>
+__device__ inline float column_sum(const float (&rows)[warps][columns], int column) {
+    float sum = rows[0][column];
+    for (int warp = 1; warp < warps; ++warp)
+        sum = sum + rows[warp][column];
+    return sum;
+}
+
 }  // namespace gptrain::cuda

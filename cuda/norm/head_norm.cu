@@ -158,10 +158,7 @@ __global__ void __launch_bounds__(block_size) head_norm_backward_kernel(Backward
         [&](int i, int j) { shared.sums[warp_index()][Part::at(i) + j] = dweight.x[i][j]; });
     block_barrier();
     for (int i = thread_index(); i < sizes.dim; i += block_size) {
-        float sum = shared.sums[0][i];
-        for (int warp = 1; warp < head_norm_warps; ++warp)
-            sum = sum + shared.sums[warp][i];
-        args.parts[block * sizes.dim + i] = sum;
+        args.parts[block * sizes.dim + i] = column_sum(shared.sums, i);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "cuda/device/amax.cuh"
 #include "cuda/device/partial_sums.h"
+#include "cuda/device/reduce.cuh"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
@@ -184,10 +185,8 @@ __device__ inline void store_sums(const ConvertArgs<T, Fp8>& args, const WarpSum
                                   std::int64_t first_col) {
     const int col = thread_index();
     if (col >= tile || first_col + col >= args.cols) return;
-    float sum = sums.of[0][col];
-    for (int warp = 1; warp < block_warps; ++warp)
-        sum = sum + sums.of[warp][col];
-    args.sums[std::int64_t{block_index().x} * args.cols + first_col + col] = sum;
+    args.sums[std::int64_t{block_index().x} * args.cols + first_col + col] =
+        column_sum(sums.of, col);
 }
 
 /// For sizes and strides that are multiples of 16.

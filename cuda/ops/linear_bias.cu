@@ -4,6 +4,7 @@
 
 #include "cuda/device/partial_sums.h"
 #include "cuda/device/pieces.cuh"
+#include "cuda/device/reduce.cuh"
 #include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
@@ -74,10 +75,7 @@ __global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> a
     block_barrier();
     for (int column = thread_index(); column < strip_width<T>; column += block_size) {
         if (first + column >= args.columns) break;
-        float sum = shared.sums[0][column];
-        for (int warp = 1; warp < block_warps; ++warp)
-            sum = sum + shared.sums[warp][column];
-        args.parts[part * args.columns + first + column] = sum;
+        args.parts[part * args.columns + first + column] = column_sum(shared.sums, column);
     }
 }
 
