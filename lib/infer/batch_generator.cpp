@@ -33,6 +33,13 @@ std::vector<TextStep> largest_step(const BatchLimits& limits, std::int64_t logit
     return steps;
 }
 
+/// For positions [1, count, G, D] of a cache, which may be stored head after head.
+void copy_positions(Backend& backend, const Tensor& to, const Tensor& from) {
+    if (to.contiguous()) return backend.copy(to, from);
+    for (std::int64_t head = 0; head < to.size(2); ++head)
+        backend.copy(to.slice(2, head, 1), from.slice(2, head, 1));
+}
+
 }  // namespace
 
 BatchGenerator::BatchGenerator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
@@ -115,17 +122,6 @@ void BatchGenerator::run(std::span<const TextStep> steps, const TakeLogits& take
         step.before += before;
     pass(shifted, take);
 }
-
-namespace {
-
-/// For positions [1, count, G, D] of a cache, which may be stored head after head.
-void copy_positions(Backend& backend, const Tensor& to, const Tensor& from) {
-    if (to.contiguous()) return backend.copy(to, from);
-    for (std::int64_t head = 0; head < to.size(2); ++head)
-        backend.copy(to.slice(2, head, 1), from.slice(2, head, 1));
-}
-
-}  // namespace
 
 void BatchGenerator::copy_place(std::int64_t from, std::int64_t to, std::int64_t count) {
     GPTRAIN_CHECK(from != to && from >= 0 && from < limits_.texts && to < limits_.texts);

@@ -39,11 +39,10 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
     // grow from heads to tokens to sequences.
     const bool by_heads = context_.backend.is_host();
     const std::int64_t groups = context_.shape.groups;
+    const std::int64_t dim = context_.shape.head_dim;
     const auto reserve = [&] {
-        const Shape shape = {sequences, by_heads ? groups : capacity, by_heads ? capacity : groups,
-                             context_.shape.head_dim};
-        const Tensor memory = arena.allocate(context_.compute, shape);
-        return by_heads ? memory.transpose(1, 2) : memory;
+        if (!by_heads) return arena.allocate(context_.compute, {sequences, capacity, groups, dim});
+        return arena.allocate(context_.compute, {sequences, groups, capacity, dim}).transpose(1, 2);
     };
     return {.k = reserve(), .v = reserve()};
 }
