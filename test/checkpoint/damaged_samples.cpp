@@ -148,7 +148,7 @@ std::int64_t share(std::int64_t count, std::size_t index, std::size_t files) {
 }  // namespace
 
 TEST_CASE("every flipped bit is found and named, and the older checkpoint is used if needed") {
-    const std::int64_t positions = repetitions(200, 2000);
+    const std::int64_t positions = soak() ? 2000 : address_sanitizer ? 50 : 200;
     Checkpoints checkpoints("flips");
     const std::vector<fs::path> files = checkpoints.files();
     std::mt19937 random(7);

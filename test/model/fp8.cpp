@@ -34,23 +34,19 @@ Result train_steps(const RunSpec& spec, int steps) {
     return result;
 }
 
-double cosine(const std::vector<float>& a, const std::vector<float>& b) {
-    double product = 0;
-    double a_squares = 0;
-    double b_squares = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        product += double{a[i]} * double{b[i]};
-        a_squares += double{a[i]} * double{a[i]};
-        b_squares += double{b[i]} * double{b[i]};
-    }
-    return product / std::sqrt(a_squares * b_squares);
+double product(const std::vector<float>& a, const std::vector<float>& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        sum += double{a[i]} * double{b[i]};
+    return sum;
 }
 
 double length_of(const std::vector<float>& a) {
-    double squares = 0;
-    for (const float x : a)
-        squares += double{x} * double{x};
-    return std::sqrt(squares);
+    return std::sqrt(product(a, a));
+}
+
+double cosine(const std::vector<float>& a, const std::vector<float>& b) {
+    return product(a, b) / (length_of(a) * length_of(b));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // proof.
 #pragma once
 
-#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
@@ -17,14 +16,12 @@ inline bool soak() {
     return value != nullptr && std::string_view(value) == "1";
 }
 
-/// How often a proof repeats something. The address sanitizer is slow, and finds what it looks for
-/// in fewer places.
-inline std::int64_t repetitions(std::int64_t in_suite, std::int64_t in_soak) {
+/// True under the address sanitizer, which is slow.
 #ifdef __SANITIZE_ADDRESS__
-    in_suite = in_suite / 4;
+constexpr bool address_sanitizer = true;
+#else
+constexpr bool address_sanitizer = false;
 #endif
-    return soak() ? in_soak : in_suite;
-}
 
 /// Prints the result of a proof as a line "proof NAME: FIGURES" on stdout.
 template <class... Figures>
