@@ -1,7 +1,6 @@
 #include "infer/prompt_codec.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/json.h"
@@ -72,32 +71,18 @@ std::string escaped(std::string_view bytes) {
 PromptCodec::PromptCodec(const InferenceRun& run)
     : vocab_(run.plan.model.vocab), tokenizer_(run.tokenizer.open()) {
     if (tokenizer_) vocab_ = std::min(vocab_, tokenizer_->vocab_size());
-    if (run.plan.end_of_document.id) ends_.push_back(*run.plan.end_of_document.id);
-    if (tokenizer_ && tokenizer_->eos_id()) ends_.push_back(*tokenizer_->eos_id());
+    if (run.plan.end_of_document.id) ends_.add(*run.plan.end_of_document.id);
+    if (tokenizer_ && tokenizer_->eos_id()) ends_.add(*tokenizer_->eos_id());
     read_generation_config(run.source);
     read_tokenizer_config(run);
 }
 
 void PromptCodec::read_generation_config(const ModelSource& source) {
     const auto config = read_config(source, hf_generation_name);
-    if (!config && source.hf() != nullptr) {
-        const SpecialIds& ids = source.hf()->config().ids;
-        std::copy_if(ids.more_eos.begin(), ids.more_eos.end(), std::back_inserter(ends_),
-                     [&](std::int64_t id) { return id < vocab_; });
-    }
-    if (!config) return;
-    const JsonReader reader(config->json, config->source);
-    if (!reader.has("eos_token_id") || config->json.at("eos_token_id").is_null()) return;
-    // transformers takes ids outside the vocabulary, too: they never come.
-    const auto add = [&](std::int64_t id) {
-        if (id >= 0 && id < vocab_) ends_.push_back(id);
-    };
-    if (!config->json.at("eos_token_id").is_array()) {
-        add(reader.integer("eos_token_id"));
-    } else {
-        for (const std::int64_t id : reader.integers("eos_token_id"))
-            add(id);
-    }
+    if (config) return ends_.add_generation_config(config->json, config->source, vocab_);
+    if (source.hf() == nullptr) return;
+    for (const std::int64_t id : source.hf()->config().ids.more_eos)
+        if (id < vocab_) ends_.add(id);
 }
 
 void PromptCodec::read_tokenizer_config(const InferenceRun& run) {
@@ -123,14 +108,7 @@ std::optional<std::int32_t> PromptCodec::begin_of_texts() const {
 }
 
 void PromptCodec::add_end(std::string_view word) {
-    if (!tokenizer_ || word.empty()) return;
-    std::vector<std::int32_t> ids;
-    tokenizer_->encode(word, ids);
-    if (ids.size() == 1) ends_.push_back(ids[0]);
-}
-
-bool PromptCodec::ends(std::int32_t id) const {
-    return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
+    if (tokenizer_) ends_.add(*tokenizer_, word);
 }
 
 std::vector<std::int32_t> PromptCodec::encode(std::string_view prompt) const {
@@ -153,7 +131,7 @@ std::vector<std::int32_t> PromptCodec::encode_alone(std::string_view text) const
 }
 
 std::vector<std::int32_t> PromptCodec::checked(std::vector<std::int32_t> ids) const {
-    if (ids.empty() && !ends_.empty()) ids.push_back(narrow<std::int32_t>(ends_.front()));
+    if (ids.empty() && ends_.first()) ids.push_back(narrow<std::int32_t>(*ends_.first()));
     if (ids.empty()) {
         fail(ExitCode::usage,
              "the prompt is empty, and the run has no end-of-document id to start from");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "infer/inference.h"
+#include "text/end_tokens.h"
 
 namespace gptrain {
 
@@ -21,6 +22,8 @@ public:
     PromptCodec& operator=(const PromptCodec&) = delete;
 
     bool has_tokenizer() const { return tokenizer_.has_value(); }
+    const Tokenizer& tokenizer() const { return *tokenizer_; }
+    const EndTokens& ends() const { return ends_; }
     /// The number of tokens that a text may have: the tokenizer's, if there is one. The model's
     /// vocabulary may be larger, to be a round number.
     std::int64_t vocab_size() const { return vocab_; }
@@ -44,7 +47,7 @@ public:
     /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 
-    bool ends(std::int32_t id) const;
+    bool ends(std::int32_t id) const { return ends_.contains(id); }
     /// If the word is a single token, that token ends texts too.
     void add_end(std::string_view word);
     /// The texts of the marks in tokenizer_config.json; empty if there is none.
@@ -80,7 +83,7 @@ private:
 
     std::int64_t vocab_;
     std::optional<Tokenizer> tokenizer_;
-    std::vector<std::int64_t> ends_;  ///< the first one starts a document
+    EndTokens ends_;  ///< the first one starts a document
     std::string bos_token_;
     std::string eos_token_;
     std::optional<std::int32_t> begin_;  ///< the token before each prompt

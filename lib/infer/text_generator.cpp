@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
-#include "infer/stop_texts.h"
 #include "meter/meter_backend.h"
+#include "text/stop_texts.h"
 
 namespace gptrain {
 namespace {
@@ -65,9 +65,13 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const Te
 
 }  // namespace
 
+bool shares_sequences(const RunPlan& plan) {
+    return plan.mesh.context > 1 || plan.sequence_parallel;
+}
+
 void check_mesh(const RunPlan& plan, std::string_view command, bool copies) {
     const MeshShape& mesh = plan.mesh;
-    if ((mesh.data == 1 || copies) && mesh.context == 1 && !plan.sequence_parallel) return;
+    if ((mesh.data == 1 || copies) && !shares_sequences(plan)) return;
     fail(ExitCode::usage, command,
          " splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor, " x ",
          mesh.pipeline, "; ", mesh.size(), " were started)",

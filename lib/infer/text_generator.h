@@ -46,6 +46,10 @@ struct TextRoom {
     bool copies = false;         ///< each data-parallel copy of the model writes its own text
 };
 
+/// True if ranks of cp, or of tp with sequence parallelism, share each sequence. A cache of keys
+/// and values needs whole ones.
+bool shares_sequences(const RunPlan& plan);
+
 /// Error (usage) if the mesh has context or sequence parallelism, or, unless `copies` are allowed,
 /// more than one copy of the model.
 void check_mesh(const RunPlan& plan, std::string_view command, bool copies = false);

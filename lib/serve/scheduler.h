@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "infer/batch_generator.h"
-#include "infer/stop_texts.h"
 #include "serve/answer.h"
+#include "text/stop_texts.h"
 
 namespace gptrain {
 

@@ -1,4 +1,4 @@
-#include "infer/stop_texts.h"
+#include "text/stop_texts.h"
 
 #include <algorithm>
 
