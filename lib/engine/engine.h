@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checkpoint/state_source.h"
+#include "engine/forward_passes.h"
 #include "engine/rank_model.h"
-#include "engine/text_scores.h"
 #include "model/grad_sums.h"
 #include "optim/optimizer.h"
 
@@ -37,8 +37,8 @@ public:
     /// The loss of a batch over all data ranks, without dropout.
     LossSum evaluate(const StepBatch& batch);
 
-    /// Scores texts with the weights as they are, in the batches of the plan (plan.scores_tasks).
-    const TargetScorer& scorer() const { return *scorer_; }
+    /// With the weights as they are, in the batches of the plan (plan.scores_tasks).
+    const ForwardPasses& forward_passes() const { return *forward_passes_; }
     /// Everything that listens to the engine.
     ActionListener& listeners() { return listeners_; }
 
@@ -111,7 +111,7 @@ private:
     StageMemory stage_memory_;
     Executor executor_;
     ActionListeners listeners_;
-    std::optional<TargetScorer> scorer_;
+    std::optional<ForwardPasses> forward_passes_;
     Schedule schedule_;           ///< of the last step
     std::int64_t scheduled_ = 0;  ///< microbatches in it
     StepPolicy policy_;

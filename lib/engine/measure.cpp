@@ -33,9 +33,7 @@ void evaluate_on_meter(Engine& engine, const RunPlan& plan) {
     StepBatch batch;
     batch.microbatches.resize(1);
     engine.evaluate(batch);
-    if (plan.scores_tasks)
-        engine.scorer().score(batch.microbatches, plan.seq_length, engine.listeners(),
-                              [](auto&&...) {});
+    if (plan.scores_tasks) run_for_memory(engine.forward_passes(), 1);
     reserve_snapshot(engine, plan);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/logit_rows.h"
 #include "infer/token_batch.h"
 
 namespace gptrain {

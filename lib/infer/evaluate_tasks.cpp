@@ -41,11 +41,10 @@ std::vector<std::string> collect_texts(const MpiSession& ranks, const Json& mine
     return texts;
 }
 
-/// What the model writes after each prompt, likeliest token by token, on rank 0.
-std::vector<std::string> write_texts(const InferenceRun& run,
-                                     std::span<const WriteRequest> requests,
-                                     const TaskProgress& progress) {
-    const PromptCodec codec(run);
+/// What the model writes after each prompt, on rank 0. Data ranks share the texts.
+std::vector<std::string> generate_texts(const InferenceRun& run, const PromptCodec& codec,
+                                        std::span<const WriteRequest> requests,
+                                        const TaskProgress& progress) {
     TextGenerator generator(run, codec, room_for(requests));
     const MeshPlace& place = run.mesh.place();
     Json mine = Json::array();
@@ -63,6 +62,22 @@ std::vector<std::string> write_texts(const InferenceRun& run,
     return collect_texts(run.ranks, mine, requests.size());
 }
 
+/// What the model writes after each prompt, likeliest token by token, on rank 0: with a cache of
+/// keys and values where ranks have whole sequences.
+std::vector<std::string> write_texts(const InferenceRun& run,
+                                     std::span<const WriteRequest> requests,
+                                     std::int64_t most_tokens, const TaskProgress& progress) {
+    const PromptCodec codec(run);
+    if (!shares_sequences(run.plan)) return generate_texts(run, codec, requests, progress);
+    const WritingRules rules = {.tokenizer = codec.tokenizer(),
+                                .ends = codec.ends(),
+                                .vocab = codec.vocab_size(),
+                                .most_tokens = most_tokens};
+    return write_by_passes(run, requests, rules, [&](std::int64_t done, std::int64_t total) {
+        progress("written", done, total);
+    });
+}
+
 Tokenizer tokenizer_of(const InferenceRun& run) {
     std::optional<Tokenizer> tokenizer = run.tokenizer.open();
     if (!tokenizer) fail(ExitCode::usage, "--task: the model has no tokenizer to read texts with");
@@ -73,20 +88,19 @@ Tokenizer tokenizer_of(const InferenceRun& run) {
 
 std::vector<TaskResult> evaluate_tasks(const InferenceRun& run, std::span<const Task> tasks,
                                        const TaskUse& use, const TaskProgress& progress) {
+    const std::int64_t positions = run.plan.model.max_positions - run.plan.model.virtual_tokens();
     TaskQuestions questions;
     run.ranks.run_on_all([&] {
         const Tokenizer tokenizer = tokenizer_of(run);
-        const std::int64_t positions =
-            run.plan.model.max_positions - run.plan.model.virtual_tokens();
         TaskEncoder encoder(tokenizer, positions);
         questions = ask(tasks, use, encoder);
         if (encoder.cut() == 0 || run.ranks.rank() != 0) return;
         warn(counted(encoder.cut(), "text"), " of the tasks lost tokens at the beginning: the ",
              "model reads ", positions, " at a time");
     });
-    // Writing comes first, because not every mesh can write.
     std::vector<std::string> texts;
-    if (!questions.to_write.empty()) texts = write_texts(run, questions.to_write, progress);
+    if (!questions.to_write.empty())
+        texts = write_texts(run, questions.to_write, positions, progress);
     std::vector<TokenScores> scores;
     if (!questions.to_score.empty()) {
         scores = score(run, questions.to_score, [&](std::int64_t done, std::int64_t total) {

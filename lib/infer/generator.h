@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/logit_rows.h"
 #include "engine/step_trace.h"
 #include "infer/token_batch.h"
 

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "engine/memory_check.h"
+#include "engine/text_batches.h"
 #include "engine/text_scores.h"
+#include "engine/text_writing.h"
 #include "meter/meter_backend.h"
 
 namespace gptrain {
@@ -13,9 +15,14 @@ namespace {
 // Tokens that go through the model together: enough for matrices that keep a device busy.
 constexpr std::int64_t tokens_per_pass = 4096;
 
-/// The plan for these requests.
-RunPlan plan_for(std::span<const ScoreRequest> requests, RunPlan plan) {
-    const std::int64_t longest = plan.model.virtual_tokens() + longest_input(requests);
+/// The texts that pass through a model.
+struct TextSizes {
+    std::int64_t count = 0;
+    std::int64_t longest = 0;  ///< tokens, without virtual ones
+};
+
+RunPlan plan_for(const TextSizes& texts, RunPlan plan) {
+    const std::int64_t longest = plan.model.virtual_tokens() + texts.longest;
     plan.end_of_document.reset = false;
     plan.tensor_pieces = 1;
     plan.seq_length = longest;
@@ -28,56 +35,92 @@ RunPlan plan_for(std::span<const ScoreRequest> requests, RunPlan plan) {
              " positions; set another parallel.context, or turn off sequence_parallel");
     }
     plan.micro_batch_size = std::max<std::int64_t>(tokens_per_pass / plan.seq_length, 1);
-    set_evaluation_batches(plan, std::ssize(requests));
+    set_evaluation_batches(plan, texts.count);
     return plan;
 }
 
-/// A model that only scores.
-struct ScoringModel {
-    ScoringModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                 const std::optional<MemoryPlan>& memory = std::nullopt)
-        : model(backend, mesh, plan, memory),
-          scorer(model.context(), model.chunks(), model.parameters(), plan,
-                 reserve_step_state(model.memory(), 1),
-                 reserve_forward(model.context(), evaluation_sizes(plan, mesh))) {}
+/// A model that makes forward passes only.
+class PassesModel {
+public:
+    PassesModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
+                const std::optional<MemoryPlan>& memory = std::nullopt)
+        : model_(backend, mesh, plan, memory),
+          passes_(model_.context(), model_.chunks(), model_.parameters(), plan,
+                  reserve_step_state(model_.memory(), 1),
+                  reserve_forward(model_.context(), evaluation_sizes(plan, mesh))) {}
 
-    InferenceModel model;
-    TargetScorer scorer;
+    InferenceModel& model() { return model_; }
+    const ForwardPasses& passes() const { return passes_; }
+
+private:
+    InferenceModel model_;
+    ForwardPasses passes_;
 };
 
 /// The memory that it needs; no batch is larger than the plan's.
-MemoryPlan scoring_memory(const InferenceRun& run, const RunPlan& plan) {
+MemoryPlan memory_for(const InferenceRun& run, const RunPlan& plan) {
     MeterBackend meter(memory_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
-    ActionListeners nobody;
-    ScoringModel scoring(meter, mesh, plan);
-    const std::vector<Microbatch> batch(
-        static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
-    scoring.scorer.score(batch, plan.seq_length, nobody, [](auto&&...) {});
-    return scoring.model.memory().peaks();
+    PassesModel measured(meter, mesh, plan);
+    run_for_memory(measured.passes(), plan.microbatches(plan.batch.global_batch_size));
+    return measured.model().memory().peaks();
+}
+
+/// Calls `use` with forward passes that have room for these texts.
+void with_passes(const InferenceRun& run, const TextSizes& texts,
+                 const std::function<void(const ForwardPasses&)>& use) {
+    RunPlan plan = run.plan;
+    run.ranks.run_on_all([&] { plan = plan_for(texts, plan); });
+    const MemoryPlan memory = memory_for(run, plan);
+    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
+    std::optional<PassesModel> loaded;
+    run.ranks.run_on_all([&] { loaded.emplace(run.backend, run.mesh, plan, memory); });
+    loaded->model().load(run.source, run.ranks);
+    run.observers.watchdog.progress().phase("evaluation", 0);
+    use(loaded->passes());
+}
+
+/// Error (numerical) on all ranks if rank 0 finds that the model is not finite.
+void require_finite(const InferenceRun& run, const std::function<bool()>& is_finite) {
+    run.ranks.run_on_first([&] {
+        if (!is_finite()) fail(ExitCode::numerical, "the model's logits are not finite");
+    });
 }
 
 }  // namespace
 
 std::vector<TokenScores> score(const InferenceRun& run, std::span<const ScoreRequest> requests,
-                               const std::function<void(std::int64_t, std::int64_t)>& progress) {
-    RunPlan plan = run.plan;
-    run.ranks.run_on_all([&] { plan = plan_for(requests, plan); });
-    const MemoryPlan memory = scoring_memory(run, plan);
-    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
-    std::optional<ScoringModel> scoring;
-    run.ranks.run_on_all([&] { scoring.emplace(run.backend, run.mesh, plan, memory); });
-    scoring->model.load(run.source, run.ranks);
-    run.observers.watchdog.progress().phase("evaluation", 0);
-    std::vector<TokenScores> scores = score_requests(scoring->scorer, run.ranks, requests,
-                                                     run.observers.actions, [&](std::int64_t done) {
-                                                         progress(done, std::ssize(requests));
-                                                         return true;
-                                                     });
-    run.ranks.run_on_first([&] {
-        if (!are_finite(scores)) fail(ExitCode::numerical, "the model's logits are not finite");
+                               const TextProgress& progress) {
+    const TextSizes texts = {.count = std::ssize(requests), .longest = longest_input(requests)};
+    std::vector<TokenScores> scores;
+    with_passes(run, texts, [&](const ForwardPasses& passes) {
+        scores = score_requests(passes, run.ranks, requests, run.observers.actions,
+                                [&](std::int64_t done) {
+                                    progress(done, texts.count);
+                                    return true;
+                                });
     });
+    require_finite(run, [&] { return are_finite(scores); });
     return scores;
+}
+
+std::vector<std::string> write_by_passes(const InferenceRun& run,
+                                         std::span<const WriteRequest> requests,
+                                         const WritingRules& rules, const TextProgress& progress) {
+    TextSizes texts = {.count = std::ssize(requests)};
+    for (const WriteRequest& request : requests)
+        texts.longest =
+            std::max(texts.longest, std::ssize(request.prompt) + request.spec->max_tokens);
+    WrittenTexts written;
+    with_passes(run, texts, [&](const ForwardPasses& passes) {
+        written = *write_texts(passes, run.ranks, requests, rules, run.observers.actions,
+                               [&](std::int64_t done) {
+                                   progress(done, texts.count);
+                                   return true;
+                               });
+    });
+    require_finite(run, [&] { return written.is_finite; });
+    return std::move(written.texts);
 }
 
 }  // namespace gptrain

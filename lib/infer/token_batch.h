@@ -1,4 +1,4 @@
-// Tokens on their way into a model that continues texts, and logits on their way out.
+// Tokens on their way into a model that continues texts.
 #pragma once
 
 #include <cstdint>
@@ -29,24 +29,5 @@ private:
 /// What answers need from the mesh besides the model's connections: a channel that brings logits
 /// from the stage with the head to the first one.
 MeshConnections answer_connections(const RunPlan& plan);
-
-/// Logits [R, V], each rank of tp with its columns, on the stage with the head.
-class LogitRows {
-public:
-    LogitRows() = default;
-    /// Room for `rows` rows. The context must outlive it.
-    LogitRows(Arena& arena, const ModelContext& context, std::int64_t rows);
-
-    /// This rank's columns of the first `rows` rows.
-    Tensor own(std::int64_t rows) const;
-    /// The first rows as fp32 [rows, V] with padding, V of all ranks; nothing on ranks above 0 of
-    /// tp. All ranks of tp call it together, after the head has written own(rows).
-    Tensor gather(std::int64_t rows) const;
-
-private:
-    const ModelContext* context_ = nullptr;
-    Tensor logits_;  ///< compute dtype
-    Tensor f32_;
-};
 
 }  // namespace gptrain

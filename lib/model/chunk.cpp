@@ -137,6 +137,13 @@ void GptChunk::score(const Pass& pass, const Boundary& boundary, const TargetSco
     });
 }
 
+void GptChunk::logits(const Pass& pass, const Boundary& boundary,
+                      std::span<const std::int64_t> rows, const Tensor& logits) const {
+    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
+        if (!rows.empty()) head_->logits(stream, buffers, pass, rows, logits);
+    });
+}
+
 void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,
                           std::vector<KvCache>& caches, const Boundary& boundary,
                           const Tensor& logits) const {

@@ -64,6 +64,10 @@ public:
     void evaluate(const Pass& pass, const Boundary& boundary) const;
     /// The same, but the last chunk fills `scores` instead of adding the loss.
     void score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const;
+    /// The same, but the last chunk writes the logits [R, V] (V of this rank) of the tokens after
+    /// `rows` of the batch, ascending; may be empty.
+    void logits(const Pass& pass, const Boundary& boundary, std::span<const std::int64_t> rows,
+                const Tensor& logits) const;
     /// True for the last chunk.
     bool has_head() const { return head_.has_value(); }
     /// BW, B or W. `final` may be empty.

@@ -132,22 +132,19 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
 }
 
 void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
-        const Action& action = schedule.actions[index];
-        load(action, microbatches);
-        const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
-        chunk.evaluate(pass(action.slot, false), ends);
-    });
+    forward(schedule, microbatches,
+            [](const ForwardAction& action) { action.chunk.evaluate(action.pass, action.ends); });
 }
 
-void Executor::score(const Schedule& schedule, std::span<const Microbatch> microbatches,
-                     const TargetScores& scores, const std::function<void(std::size_t)>& scored) {
+void Executor::forward(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                       const ForwardWork& work) {
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];
         load(action, microbatches);
-        const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
-        chunk.score(pass(action.slot, false), ends, scores);
-        if (chunk.has_head()) scored(static_cast<std::size_t>(action.microbatch));
+        work({.chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)],
+              .pass = pass(action.slot, false),
+              .ends = ends,
+              .microbatch = static_cast<std::size_t>(action.microbatch)});
     });
 }
 

@@ -25,6 +25,14 @@ struct Stage {
     StreamSlice stream;
 };
 
+/// A forward pass of a microbatch through a chunk, without dropout, for which nothing is kept.
+struct ForwardAction {
+    const GptChunk& chunk;
+    const Pass& pass;
+    const Boundary& ends;
+    std::size_t microbatch = 0;
+};
+
 class Executor {
 public:
     /// `step` is the run's step state; its slot is ignored. `buckets` must outlive the executor;
@@ -39,10 +47,10 @@ public:
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
     /// Adds the weighted loss of the microbatches to the step state (last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
-    /// Fills `scores` with those of each microbatch in turn, on the stage with the head. `scored`
-    /// is called there, with the microbatch's index, before the next one overwrites them.
-    void score(const Schedule& schedule, std::span<const Microbatch> microbatches,
-               const TargetScores& scores, const std::function<void(std::size_t)>& scored);
+    /// Calls `work` with each action of a forward schedule.
+    using ForwardWork = std::function<void(const ForwardAction&)>;
+    void forward(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                 const ForwardWork& work);
 
 private:
     void load(const Action& action, std::span<const Microbatch> microbatches);

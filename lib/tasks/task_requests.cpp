@@ -10,7 +10,7 @@ namespace gptrain {
 
 TaskEncoder::TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length,
                          std::string_view tasks_key)
-    : tokenizer_(tokenizer), max_length_(max_length) {
+    : tokenizer_(tokenizer), max_length_(max_length), tasks_key_(tasks_key) {
     const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
     if (!prefix) {
         fail(ExitCode::usage, tasks_key,
@@ -87,14 +87,15 @@ std::vector<ScoreRequest> TaskEncoder::requests(const TaskItem& item, TaskKind k
     return requests;
 }
 
-std::vector<std::int32_t> TaskEncoder::prompt(const TaskItem& item, std::int64_t room) {
+std::vector<std::int32_t> TaskEncoder::prompt(const TaskItem& item, const TaskSpec& spec) {
     std::vector<std::int32_t> ids = encode(item.prompts.front());
     if (ids.empty()) ids.push_back(prefix_);
-    if (room >= max_length_) {
-        fail(ExitCode::usage, "max_tokens is ", room, ", but the model has only ", max_length_,
-             " positions");
+    if (spec.max_tokens >= max_length_) {
+        fail(ExitCode::usage, tasks_key_, ": max_tokens of ", spec.name, " is ", spec.max_tokens,
+             ", but the model reads only ", max_length_, " tokens at a time; lower it to at most ",
+             max_length_ - 1);
     }
-    keep_last(ids, max_length_ - room);
+    keep_last(ids, max_length_ - spec.max_tokens);
     return ids;
 }
 

@@ -25,8 +25,9 @@ public:
     /// One for each choice, for last_word one, for perplexity one for each window; none for
     /// exact_match. Errors (bad_input) name the document.
     std::vector<ScoreRequest> requests(const TaskItem& item, TaskKind kind);
-    /// The prompt of exact_match, cut on the left so that `room` more tokens fit.
-    std::vector<std::int32_t> prompt(const TaskItem& item, std::int64_t room);
+    /// The prompt of exact_match, cut on the left so that the task's max_tokens more fit. Error
+    /// (usage), which begins with `tasks_key`, if the model does not read so many.
+    std::vector<std::int32_t> prompt(const TaskItem& item, const TaskSpec& spec);
 
     /// How many texts were cut on the left.
     std::int64_t cut() const { return cut_; }
@@ -44,6 +45,7 @@ private:
 
     const Tokenizer& tokenizer_;
     std::int64_t max_length_;
+    std::string tasks_key_;
     std::int32_t prefix_ = 0;  ///< before a text without a context: the tokenizer's bos, else eos
     std::int64_t cut_ = 0;
 };

@@ -301,17 +301,13 @@ bool Run::evaluate_validation() {
 
 bool Run::evaluate_tasks() {
     const RunTasks& tasks = *inputs_.tasks;
-    bool interrupted = false;
-    const std::vector<TokenScores> scores = score_requests(
-        engine_->scorer(), ranks_, tasks.requests(), engine_->listeners(), [&](std::int64_t done) {
-            report_.evaluating(done, std::ssize(tasks.requests()));
-            interrupted = stops(request());
-            return !interrupted;
-        });
-    if (interrupted) return false;
-    TaskEvaluation evaluation = {.step = state_.step};
-    if (ranks_.rank() == 0) evaluation.metrics = tasks.metrics(scores);
-    report_.tasks(evaluation);
+    const auto metrics = tasks.measure(engine_->forward_passes(), ranks_, engine_->listeners(),
+                                       [&](std::int64_t done) {
+                                           report_.evaluating(done, tasks.texts());
+                                           return !stops(request());
+                                       });
+    if (!metrics) return false;
+    report_.tasks({.step = state_.step, .metrics = *metrics});
     return true;
 }
 

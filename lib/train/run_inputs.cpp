@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/token_index.h"
 #include "spec/plan_checks.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 
@@ -49,6 +51,7 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
         const TokenizerFile file = read_tokenizer(path);
         input.bytes = file.bytes;
         input.companions = tokenizer_companions(file.file);
+        input.folder = file.file.parent_path();
         return Tokenizer(file);
     });
 }
@@ -73,12 +76,32 @@ std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& sa
     return plan.batch.samples_of(steps, saved->consumed_samples);
 }
 
+/// The tokens that end what the model writes, as they will be for its checkpoints (PromptCodec).
+EndTokens end_tokens(const RunSpec& spec, const Tokenizer& tokenizer, const TokenizerInput& input) {
+    EndTokens ends;
+    if (spec.data.eod_id) ends.add(*spec.data.eod_id);
+    if (tokenizer.eos_id()) ends.add(*tokenizer.eos_id());
+    for (const NamedFile& file : input.companions) {
+        const std::string source = (input.folder / file.name).string();
+        const auto json = [&] { return parse_json(file.contents, source); };
+        if (file.name == "generation_config.json")
+            ends.add_generation_config(json(), source, tokenizer.vocab_size());
+        if (file.name == "tokenizer_config.json")
+            ends.add(tokenizer, token_in_config(json(), source, "eos_token"));
+    }
+    return ends;
+}
+
 /// The tasks that the spec asks for.
-std::optional<RunTasks> read_tasks(const RunSpec& spec, const RunPlan& plan,
-                                   const Tokenizer& tokenizer) {
+std::optional<RunTasks> read_tasks(const RunSpec& spec, const RunPlan& plan, Tokenizer tokenizer,
+                                   const TokenizerInput& input) {
     if (!spec.eval_tasks) return std::nullopt;
     try {
-        return RunTasks(*spec.eval_tasks, tokenizer, plan.seq_length - plan.model.virtual_tokens());
+        EndTokens ends = end_tokens(spec, tokenizer, input);
+        return RunTasks(*spec.eval_tasks,
+                        {.tokenizer = std::move(tokenizer),
+                         .ends = std::move(ends),
+                         .max_length = plan.seq_length - plan.model.virtual_tokens()});
     } catch (const Error& error) {
         // Faults inside a file name that file.
         const std::string_view message = error.what();
@@ -138,7 +161,7 @@ CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
     CheckedInputs checked;
     if (!spec.data.tokenizer) return checked;
     TokenizerInput& input = checked.tokenizer;
-    const Tokenizer tokenizer = read_tokenizer_of(spec, input);
+    Tokenizer tokenizer = read_tokenizer_of(spec, input);
     const std::string path = spec.data.tokenizer->string();
     const std::int64_t vocab = spec.model.vocab_size;
     if (tokenizer.vocab_size() > vocab) {
@@ -148,7 +171,7 @@ CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
     input.eos_id = tokenizer.eos_id();
     input.mask_id = tokenizer.mask_id();
     input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};
-    checked.tasks = read_tasks(spec, plan, tokenizer);
+    checked.tasks = read_tasks(spec, plan, std::move(tokenizer), input);
     return checked;
 }
 

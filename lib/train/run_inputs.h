@@ -19,6 +19,7 @@ namespace gptrain {
 struct TokenizerInput {
     std::string bytes;                          ///< the model file, for checkpoints
     std::vector<NamedFile> companions;          ///< the files next to it, for checkpoints
+    std::filesystem::path folder;               ///< where they are
     std::optional<ExpectedTokenizer> expected;  ///< the tokenizer that the token files must name
     std::optional<std::int32_t> eos_id;
     std::optional<std::int32_t> mask_id;

@@ -79,7 +79,8 @@ TEST_CASE("every site of every layer draws its own mask, the same forward and ba
     batch.microbatches.resize(1);
     recorder.all.clear();
     engine.evaluate(batch);
-    engine.scorer().score(batch.microbatches, plan.seq_length, engine.listeners(),
-                          [](std::size_t, std::span<const float>, std::span<const float>) {});
+    engine.forward_passes().score(
+        batch.microbatches, plan.seq_length, engine.listeners(),
+        [](std::size_t, std::span<const float>, std::span<const float>) {});
     CHECK(recorder.all.empty());
 }

@@ -115,7 +115,7 @@ TEST_CASE("the number of rows of logits at a time changes roundings only", "[mod
         const StepBatch batch = random_batch(run.plan(), 1);
         Results all;
         all.evaluation = run.engine().evaluate(batch).mean();
-        run.engine().scorer().score(
+        run.engine().forward_passes().score(
             batch.microbatches, run.plan().seq_length, run.engine().listeners(),
             [&](std::size_t, std::span<const float> maximum, std::span<const float> sums) {
                 all.scores.insert(all.scores.end(), maximum.begin(), maximum.end());

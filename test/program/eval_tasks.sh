@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # eval_tasks: a run measures itself on tasks, with the numbers of gptrain eval --task.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks_lib.sh"
 make_data
 make_spec
 cat >choices.jsonl <<'END'
@@ -69,6 +70,36 @@ expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
 [[ $(grep -o '"memory_bytes": [0-9]*' run/metrics.jsonl | tail -n 1) == "\"memory_bytes\": $(predicted_bytes)" ]] ||
     fail "memory: $(grep -o '"memory_bytes": [0-9]*' run/metrics.jsonl | tail -n 1), predicted $(predicted_bytes)"
 
+# What the model writes is what its checkpoints write. Every other answer is what the last one wrote.
+make_questions
+train 0 writing "${writer[@]}"
+expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint writing 20)" --task write.yaml --details written
+answer_with written
+# wrote RUN STEP: the file `matched` is what the run measured, the same as of its checkpoint.
+wrote() {
+    results "$1" "$2" | grep '^write exact_match ' >matched
+    expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint "$1" "$2")" --task write.yaml
+    tail -n 1 out | metrics_of >measured
+    same measured matched
+}
+writing='eval_tasks={tasks: [choices.yaml, ./write.yaml], interval: 10}'
+rm -r writing
+train 0 writing "$writing" "${writer[@]}"
+wrote writing 10
+wrote writing 20
+[[ $(cat matched) == "write exact_match 0.5" ]] || fail "not half of the answers: $(cat matched)"
+
+# Texts end where the files next to the tokenizer say: here at every token with an even id.
+mkdir shared
+cp tok.model shared/tokenizer.model
+echo "{\"eos_token_id\": [$(seq -s , 0 2 318)]}" >shared/generation_config.json
+train 0 ended "$writing" "${writer[@]}" data.tokenizer=shared/tokenizer.model
+wrote ended 20
+[[ $(cat matched) == "write exact_match 0."[123]* ]] || fail "texts did not end: $(cat matched)"
+echo '{"eos_token_id": "x"}' >shared/generation_config.json
+train 3 refused "$writing" data.tokenizer=shared/tokenizer.model
+says err "shared/generation_config.json: 'eos_token_id'"
+
 # What a stop or a crash left out is made up, and nothing is measured twice.
 cp run/metrics.jsonl all
 grep -v '^{"step": 20, "tasks"' all >run/metrics.jsonl
@@ -86,14 +117,17 @@ close shown later
 # A signal in the middle of an evaluation saves the run, which makes the evaluation up.
 for i in {1..2000}; do cat choices.jsonl; done >many.jsonl
 sed 's/choices.jsonl/many.jsonl/' choices.yaml >many.yaml
-start stopped 'eval_tasks={tasks: [./many.yaml], interval: 10}'
-wait_for stopped/metrics.jsonl '{"step": 10, '
-kill -TERM $pid
-ends 75
-says_not stopped/metrics.jsonl '"tasks"'
-train 0 stopped 'eval_tasks={tasks: [./many.yaml], interval: 10, limit: 3}'
-[[ $(sed -n 's/^{"step": \([0-9]*\), "tasks".*/\1/p' stopped/metrics.jsonl | tr '\n' ' ') == "10 20 " ]] ||
-    fail "not one line for each evaluation: $(grep tasks stopped/metrics.jsonl)"
+sed 's/questions.jsonl/many.jsonl/; s/question }}/context }}/; s/{{ answer }}/a/' write.yaml >writes.yaml
+for task in many writes; do
+    start "stopped-$task" "eval_tasks={tasks: [./$task.yaml], interval: 10}"
+    wait_for "stopped-$task/metrics.jsonl" '{"step": 10, '
+    kill -TERM $pid
+    ends 75
+    says_not "stopped-$task/metrics.jsonl" '"tasks"'
+    train 0 "stopped-$task" "eval_tasks={tasks: [./$task.yaml], interval: 10, limit: 3}"
+    evaluated=$(sed -n 's/^{"step": \([0-9]*\), "tasks".*/\1/p' "stopped-$task/metrics.jsonl" | tr '\n' ' ')
+    [[ $evaluated == "10 20 " ]] || fail "not one line for each evaluation of $task: $evaluated"
+done
 
 # Longer texts lose their beginning.
 for i in 1 2 3; do cat line.txt; done | tr '\n' ' ' >long.txt
@@ -105,15 +139,19 @@ says err "1 text of eval_tasks lost tokens at the beginning: training.seq_length
 train 0 reset data.reset_at_eod=true "$tasks" precision.compute=bf16 model.position_embedding=rope model.sliding_window=9
 (($(grep -c '"tasks".*"acc":[01]' reset/metrics.jsonl) == 2)) || fail "no results with documents"
 
+# Nothing is known of a model that is not finite.
+train 0 diverged training.steps=1 optimizer.lr=1e30 'eval_tasks={tasks: [./write.yaml], interval: 1}'
+says diverged/metrics.jsonl '"write":{"exact_match":null,"exact_match_stderr":null}'
+
 # Mistakes cost nothing.
 refused() {
     train "$1" refused "${@:3}"
     says err "$2"
     [[ ! -e refused ]] || fail "an output directory in spite of an error"
 }
-printf 'kind: exact_match\ndata: choices.jsonl\nprompt: "{{ context }}"\ntarget: a\n' >write.yaml
-refused 2 "eval_tasks.tasks: write is of kind exact_match, which needs texts that a run does not write" \
-    'eval_tasks={tasks: [./write.yaml], interval: 1}'
+sed 's/max_tokens: 6/max_tokens: 16/' write.yaml >much.yaml
+refused 2 "eval_tasks.tasks: max_tokens of much is 16, but the model reads only 16 tokens at a time; lower it to at most 15" \
+    'eval_tasks={tasks: [./much.yaml], interval: 1}'
 refused 2 "eval_tasks.tasks nothing: no such file, and the tasks of this program are" \
     'eval_tasks={tasks: [nothing], interval: 1}'
 refused 2 "eval_tasks.tasks: two tasks are called choices" \

@@ -63,3 +63,30 @@ as_expected() {
         END { if (lines == 0) print "nothing is expected of " wanted }' "$1" "$tests/expected.tsv" >wrong
     [[ ! -s wrong ]] || fail "$(head -n 5 wrong)"
 }
+
+# A run whose untrained model writes another text after each prompt.
+writer=(model.init_std=0.5 optimizer.lr=0.001)
+# make_questions: write.yaml asks for what follows eight beginnings of text.txt, and questions.jsonl
+# has no right answer yet.
+make_questions() {
+    cat >write.yaml <<'END'
+kind: exact_match
+data: questions.jsonl
+prompt: "{{ question }}"
+target: "{{ answer }}"
+match: exact
+stop: ["\r", "s w"]
+max_tokens: 6
+END
+    grep . text.txt | awk 'NR <= 8 {
+        printf "{\"question\": \"%s %s %s\", \"answer\": \"0\"}\n", $1, $2, (NR > 4 ? $3 : "") }' >questions.jsonl
+}
+# answer_with DETAILS: every other question is answered with what was written.
+answer_with() {
+    sed -n 's/.*"written":"\(.*\)","target":.*/\1/p' "$1" >texts
+    (($(sort -u texts | grep -c .) >= 5)) || fail "too few different texts: $(cat texts)"
+    paste questions.jsonl texts | awk -F '\t' '
+        NR % 2 { print substr($1, 1, length($1) - 3) $2 "\"}"; next }
+        { print $1 }' >answered
+    mv answered questions.jsonl
+}

@@ -9,6 +9,7 @@
 #include "tasks/load_task.h"
 #include "tasks/task_metrics.h"
 #include "tasks/task_requests.h"
+#include "tasks/written_text.h"
 
 using namespace gptrain;
 
@@ -68,6 +69,62 @@ TEST_CASE("all tasks of the program can be read") {
     CHECK(task_names().size() == 8);
     for (const std::string_view name : task_names())
         CHECK_NOTHROW(load_tasks(std::vector{std::string(name)}, "--task"));
+}
+
+TEST_CASE("a written text ends where the model, a stop text or a limit ends it") {
+    const Tokenizer tokenizer(folder / "model" / "tokenizer.json");
+    const std::vector<std::int32_t> ids = ids_of(tokenizer, "and the earth was without form");
+    REQUIRE(ids.size() >= 6);
+    const std::size_t given = 2;
+    TaskSpec spec;
+    spec.stop = {{"never"}};
+    spec.max_tokens = 100;
+    EndTokens ends;
+    // What is written of the ids after the first two, and how many of them are taken.
+    const auto write = [&](std::int64_t most_tokens) {
+        const WritingRules rules = {tokenizer, ends, tokenizer.vocab_size(), most_tokens};
+        const WriteRequest request = {{ids.begin(), ids.begin() + given}, &spec};
+        WrittenText text(request, rules);
+        std::size_t taken = given;
+        while (!text.has_ended() && taken < ids.size())
+            text.push(ids[taken++]);
+        return std::pair(text.finish(), taken - given);
+    };
+    const auto decoded = [&](std::size_t count) {
+        return tokenizer.decode(std::span(ids).subspan(given, count));
+    };
+    const std::size_t all = ids.size() - given;
+    CHECK(write(100) == std::pair(decoded(all), all));
+    CHECK(write(given + 3) == std::pair(decoded(3), std::size_t{3}));
+    CHECK(write(given).second == 0);
+    spec.max_tokens = 2;
+    CHECK(write(100) == std::pair(decoded(2), std::size_t{2}));
+    spec.max_tokens = 100;
+    ends.add(ids[given + 1]);
+    CHECK(write(100) == std::pair(decoded(1), std::size_t{2}));
+    ends = {};
+    const std::string whole = decoded(all);
+    spec.stop = {{whole.substr(3, 2)}};
+    CHECK(write(100).first == whole.substr(0, whole.find(whole.substr(3, 2))));
+    CHECK(write(100).second < all);
+}
+
+TEST_CASE("a generation_config.json names the tokens that end texts") {
+    const auto of = [](const Json& value) {
+        EndTokens ends;
+        ends.add_generation_config({{"eos_token_id", value}}, "config", 10);
+        return ends;
+    };
+    CHECK(of(3).contains(3));
+    CHECK_FALSE(of(3).contains(4));
+    CHECK(of({3, 4, 10, -1}).contains(4));
+    CHECK_FALSE(of({3, 10}).contains(10));
+    CHECK(of({3, 4}).first() == 3);
+    CHECK_FALSE(of(nullptr).first());
+    CHECK_THROWS_AS(of("3"), Error);
+    EndTokens none;
+    none.add_generation_config(Json::object(), "config", 10);
+    CHECK_FALSE(none.first());
 }
 
 TEST_CASE("a text is divided where the tokens of its context end") {

@@ -1,0 +1,44 @@
+#include "tasks/written_text.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+StopTexts stop_texts_of(const TaskSpec& spec) {
+    std::vector<std::string> texts;
+    for (const BlockText& stop : spec.stop)
+        texts.push_back(stop.text);
+    return StopTexts(std::move(texts));
+}
+
+}  // namespace
+
+WrittenText::WrittenText(const WriteRequest& request, const WritingRules& rules)
+    : rules_(rules),
+      tokens_(request.prompt),
+      left_(std::min(request.spec->max_tokens, rules.most_tokens - std::ssize(tokens_))),
+      stop_(stop_texts_of(*request.spec)),
+      decoder_(rules.tokenizer),
+      has_ended_(left_ <= 0) {
+    for (const std::int32_t id : tokens_)
+        decoder_.push(id);
+}
+
+void WrittenText::push(std::int32_t id) {
+    GPTRAIN_CHECK(!has_ended_);
+    has_ended_ = rules_.ends.contains(id);
+    if (has_ended_) return;
+    tokens_.push_back(id);
+    output_ += stop_.push(decoder_.push(id));
+    has_ended_ = --left_ == 0 || stop_.found();
+}
+
+std::string WrittenText::finish() {
+    output_ += stop_.push(decoder_.finish());
+    return output_ + stop_.finish();
+}
+
+}  // namespace gptrain
