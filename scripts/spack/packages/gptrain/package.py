@@ -3,6 +3,12 @@ from pathlib import Path
 
 from spack.package import *
 
+try:  # Spack 1 keeps these among its packages, Spack 0 in spack.package.
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cuda import CudaPackage
+except ImportError:
+    pass
+
 
 class Gptrain(CMakePackage, CudaPackage):
     """Trains GPT language models with one native program, from a laptop's CPU to many GPUs."""
