@@ -14,8 +14,8 @@ namespace gptrain {
 namespace {
 
 // Pixels.
-constexpr double left = 66;  // x of the rows, after the stage names
-constexpr double top = 62;   // y of the first row, below title and legend
+constexpr double rows_left = 66;  // x of the rows, after the stage names
+constexpr double top = 62;        // y of the first row, below title and legend
 constexpr double margin = 14;
 constexpr double row_height = 20;
 constexpr double line_height = 3;  // height of messages and operations
@@ -68,7 +68,7 @@ TimeUnit unit_of(double seconds) {
 class Picture {
 public:
     explicit Picture(const Timeline& timeline)
-        : timeline_(timeline), span_(shown_time(timeline)), view_(make_view(timeline, left)) {}
+        : timeline_(timeline), span_(shown_time(timeline)), view_(make_view(timeline, rows_left)) {}
 
     std::string draw();
 
@@ -127,7 +127,7 @@ void Picture::draw_header() {
              " % (idle time / ideal time)");
     out_ += text("<title>", svg_escaped(caption), "</title>\n<text class=\"title\" x=\"", margin,
                  "\" y=\"24\">", svg_escaped(caption), "</text>\n");
-    double x = left;
+    double x = rows_left;
     const auto entry = [&](std::string_view look, std::string_view label) {
         out_ += text("<rect ", look, " x=\"", pixels(x),
                      "\" y=\"36\" width=\"14\" height=\"14\"/>\n<text x=\"", pixels(x + 20),

@@ -16,7 +16,7 @@ void check_promises(const SafetensorsHeader& header, std::int64_t data_bytes) {
         GPTRAIN_CHECK(0 <= entry.begin && entry.begin <= entry.end && entry.end <= data_bytes);
         covered += entry.end - entry.begin;
         test::accepts(ExitCode::bad_input, "a.safetensors",
-                      [&] { weight_dtype(entry, "a.safetensors"); });
+                      [&entry = entry] { weight_dtype(entry, "a.safetensors"); });
     }
     GPTRAIN_CHECK(covered == data_bytes);
 }
