@@ -54,14 +54,17 @@ failed=
 for target in "${targets[@]}"; do
     found=$build/corpus/$target
     kept=test/fuzz/corpus/$target
-    mkdir -p "$found" "$kept"
+    mkdir -p "$found"
     if [[ -n $merge ]]; then
+        mkdir -p "$kept"
         run "$target" -max_len=1024 -use_counters=0 -set_cover_merge=1 -merge=1 "$kept" "$found"
         echo "$target: $(ls "$kept" | wc -l) inputs kept"
         continue
     fi
-    folders=("$found" "$kept")
-    [[ ! -d test/corpus/$target ]] || folders+=(test/corpus/"$target")
+    folders=("$found")
+    for folder in "$kept" test/corpus/"$target"; do
+        [[ ! -d $folder ]] || folders+=("$folder")
+    done
     log=$build/$target.log
     result=ok
     if ! run "$target" -max_total_time="$seconds" -print_final_stats=1 "${folders[@]}"; then
