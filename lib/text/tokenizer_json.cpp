@@ -141,13 +141,13 @@ private:
                     fail(ExitCode::bad_input, place, ": ", flag, ": true is not supported");
             }
             const std::int64_t id = reader.integer("id");
-            const auto [known, is_new] =
-                ids_.emplace(content, static_cast<std::int32_t>(std::min<std::int64_t>(
-                                          std::max<std::int64_t>(id, -1), INT32_MAX)));
-            if (id < 0 || known->second != id)
-                fail(
-                    ExitCode::bad_input, place, ": ", shown(content), " has the id ", id,
-                    id < 0 ? ", which is below 0" : text(", but is ", known->second, " elsewhere"));
+            const auto refuse_id = [&](const auto&... why) {
+                fail(ExitCode::bad_input, place, ": ", shown(content), " has the id ", id, why...);
+            };
+            if (id < 0) refuse_id(", which is below 0");
+            if (id > INT32_MAX) refuse_id(", which is above ", INT32_MAX);
+            const auto [known, is_new] = ids_.emplace(content, static_cast<std::int32_t>(id));
+            if (known->second != id) refuse_id(", but is ", known->second, " elsewhere");
             result_.added.push_back({content, known->second, reader.boolean("special"),
                                      reader.has("normalized") && reader.boolean("normalized")});
         }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files of test/corpus/tiktoken and test/corpus/vocabulary."""
+"""Makes the files of test/corpus/tiktoken, test/corpus/vocabulary and test/corpus/addedtokens."""
 import base64
 import json
 import pathlib
@@ -87,5 +87,41 @@ def vocabulary_files():
     }
 
 
+def added_files():
+    """Next to a vocabulary of 257 tokens, "th" the last of them."""
+    good = {"<s>": 257, "</s>": 258}
+
+    def both(added, special):
+        return json.dumps(added) + "\0" + (special if isinstance(special, str) else
+                                           json.dumps(special))
+
+    return {
+        "good": json.dumps(good), "none": "{}",
+        "special-text": both(good, {"bos_token": "<s>"}),
+        "special-object": both(good, {"eos_token": {"content": "</s>", "lstrip": False}}),
+        "special-list": both(good, {"additional_special_tokens": ["<s>", {"content": "</s>"}]}),
+        "special-other": both(good, {"pad_token": "<pad>", "unk_token": None, "mask_token": 3}),
+        "special-nested": both(good, {"bos_token": {"content": {"content": [["<s>"]]}}}),
+        "special-array": both(good, ["<s>"]), "special-number": both(good, "7"),
+        "special-empty": both(good, ""), "special-cut": both(good, '{"bos_token": "<s>'),
+        "special-twice": both(good, '{"a": "<s>", "a": "</s>"}'),
+        "special-deep": both(good, "[" * 1000 + "]" * 1000),
+        "special-not-utf8": both(good, "").encode() + b'{"bos_token": "\xff"}',
+        "end": json.dumps({"<|endoftext|>": 257}), "in-vocabulary": json.dumps({"th": 256}),
+        "in-vocabulary-other": json.dumps({"th": 257}), "taken": json.dumps({"<s>": 256}),
+        "same-id": json.dumps({"<s>": 257, "</s>": 257}), "gap": json.dumps({"<s>": 258}),
+        "same-key": '{"<s>": 257, "<s>": 258}', "negative": json.dumps({"<s>": -1}),
+        "huge": json.dumps({"<s>": 2 ** 63}), "largest": json.dumps({"<s>": 2 ** 31 - 1}),
+        "beyond-32-bits": json.dumps({"<s>": 2 ** 32 + 257}),
+        "fraction": json.dumps({"<s>": 257.0}),
+        "text": json.dumps({"<s>": "257"}), "empty-name": json.dumps({"": 257}),
+        "list": json.dumps(["<s>"]), "number": "257", "null": "null", "empty": "",
+        "cut": json.dumps(good)[:-3], "not-utf8": b'{"\xff": 257}',
+        "nul-escape": json.dumps({"a\0b": 257}), "blank": json.dumps({" ": 257}),
+        "long": json.dumps({"<" * 5000: 257}),
+    }
+
+
 write("tiktoken", tiktoken_files())
 write("vocabulary", vocabulary_files())
+write("addedtokens", added_files())

@@ -88,7 +88,7 @@ CASES = {
     "added_empty": (changed(["added_tokens", 0, "content"], ""), "must have 1 to 512 bytes"),
     "added_long": (changed(["added_tokens", 0, "content"], "x" * 600), "must have 1 to 512 bytes"),
     "added_negative": (changed(["added_tokens", 0, "id"], -5), "below 0"),
-    "added_huge": (changed(["added_tokens", 0, "id"], 2**40), "elsewhere"),
+    "added_huge": (changed(["added_tokens", 0, "id"], 2**40), "which is above 2147483647"),
     "added_other": (changed(["added_tokens", 0], dict(GOOD["added_tokens"][0], content="the")),
                     "but is 257 elsewhere"),
     "added_lstrip": (changed(["added_tokens", 0, "lstrip"], True), "lstrip: true"),
