@@ -66,7 +66,7 @@ void HeartbeatFiles::exchange() {
     NodeDuties& duties = heartbeats_.duties();
     const std::int64_t now = node_clock_ms();
     const std::int64_t moved = heartbeats_.moved_ms();
-    const bool hangs = watch_.hang() != NodeWatch::none;
+    const bool hangs = watch_.hang() != NodeWatch::no_hang;
     // The others wait for the news that nothing has moved here for too long.
     const std::int64_t too_long = moved + times_.hang;
     const bool urgent = hangs || (now >= too_long && duties.files_written_ms < too_long);
@@ -80,7 +80,7 @@ void HeartbeatFiles::exchange() {
     }
     if (hangs) return;
     watch_.judge(node_clock_ms(), heartbeats_.moved_ms());
-    if (watch_.hang() != NodeWatch::none) write();
+    if (watch_.hang() != NodeWatch::no_hang) write();
 }
 
 void HeartbeatFiles::read() {

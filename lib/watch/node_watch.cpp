@@ -13,7 +13,7 @@ constexpr std::int64_t time_to_see = 3000;
 
 bool NodeWatch::should_read(std::int64_t now, std::int64_t moved) const {
     const std::int64_t still = now - std::max(moved, findings_.moved_ms.load());
-    return hang() != none || still > times_.limit - times_.silent - time_to_see;
+    return hang() != no_hang || still > times_.limit - times_.silent - time_to_see;
 }
 
 std::vector<int> NodeWatch::monitors() const {
@@ -67,7 +67,7 @@ void NodeWatch::take(const NodeNews& news, std::int64_t now) {
     // A monitor judges by what it reads itself.
     const bool believed = node.changes >= 2 && news.ms_since_move_elsewhere >= 0;
     if (believed && !is_monitor()) learn_of_move(now - news.ms_since_move_elsewhere);
-    if (news.hangs != 0 && hang() == none) findings_.hang = reports(now) ? to_report : declared;
+    if (news.hangs != 0 && hang() == no_hang) findings_.hang = reports(now) ? to_report : declared;
 }
 
 void NodeWatch::end_pass(std::int64_t now) {
@@ -99,7 +99,7 @@ bool NodeWatch::moves(int node, std::int64_t now) const {
 }
 
 void NodeWatch::judge(std::int64_t now, std::int64_t moved) {
-    if (hang() != none || !is_monitor() || now - moved < times_.limit) return;
+    if (hang() != no_hang || !is_monitor() || now - moved < times_.limit) return;
     // Whoever has not tried to read knows nothing.
     if (now - findings_.pass_ended > times_.silent) return;
     for (int node = 0; node < nodes(); ++node)
@@ -122,7 +122,7 @@ NodeNews NodeWatch::news(std::int64_t now, std::int64_t moved) const {
     news.ms_since_move = now - moved;
     if (is_monitor() && findings_.moved_ms > 0)
         news.ms_since_move_elsewhere = now - findings_.moved_ms;
-    news.hangs = hang() == none ? 0 : 1;
+    news.hangs = hang() == no_hang ? 0 : 1;
     return news;
 }
 

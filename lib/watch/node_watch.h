@@ -68,7 +68,7 @@ struct NodeFindings {
 /// reads no clock and no file.
 class NodeWatch {
 public:
-    enum Hang : std::int64_t { none, declared, to_report };
+    enum Hang : std::int64_t { no_hang, declared, to_report };
 
     /// `own` is the index of this node in the list of nodes, for which there is one slot each.
     NodeWatch(NodeFindings& findings, std::span<NodeSlot> nodes, int own, const WatchTimes& times)

@@ -97,7 +97,7 @@ void Watchdog::check() {
     heartbeats_.own().beat(now, moved_ms_);
     const std::int64_t moved = heartbeats_.moved_ms();
     if (const HeartbeatFiles* files = shared_files_) {
-        if (files->watch().hang() != NodeWatch::none) end(false);
+        if (files->watch().hang() != NodeWatch::no_hang) end(false);
         if (files->watch().must_decide_alone(now, moved)) end(true);
     } else if (now - moved >= times_.limit) {
         end(true);

@@ -60,7 +60,7 @@ TEST_CASE("Ranks that share the check of token files find what one finds alone")
         {37, 11}, {3000, 401}, {1, 5}};
     for (const auto& [count, length] : sizes) {
         const fs::path prefix = folder.path() / text("text-", count);
-        ranks().run_on_first([&] {
+        ranks().run_on_first([&, count = count, length = length] {
             Sequences sequences = counting(0, count, length);
             sequences.push_back({});
             write_tokens(prefix, sequences, true);

@@ -56,7 +56,7 @@ const std::vector<std::vector<std::int32_t>> texts = {
 
 /// For each step the texts in it, with how many tokens each gets. Together they append all tokens
 /// of all texts; texts come, pause and share steps in every way.
-const std::vector<std::vector<std::pair<std::size_t, std::size_t>>> steps = {
+const std::vector<std::vector<std::pair<std::size_t, std::size_t>>> shared_steps = {
     {{0, 4}},
     {{0, 1}, {1, 1}, {2, 3}},
     {{2, 2}, {0, 2}},
@@ -77,7 +77,7 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
             expected.push_back(logits_alone(spec, text));
 
         std::vector<std::size_t> before(texts.size());
-        for (const auto& step : steps) {
+        for (const auto& step : shared_steps) {
             std::vector<TextStep> parts;
             std::vector<std::pair<std::size_t, std::size_t>> wanted;  // text, token
             for (const auto& [text, count] : step) {

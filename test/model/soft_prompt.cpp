@@ -66,7 +66,7 @@ TEST_CASE("the gradients of virtual tokens are those of the loss", "[model][prom
         CAPTURE(name);
         const double size = norm(gradient);
         REQUIRE(size > 0);
-        const auto difference = [&](double step) {
+        const auto difference = [&, &name = name](double step) {
             return (loss_at(name, step) - loss_at(name, -step)) / (2 * step);
         };
         const double step = 1e-2 / size;

@@ -26,10 +26,10 @@ struct HeadCase {
     }
 
     Operand heads(Role role, const Values& values = Values()) {
-        const auto [tokens, heads, dim, unused] = size_;
-        const std::size_t packed = op.storage(dtype_, {tokens, (heads + 2) * dim});
-        const View view = [=](const Tensor& all) {
-            return all.slice(1, 0, heads * dim).view({tokens, heads, dim});
+        const Size& size = size_;
+        const std::size_t packed = op.storage(dtype_, {size.tokens, (size.heads + 2) * size.dim});
+        const View view = [size](const Tensor& all) {
+            return all.slice(1, 0, size.heads * size.dim).view({size.tokens, size.heads, size.dim});
         };
         return op.part(role, packed, view, values);
     }

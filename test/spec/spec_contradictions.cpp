@@ -164,7 +164,7 @@ TEST_CASE("an injected fault has the keys that its kind needs and no other") {
          ".seconds: kind short_write does not use"},
     };
     for (const auto& [fault, part] : wrong) {
-        const std::string message = usage_fault([&] { plan(fault); });
+        const std::string message = usage_fault([&, &fault = fault] { plan(fault); });
         CAPTURE(fault, message);
         CHECK(holds(message, "fault_injection.faults.0" + part));
     }

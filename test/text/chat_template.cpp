@@ -16,7 +16,7 @@ using gptrain::Json;
 
 namespace {
 
-const std::filesystem::path folder = std::filesystem::path(GPTRAIN_TEST_DATA) / "chat";
+const std::filesystem::path fixture_folder = std::filesystem::path(GPTRAIN_TEST_DATA) / "chat";
 
 Json message(const char* role, const char* content) {
     return {{"role", role}, {"content", content}};
@@ -44,7 +44,7 @@ std::string error_of(const std::string& source) {
 
 TEST_CASE("conversations become the texts of transformers") {
     std::map<std::string, ChatTemplate> templates;
-    std::ifstream lines(folder / "expected.jsonl");
+    std::ifstream lines(fixture_folder / "expected.jsonl");
     std::string line;
     std::set<std::string> conversations;
     int texts = 0;
@@ -53,7 +53,8 @@ TEST_CASE("conversations become the texts of transformers") {
         const Json expected = gptrain::parse_json(line, "expected.jsonl");
         const auto name = expected.at("template").get<std::string>();
         if (!templates.contains(name))
-            templates.emplace(name, ChatTemplate(gptrain::read_file(folder / name, 1 << 20), name));
+            templates.emplace(
+                name, ChatTemplate(gptrain::read_file(fixture_folder / name, 1 << 20), name));
         CAPTURE(name, expected.at("messages").dump(), expected.at("prompt").get<bool>());
         const auto render = [&] {
             return templates.at(name).render(expected.at("messages"), variables,

@@ -125,7 +125,7 @@ private:
             node.next_pass = now_ + second;
         }
         node.watch->judge(now, moved);
-        if (node.watch->hang() == NodeWatch::none) return;
+        if (node.watch->hang() == NodeWatch::no_hang) return;
         node.hang_at = now_;
         write(i);
     }
