@@ -78,7 +78,7 @@ std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits) {
 }
 
 std::int64_t optimizer_scratch_bytes() {
-    return std::max(Scratch::bytes_of<double>(square_blocks),
+    return std::max(Scratch::bytes_of<double>(table_blocks),
                     round_up(update_bytes, Arena::alignment));
 }
 

@@ -181,7 +181,7 @@ void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
     const Gemm gemm = {.a = matrix_by_columns(args.dy, args.dy8).transposed(),
                        .b = matrix_by_columns(args.x, args.x8),
                        .c = Matrix(args.dweight),
-                       .accumulate = true};
+                       .accumulate = args.accumulate};
     if (args.dbias.empty()) return gemms.multiply(gemm, context);
     check_bias(args.dy, args.dbias);
     const auto multiply_then_sum = [&] {

@@ -35,22 +35,64 @@ bool is_aligned(const void* p, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
 }
 
-// ---- sum of squares -----------------------------------------------------------------------------
+// ---- tables of tensors --------------------------------------------------------------------------
 
-/// Elements that a block squares at a time.
-constexpr std::int64_t square_chunk = 16384;
+/// Elements that a block handles at a time.
+constexpr std::int64_t tensor_chunk = 16384;
 
-struct SquareEntry {
-    const float* data;
+struct TensorEntry {
+    float* data;
     std::int64_t count;
     std::int64_t first_chunk;
 };
 
-struct SquareTable {
-    SquareEntry entries[max_tensors];
+struct TensorTable {
+    TensorEntry entries[max_tensors];
     int count = 0;
     std::int64_t chunks = 0;
 };
+
+/// Calls f(data, count, index) for this block's chunks, `index` being that of the entry.
+template <class F>
+__device__ inline void for_each_chunk(const TensorTable& table, const F& f) {
+    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
+        const int index = find_entry(table.entries, table.count, chunk);
+        const TensorEntry& entry = table.entries[index];
+        const std::int64_t begin = (chunk - entry.first_chunk) * tensor_chunk;
+        const std::int64_t rest = entry.count - begin;
+        f(entry.data + begin, rest < tensor_chunk ? rest : tensor_chunk, index);
+    }
+}
+
+/// Calls launch(table, blocks, first) for tables with as many tensors as fit in one; `first` is the
+/// index of a table's first tensor. Empty tensors have entries without chunks.
+void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
+    for (std::size_t first = 0; first < tensors.size(); first += max_tensors) {
+        TensorTable table;
+        for (const Tensor& tensor :
+             tensors.subspan(first, std::min<std::size_t>(max_tensors, tensors.size() - first))) {
+            table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
+            table.chunks += div_ceil(tensor.elements(), tensor_chunk);
+        }
+        if (table.chunks > 0)
+            launch(table, std::min(table.chunks, table_blocks), static_cast<std::int64_t>(first));
+    }
+}
+
+// ---- clearing -----------------------------------------------------------------------------------
+
+__global__ void __launch_bounds__(block_size) clear_chunks(TensorTable table) {
+    for_each_chunk(table, [](float* data, std::int64_t count, int) {
+        const bool aligned = reinterpret_cast<std::uintptr_t>(data) % sizeof(Floats) == 0;
+        const std::int64_t vectors = aligned ? count / width : 0;
+        for (std::int64_t i = thread_index(); i < vectors; i += block_size)
+            store(reinterpret_cast<Floats*>(data) + i, Floats{});
+        for (std::int64_t i = vectors * width + thread_index(); i < count; i += block_size)
+            data[i] = 0;
+    });
+}
+
+// ---- sum of squares -----------------------------------------------------------------------------
 
 __device__ inline double square(float x) {
     return static_cast<double>(x) * static_cast<double>(x);
@@ -77,31 +119,13 @@ struct WarpMaxima {
     float maxima[block_size / warp_threads];
 };
 
-__global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, double* parts) {
+__global__ void __launch_bounds__(block_size) sum_chunks(TensorTable table, double* parts) {
     double sum = 0;
-    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
-        const SquareEntry& entry = table.entries[find_entry(table.entries, table.count, chunk)];
-        const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
-        const std::int64_t rest = entry.count - begin;
-        sum = sum + sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
-    }
+    for_each_chunk(table, [&](const float* data, std::int64_t count, int) {
+        sum = sum + sum_squares(data, count);
+    });
     sum = block_sum(sum, shared_memory<WarpSums>().sums);
     if (thread_index() == 0) parts[block_index().x] = sum;
-}
-
-/// Calls launch(table, blocks, first) for tables with as many tensors as fit in one; `first` is the
-/// index of a table's first tensor. Empty tensors have entries without chunks.
-void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
-    for (std::size_t first = 0; first < tensors.size(); first += max_tensors) {
-        SquareTable table;
-        for (const Tensor& tensor :
-             tensors.subspan(first, std::min<std::size_t>(max_tensors, tensors.size() - first))) {
-            table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
-            table.chunks += div_ceil(tensor.elements(), square_chunk);
-        }
-        if (table.chunks > 0)
-            launch(table, std::min(table.chunks, square_blocks), static_cast<std::int64_t>(first));
-    }
 }
 
 // ---- non-finite values --------------------------------------------------------------------------
@@ -112,19 +136,14 @@ static_assert(max_tensors < no_entry, "indices of a table");
 
 /// parts[b] = the first entry in which block b finds a non-finite value.
 __global__ void __launch_bounds__(block_size)
-    find_non_finite_entry(SquareTable table, const StepState* state, double* parts) {
+    find_non_finite_entry(TensorTable table, const StepState* state, double* parts) {
     if (state->skip != Skip::not_finite) return;
     float first = no_entry;
-    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
-        const int index = find_entry(table.entries, table.count, chunk);
-        const SquareEntry& entry = table.entries[index];
-        const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
-        const std::int64_t rest = entry.count - begin;
+    for_each_chunk(table, [&](const float* data, std::int64_t count, int index) {
         // In fp64 the squares of finite floats do not overflow.
-        const double sum =
-            sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
+        const double sum = sum_squares(data, count);
         if (!is_finite(sum) && first == no_entry) first = static_cast<float>(index);
-    }
+    });
     first = -block_maximum(-first, shared_memory<WarpMaxima>().maxima);
     if (thread_index() == 0) parts[block_index().x] = first;
 }
@@ -297,9 +316,15 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
 
 }  // namespace
 
+void run(const Clear& args, const OpContext& context) {
+    for_each_table(args.values, [&](const TensorTable& table, std::int64_t blocks, std::int64_t) {
+        launch(context.stream, {.blocks = blocks, .threads = block_size}, clear_chunks, table);
+    });
+}
+
 void run(const SquareSum& args, const OpContext& context) {
-    auto* parts = context.scratch.take<double>(square_blocks);
-    for_each_table(args.addends, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
+    auto* parts = context.scratch.take<double>(table_blocks);
+    for_each_table(args.addends, [&](const TensorTable& table, std::int64_t blocks, std::int64_t) {
         launch(context.stream,
                {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
                sum_chunks, table, parts);
@@ -308,10 +333,10 @@ void run(const SquareSum& args, const OpContext& context) {
 }
 
 void run(const FindNotFinite& args, const OpContext& context) {
-    auto* parts = context.scratch.take<double>(square_blocks);
+    auto* parts = context.scratch.take<double>(table_blocks);
     StepState* state = step_state(args.step);
     for_each_table(
-        args.values, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
+        args.values, [&](const TensorTable& table, std::int64_t blocks, std::int64_t first) {
             launch(context.stream,
                    {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
                    find_non_finite_entry, table, state, parts);

@@ -1,4 +1,4 @@
-// Gradient norm and AdamW, many tensors per launch.
+// Clearing of gradients, their norm, and AdamW, many tensors per launch.
 #pragma once
 
 #include "backend/ops.h"
@@ -6,6 +6,7 @@
 
 namespace gptrain::cuda {
 
+void run(const Clear& args, const OpContext& context);
 /// In fp64, in an order that depends only on the sizes of the tensors.
 void run(const SquareSum& args, const OpContext& context);
 void run(const FindNotFinite& args, const OpContext& context);

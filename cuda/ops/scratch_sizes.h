@@ -31,8 +31,8 @@ constexpr std::int64_t row_order_counts(std::int64_t tokens) {
     return div_ceil(tokens, row_order_tile) << row_order_digit_bits;
 }
 
-/// Blocks of a sum of squares; each sums every square_blocks-th chunk.
-constexpr std::int64_t square_blocks = 1024;
+/// Blocks for a table of tensors; each handles every table_blocks-th chunk of them.
+constexpr std::int64_t table_blocks = 1024;
 /// The maximum size of what AdamW's kernel reads of a step.
 constexpr std::int64_t update_bytes = 64;
 

@@ -46,6 +46,7 @@ LinearOp::LinearOp(const LinearWeightGrad& args)
       first(form_of(columns_of(args.dy, args.dy8))),
       second(form_of(columns_of(args.x, args.x8))),
       extra(form_of(args.dbias)),
-      result(form_of(args.dweight)) {}
+      result(form_of(args.dweight)),
+      accumulate(args.accumulate ? 1 : 0) {}
 
 }  // namespace gptrain

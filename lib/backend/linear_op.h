@@ -31,8 +31,7 @@ struct LinearOp {
     MatrixLayout extra;   ///< bias, or gelu_input; for weight_grad dbias
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
-    /// Adds to the result, which weight_grad always does.
-    std::int64_t accumulate = 0;
+    std::int64_t accumulate = 0;  ///< adds to the result
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);

@@ -69,18 +69,19 @@ struct LinearInputGrad {
     }
 };
 
-/// dweight += dy^T x; dbias += the sum of the rows of dy
+/// dweight (+)= dy^T x; dbias += the sum of the rows of dy
 struct LinearWeightGrad {
     static constexpr std::string_view name = "linear_weight_grad";
     Tensor x;            ///< [T, I] rows
     Tensor dy;           ///< [T, O] rows
-    Tensor dweight;      ///< fp32 [O, I], +=
+    Tensor dweight;      ///< fp32 [O, I]; += if `accumulate`, else =
     Tensor dbias;        ///< fp32 [O] or empty, +=; not with FP8 operands
     Fp8Matrix x8 = {};   ///< its columns
     Fp8Matrix dy8 = {};  ///< its columns
+    bool accumulate = true;
     void tensors(const auto& list) const {
-        list.reads(x, dy, x8.columnwise, x8.scale, dy8.columnwise, dy8.scale)
-            .updates(dweight, dbias);
+        list.reads(x, dy, x8.columnwise, x8.scale, dy8.columnwise, dy8.scale).updates(dbias);
+        accumulate ? list.updates(dweight) : list.writes(dweight);
     }
 };
 

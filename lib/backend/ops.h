@@ -34,7 +34,7 @@ using Ops = OpList<
     PositionForward, PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention,
     CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // step and optimizer
-    BeginStep, CheckLoss, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum, Normalise,
-    Combine, MuonUpdate>;
+    BeginStep, CheckLoss, Clear, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum,
+    Normalise, Combine, MuonUpdate>;
 
 }  // namespace gptrain

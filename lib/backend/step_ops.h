@@ -25,6 +25,13 @@ struct CheckLoss {
     void tensors(const auto& /*list*/) const {}
 };
 
+/// All elements = 0.
+struct Clear {
+    static constexpr std::string_view name = "clear";
+    std::span<const Tensor> values;  ///< fp32, =
+    void tensors(const auto& list) const { list.writes(values); }
+};
+
 /// total += the sum of squares of all elements.
 struct SquareSum {
     static constexpr std::string_view name = "square_sum";

@@ -95,8 +95,8 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
     });
 }
 
-/// Computes c = a b by blocks of c. The sums are fp32 in scratch memory, or c itself if it is fp32
-/// and accumulates.
+/// Computes c = a b or c += a b by blocks of c. The sums are fp32 in scratch memory, or c itself if
+/// it is fp32, without an epilogue.
 class BlockedGemm {
 public:
     BlockedGemm(const Gemm& gemm, const Epilogue& epilogue, Gemms& gemms, Scratch& scratch)
@@ -104,8 +104,9 @@ public:
           epilogue_(epilogue),
           gemms_(gemms),
           native_(gemms.native(gemm.a.dtype)),
+          in_place_(gemm.c.dtype == DType::f32),
           scratch_(scratch) {
-        if (!gemm.accumulate) sums_ = scratch.take<float>(block_rows * block_cols);
+        if (!in_place_) sums_ = scratch.take<float>(block_rows * block_cols);
         if (native_) return;
         a_ = scratch.take<float>(block_rows * block_length);
         b_ = scratch.take<float>(block_length * block_cols);
@@ -125,7 +126,7 @@ private:
         const std::int64_t length = gemm_.a.cols;
         const std::int64_t step = native_ ? length : block_length;
         const Matrix to = gemm_.c.block(row, rows, col, cols);
-        const Matrix sums = gemm_.accumulate ? to : Matrix(sums_, rows, cols);
+        const Matrix sums = in_place_ ? to : Matrix(sums_, rows, cols);
         for (std::int64_t at = 0; at < length; at += step) {
             const std::int64_t part = std::min(step, length - at);
             const Matrix a = gemm_.a.block(row, rows, at, part);
@@ -137,7 +138,7 @@ private:
                              .accumulate = gemm_.accumulate || at > 0},
                             inner);
         }
-        if (gemm_.accumulate) return;
+        if (in_place_) return;
         with_compute_type(
             to.dtype, [&](auto type) { finish<decltype(type)>(sums, to, epilogue_, row, col); });
     }
@@ -146,6 +147,7 @@ private:
     const Epilogue& epilogue_;
     Gemms& gemms_;
     bool native_;
+    bool in_place_;
     Scratch& scratch_;
     float* sums_ = nullptr;
     float* a_ = nullptr;
@@ -197,13 +199,14 @@ void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
 }
 
 void run(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch) {
-    const Matrix a = matrix_by_columns(args.dy, args.dy8).transposed();
-    const Matrix b = matrix_by_columns(args.x, args.x8);
-    const Matrix c(args.dweight);
-    if (gemms.native(a.dtype)) {
-        gemms.multiply({.a = a, .b = b, .c = c, .accumulate = true}, scratch);
+    const Gemm gemm = {.a = matrix_by_columns(args.dy, args.dy8).transposed(),
+                       .b = matrix_by_columns(args.x, args.x8),
+                       .c = Matrix(args.dweight),
+                       .accumulate = args.accumulate};
+    if (gemms.native(gemm.a.dtype)) {
+        gemms.multiply(gemm, scratch);
     } else {
-        BlockedGemm({.a = a, .b = b, .c = c, .accumulate = true}, {}, gemms, scratch).run();
+        BlockedGemm(gemm, {}, gemms, scratch).run();
     }
     if (!args.dbias.empty()) run(BiasGrad{.dy = args.dy, .dbias = args.dbias});
 }

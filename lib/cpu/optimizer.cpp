@@ -99,6 +99,11 @@ void update(const AdamWPiece& piece, const Update& constants) {
 
 }  // namespace
 
+void run(const Clear& args) {
+    for (const Tensor& tensor : args.values)
+        run(Fill{.x = tensor, .value = 0});
+}
+
 void run(const SquareSum& args) {
     double sum = 0;
     for (const Tensor& tensor : args.addends)

@@ -5,6 +5,7 @@
 
 namespace gptrain::cpu {
 
+void run(const Clear& args);
 void run(const SquareSum& args);
 void run(const FindNotFinite& args);
 void run(const AdamW& args);

@@ -34,6 +34,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.whole_chunks = plan.reduces_whole_chunks();
     request.defers_head = plan.deferred_heads > 0;
     request.rules = plan.parameters;
+    request.overwrites_gradients = plan.overwrites_gradients;
     request.whole_parameters = plan.parameters.muon && shard_count(plan, mesh) > 1;
     return make_layout(request);
 }

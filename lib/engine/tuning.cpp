@@ -99,7 +99,8 @@ private:
                                                      .dweight = result,
                                                      .dbias = extra,
                                                      .x8 = columns(second),
-                                                     .dy8 = columns(first)});
+                                                     .dy8 = columns(first),
+                                                     .accumulate = op.accumulate != 0});
         }
     }
 

@@ -209,13 +209,15 @@ private:
     /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
-        ParameterGroup placed = {.name = group.name,
-                                 .shape = {},
-                                 .rows = {},
-                                 .begin = end_,
-                                 .trained = trained(group),
-                                 .fp8 = group.fp8,
-                                 .fp8_begin = end_};
+        ParameterGroup placed = {
+            .name = group.name,
+            .shape = {},
+            .rows = {},
+            .begin = end_,
+            .trained = trained(group),
+            .fp8 = group.fp8,
+            .overwritten = request_.overwrites_gradients && group.linear && trained(group),
+            .fp8_begin = end_};
         if (in_int8(group)) {
             placed.int8 = layout_.int8_end = next_int8_place();
             placed.in_compute_dtype = !group.linear;
@@ -329,6 +331,21 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     if (request.whole_parameters) assign_owners(layout, request.shards);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
+}
+
+std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout) {
+    std::vector<FlatRange> cleared;
+    std::int64_t begin = 0;
+    const auto clear_to = [&](std::int64_t end) {
+        if (begin < end) cleared.push_back({begin, end});
+    };
+    for (const ParameterGroup& group : layout.groups) {
+        if (!group.overwritten) continue;
+        clear_to(group.begin);
+        begin = group.begin + group.shape.elements();
+    }
+    clear_to(layout.trained);
+    return cleared;
 }
 
 }  // namespace gptrain

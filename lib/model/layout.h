@@ -64,6 +64,8 @@ struct ParameterGroup {
     std::int64_t begin = 0;
     bool trained = true;
     bool fp8 = false;  ///< multiplied in FP8
+    /// The first weight gradient of a step overwrites its gradient, which no step clears.
+    bool overwritten = false;
     /// Where its FP8 form is: in place of the values, unless it is frozen and needs both.
     std::int64_t fp8_begin = 0;
     std::optional<Int8Place> int8 = {};
@@ -134,8 +136,13 @@ struct LayoutRequest {
     bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
     Int8Matrices int8 = Int8Matrices::none;
     ParameterRules rules = {};  ///< which parameters are trained, and how
+    /// The first weight gradient of a step overwrites the gradients of trained linear layers.
+    bool overwrites_gradients = true;
 };
 
 ParameterLayout make_layout(const LayoutRequest& request);
+
+/// What a step has to clear of the gradients: all but the overwritten groups. Ascending, with gaps.
+std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout);
 
 }  // namespace gptrain

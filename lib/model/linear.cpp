@@ -152,23 +152,24 @@ Tensor Linear::dbias_of(BiasOp op, BackwardPart part) const {
     return bias_op(part) == op ? bias_.grad : Tensor();
 }
 
-void Linear::weight_grad(const Backward& args, BackwardPart part, const Fp8Matrix& dy8) const {
+void Linear::weight_grad(const Backward& args, const Pass& pass, BackwardPart part,
+                         const Fp8Matrix& dy8) const {
     if (!weight_.trained()) return;
-    Backend& backend = context_.backend;
-    if (!fp8()) {
-        backend.run(LinearWeightGrad{.x = args.x.values,
-                                     .dy = args.dy.values,
-                                     .dweight = weight_.grad,
-                                     .dbias = dbias_of(BiasOp::weight_grad, part)});
-        return;
-    }
     const ArenaFrame frame(context_.workspace());
-    const Fp8Matrix x8 =
-        args.x.columns8.empty()
-            ? converted(args.x, {.format = DType::f8e4m3, .rowwise = false, .columnwise = true})
-            : args.x.columns8;
-    backend.run(LinearWeightGrad{
-        .x = {}, .dy = {}, .dweight = weight_.grad, .dbias = {}, .x8 = x8, .dy8 = dy8});
+    LinearWeightGrad grad = {.x = args.x.values,
+                             .dy = args.dy.values,
+                             .dweight = weight_.grad,
+                             .dbias = dbias_of(BiasOp::weight_grad, part),
+                             .accumulate = !(pass.first_gradients && weight_.overwritten)};
+    if (fp8()) {
+        grad.x = grad.dy = {};
+        grad.x8 =
+            args.x.columns8.empty()
+                ? converted(args.x, {.format = DType::f8e4m3, .rowwise = false, .columnwise = true})
+                : args.x.columns8;
+        grad.dy8 = dy8;
+    }
+    context_.backend.run(grad);
 }
 
 Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
@@ -222,7 +223,7 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
     bias_grad(args.dy.values, part);
     if (weights) {
         gathered.wait();
-        weight_grad(whole, part, dy8);
+        weight_grad(whole, pass, part, dy8);
         if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
     for (Pending& sum : sums)
@@ -249,7 +250,7 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     if (inputs && has_adapter()) lora_.input_grad(lora, whole.dx);
     bias_grad(args.dy.values, part);
     if (part == BackwardPart::inputs || !needs_input()) return;
-    weight_grad(whole, part, dy8);
+    weight_grad(whole, pass, part, dy8);
     if (has_adapter()) lora_.weight_grad(args.x.values, whole.dy.values, lora, pass);
 }
 

@@ -2,7 +2,7 @@
 //
 //   y  = x W^T + b           x [T, I], W [O, I], b [O], y [T, O]
 //   dx = dy W                [T, I]
-//   dW += dy^T x             fp32 [O, I]
+//   dW += dy^T x             fp32 [O, I]; = in the first microbatch of a step
 //   db += sum of rows of dy  fp32 [O]
 //
 // An adapter (lora.h) adds its part to y and to dx.
@@ -91,7 +91,8 @@ private:
     /// The bias gradient if `op` computes it, otherwise empty.
     Tensor dbias_of(BiasOp op, BackwardPart part) const;
     /// The gradient of the weight, if it is not frozen.
-    void weight_grad(const Backward& args, BackwardPart part, const Fp8Matrix& dy8) const;
+    void weight_grad(const Backward& args, const Pass& pass, BackwardPart part,
+                     const Fp8Matrix& dy8) const;
     void bias_grad(const Tensor& dy, BackwardPart part) const;
     /// dy as FP8, as the part reads it; empty if no FP8 GEMM does.
     Fp8Matrix converted_gradient(const LinearOperand& dy, BackwardPart part) const;

@@ -65,6 +65,7 @@ GroupTensors Parameters::group(std::string_view name) const {
     if (found->int8) tensors.int8 = int8(*found->int8, found->shape);
     if (found->trained && !main_grads_.empty())
         tensors.grad = flat(*found, main_grads_).view(found->shape);
+    tensors.overwritten = found->overwritten;
     return tensors;
 }
 

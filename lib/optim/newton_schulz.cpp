@@ -44,8 +44,8 @@ private:
     /// gram = X X^T, or X^T X of a tall matrix
     void find_gram() {
         if (!tall_) return multiply(x_, x_, gram_);
-        backend_.run(Fill{.x = sums_, .value = 0});
-        backend_.run(LinearWeightGrad{.x = x_, .dy = x_, .dweight = sums_, .dbias = {}});
+        backend_.run(LinearWeightGrad{
+            .x = x_, .dy = x_, .dweight = sums_, .dbias = {}, .accumulate = false});
         backend_.run(Cast{.to = gram_, .from = sums_});
     }
 

@@ -22,6 +22,8 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .weight_decay = plan.weight_decay},
       shard_(plan.shard),
       muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.weights().dtype()) {
+    for (const FlatRange& range : cleared_ranges(parameters_.layout()))
+        cleared_.push_back(parameters_.main_grads().slice(0, range.begin, range.end - range.begin));
     allocate(memory);
     frozen_ = frozen_ranges(parameters_.layout(), mesh_.dp_cp(), sharded());
 }
@@ -115,9 +117,7 @@ void Optimizer::initialise_frozen(const OwnedRange& range, std::uint64_t seed) {
 }
 
 void Optimizer::clear_gradients() {
-    // A stage may have frozen parameters only.
-    if (parameters_.layout().trained == 0) return;
-    backend_.run(Fill{.x = parameters_.main_grads(), .value = 0});
+    if (!cleared_.empty()) backend_.run(Clear{.values = cleared_});
 }
 
 void Optimizer::sum_gradient_squares(const StepRef& step) {

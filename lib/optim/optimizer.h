@@ -23,7 +23,7 @@ public:
 
     /// Draws the initial parameter values and clears the optimizer's state.
     void initialise(std::uint64_t seed);
-    /// Call before a step's first backward.
+    /// Clears the gradients that the step does not overwrite. Call before a step's first backward.
     void clear_gradients();
     /// Adds the squares of the whole model's gradients, each parameter counted once, to the step
     /// state.
@@ -78,6 +78,7 @@ private:
     AdamWConstants constants_;
     bool shard_;
     Muon muon_;
+    std::vector<Tensor> cleared_;  ///< the gradients that a step clears
     std::vector<UpdatedRange> updated_;
     std::vector<AdamWPiece> adamw_pieces_;
     std::vector<MuonPiece> muon_pieces_;

@@ -91,6 +91,7 @@ private:
                 const Content& expected) const;
     /// The contents that a message carries.
     Content carried(std::int64_t stage, const Action& message) const;
+    /// Seconds of the stage's next action, which this is.
     double cost(std::int64_t stage, const Action& action) const;
 
     std::string name(std::int64_t stage, const Action& action) const {
@@ -183,14 +184,16 @@ void Simulation::compute(std::int64_t stage, const Action& action) {
 double Simulation::cost(std::int64_t stage, const Action& action) const {
     const ChunkCost& chunk =
         costs_.chunks.at(static_cast<std::size_t>(model_chunk_at(shape_, {stage, action.chunk})));
+    const Stage& state = stages_[static_cast<std::size_t>(stage)];
+    const double saving = starts_gradients(state.actions, state.next) ? chunk.first_saving : 0;
     switch (action.kind) {
         case forward:
             return action.deferred_head == Action::none ? chunk.forward
                                                         : chunk.forward - chunk.head_weights;
         case head_weights: return chunk.head_weights;
         case backward_inputs: return chunk.backward_inputs;
-        case backward_weights: return chunk.backward_weights;
-        default: return chunk.backward_inputs + chunk.backward_weights;
+        case backward_weights: return chunk.backward_weights - saving;
+        default: return chunk.backward_inputs + chunk.backward_weights - saving;
     }
 }
 

@@ -69,9 +69,10 @@ Pass Executor::pass(std::int64_t slot, bool training) const {
     return pass;
 }
 
-std::int64_t Executor::replay_key(const Action& action) const {
+std::int64_t Executor::replay_key(const Action& action, bool first_gradients) const {
     const std::int64_t buffers = runner_.buffers() + 1;
     std::int64_t key = static_cast<std::int64_t>(action.kind);
+    key = key * 2 + (first_gradients ? 1 : 0);
     key = key * std::ssize(stage_.chunks) + action.chunk;
     key = key * std::ssize(stage_.memory.batches) + action.slot;
     key = key * (std::ssize(stage_.memory.deferred_heads) + 1) + action.deferred_head + 1;
@@ -79,18 +80,21 @@ std::int64_t Executor::replay_key(const Action& action) const {
     return key * buffers + action.output + 1;
 }
 
-void Executor::compute(const Action& action, const Boundary& ends,
-                       const GptChunk::GradsFinal& final) {
+void Executor::compute(const Schedule& schedule, std::size_t index, const Boundary& ends) {
+    const Action& action = schedule.actions[index];
+    const GptChunk::GradsFinal final = grads_final(schedule, index);
+    const bool first_gradients = starts_gradients(schedule.actions, index);
     const ModelContext& context = stage_.context;
     const ProfileRange range(context.backend, name_of(action.kind));
-    const auto index = static_cast<std::size_t>(action.chunk);
-    const GptChunk& chunk = stage_.chunks[index];
-    const SavedChunk& saved = stage_.memory.saved[index][static_cast<std::size_t>(action.slot)];
+    const auto place = static_cast<std::size_t>(action.chunk);
+    const GptChunk& chunk = stage_.chunks[place];
+    const SavedChunk& saved = stage_.memory.saved[place][static_cast<std::size_t>(action.slot)];
     DeferredHead head;
     if (action.deferred_head != Action::none)
         head = stage_.memory.deferred_heads[static_cast<std::size_t>(action.deferred_head)];
     const auto work = [&] {
-        const Pass now = pass(action.slot, true);
+        Pass now = pass(action.slot, true);
+        now.first_gradients = first_gradients;
         if (action.kind == ActionKind::forward) {
             chunk.forward(now, saved, ends, head);
         } else if (action.kind == ActionKind::head_weights) {
@@ -104,7 +108,7 @@ void Executor::compute(const Action& action, const Boundary& ends,
     if (!alone || final || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
-        context.backend.replay(replay_key(action), work);
+        context.backend.replay(replay_key(action, first_gradients), work);
     }
 }
 
@@ -125,7 +129,7 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];
         if (action.kind == ActionKind::forward) load(action, microbatches);
-        compute(action, ends, grads_final(schedule, index));
+        compute(schedule, index, ends);
     });
     grad_buckets_->finish();
     runner_.listeners().on_step_end();

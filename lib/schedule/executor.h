@@ -42,8 +42,8 @@ public:
     /// Reports all actions to `listener`, which must outlive the executor.
     void listen(ActionListener& listener) { runner_.listeners().add(listener); }
 
-    /// Runs forward and backward of a step: adds the weighted loss to the step state (last stage)
-    /// and the gradients to main_grad, and sums the gradients over dp and cp.
+    /// Runs forward and backward of a step: adds the weighted loss to the step state (last stage),
+    /// overwrites or adds to main_grad (cleared_ranges), and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
     /// Adds the weighted loss of the microbatches to the step state (last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
@@ -55,12 +55,12 @@ public:
 private:
     void load(const Action& action, std::span<const Microbatch> microbatches);
     Pass pass(std::int64_t slot, bool training) const;
-    /// Computes an action; replays it if it does not communicate with other ranks.
-    void compute(const Action& action, const Boundary& ends, const GptChunk::GradsFinal& final);
+    /// Computes action `index`; replays it if it does not communicate with other ranks.
+    void compute(const Schedule& schedule, std::size_t index, const Boundary& ends);
     /// Reports final gradients to the buckets; empty unless action `index` is the last that adds to
     /// them.
     GptChunk::GradsFinal grads_final(const Schedule& schedule, std::size_t index);
-    std::int64_t replay_key(const Action& action) const;
+    std::int64_t replay_key(const Action& action, bool first_gradients) const;
 
     Stage stage_;
     StepRef step_;

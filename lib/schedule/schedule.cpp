@@ -47,6 +47,18 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
     return schedule;
 }
 
+bool starts_gradients(std::span<const Action> actions, std::size_t index) {
+    const Action& action = actions[index];
+    const bool computes_gradients =
+        action.kind == ActionKind::backward || action.kind == ActionKind::backward_weights;
+    const std::span<const Action> earlier = actions.first(index);
+    // The nearest is the first to be found.
+    return computes_gradients &&
+           std::none_of(earlier.rbegin(), earlier.rend(), [&](const Action& other) {
+               return other.kind == action.kind && other.chunk == action.chunk;
+           });
+}
+
 bool defers_weights(ScheduleKind kind) {
     return has_weight_actions(compute_order({.kind = kind}, 0));
 }

@@ -18,7 +18,9 @@
 // their receive is posted, or on several messages in flight between two stages.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,10 @@ struct Schedule {
 /// the head's weight gradient until then (WH). All weight gradients are still added in the order of
 /// microbatches.
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage);
+
+/// True if the action computes the first weight gradients of its chunk in the step. The head's,
+/// which F or WH computes, do not count.
+bool starts_gradients(std::span<const Action> actions, std::size_t index);
 
 /// True if schedules of this kind have B and W instead of BW.
 bool defers_weights(ScheduleKind kind);

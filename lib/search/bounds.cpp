@@ -140,23 +140,26 @@ double work_bound(const StepCosts& costs, const RunPlan& plan) {
     const auto stages = static_cast<std::size_t>(plan.mesh.pipeline);
     std::vector<double> work(stages);
     std::vector<double> before(stages);
-    double way = 0;  // of a microbatch through the chunks so far, there and back
+    double way = 0;  // of the last microbatch through the chunks so far, there and back
+    const bool only_one = shape.microbatches == 1;
     const bool defers = defers_weights(shape.kind);
     for (std::int64_t chunk = 0; chunk < shape.model_chunks(); ++chunk) {
         const ChunkPlace place = place_at(shape, chunk);
         const ChunkCost& cost = costs.pipeline.chunks[static_cast<std::size_t>(chunk)];
         if (place.chunk == 0) before[static_cast<std::size_t>(place.stage)] = way;
-        work[static_cast<std::size_t>(place.stage)] += work_of(cost);
+        const double saving = cost.first_saving;
+        work[static_cast<std::size_t>(place.stage)] +=
+            static_cast<double>(shape.microbatches) * work_of(cost) - saving;
         // Deferred weight gradients fill the time in which the last gradients travel.
         way += defers ? cost.forward + costs.pipeline.message
-                      : work_of(cost) + 2 * costs.pipeline.message;
+                      : work_of(cost) - (only_one ? saving : 0) + 2 * costs.pipeline.message;
     }
     double most = 0;
     for (std::size_t stage = 0; stage < stages; ++stage) {
         // Deferred weight gradients of the head fill the same time.
         const double later = static_cast<double>(deferred_heads(shape, std::int64_t(stage))) *
                              costs.pipeline.chunks.back().head_weights;
-        const double own = static_cast<double>(shape.microbatches) * work[stage] - later;
+        const double own = work[stage] - later;
         most = std::max(most, before[stage] + own + (defers ? costs.last_sums[stage] : 0));
     }
     return costs.late_start + most + (defers ? 0 : costs.last_sums.front());

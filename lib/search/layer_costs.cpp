@@ -31,20 +31,26 @@ ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other) {
     sum.forward += other.forward;
     sum.backward_inputs += other.backward_inputs;
     sum.backward_weights += other.backward_weights;
+    sum.first_saving += other.first_saving;
     sum.head_weights += other.head_weights;
     return sum;
 }
 
 ChunkCost operator*(double count, const ChunkCost& cost) {
-    return {count * cost.forward, count * cost.backward_inputs, count * cost.backward_weights,
-            count * cost.head_weights};
+    return {.forward = count * cost.forward,
+            .backward_inputs = count * cost.backward_inputs,
+            .backward_weights = count * cost.backward_weights,
+            .first_saving = count * cost.first_saving,
+            .head_weights = count * cost.head_weights};
 }
 
 namespace {
 
-// A pipeline of two stages, whose middle microbatch waits for no weights and reduces no gradients.
+// A pipeline of two stages, whose middle microbatch waits for no weights, reduces no gradients and
+// adds to those of the one before.
 constexpr std::int64_t small_stages = 2;
 constexpr std::int64_t timed_microbatches = 3;
+constexpr std::int64_t earliest = 0;
 constexpr std::int64_t middle = 1;
 // The layers of a stage. FP8 leaves out the first and the last layer of the model, so stages of two
 // layers are the smallest that differ from larger ones by their number of layers alone.
@@ -65,11 +71,11 @@ ChunkParts<Cost> parts_of(const Cost& first, const Cost& last, const Cost& first
     return parts;
 }
 
-/// The middle microbatch's action of a kind; 0 if the stage has none.
-double action_seconds(const StepTrace& trace, ActionKind kind, const PipelineTraces& place,
-                      const HardwareProfile& hardware) {
+/// A microbatch's action of a kind; 0 if the stage has none.
+double action_seconds(const StepTrace& trace, ActionKind kind, std::int64_t microbatch,
+                      const PipelineTraces& place, const HardwareProfile& hardware) {
     for (const StepTrace::Part& part : trace.parts) {
-        if (!part.action || part.action->kind != kind || part.action->microbatch != middle)
+        if (!part.action || part.action->kind != kind || part.action->microbatch != microbatch)
             continue;
         PipelineTraces alone = place;
         alone.stages = {{.ops = trace.ops,
@@ -83,12 +89,15 @@ double action_seconds(const StepTrace& trace, ActionKind kind, const PipelineTra
 
 ChunkCost chunk_seconds(const StepTrace& trace, const PipelineTraces& place,
                         const HardwareProfile& hardware) {
-    const auto seconds = [&](ActionKind kind) {
-        return action_seconds(trace, kind, place, hardware);
+    using enum ActionKind;
+    const auto seconds = [&](ActionKind kind, std::int64_t microbatch = middle) {
+        return action_seconds(trace, kind, microbatch, place, hardware);
     };
-    return {.forward = seconds(ActionKind::forward),
-            .backward_inputs = seconds(ActionKind::backward) + seconds(ActionKind::backward_inputs),
-            .backward_weights = seconds(ActionKind::backward_weights)};
+    return {.forward = seconds(forward),
+            .backward_inputs = seconds(backward) + seconds(backward_inputs),
+            .backward_weights = seconds(backward_weights),
+            .first_saving = seconds(backward) - seconds(backward, earliest) +
+                            seconds(backward_weights) - seconds(backward_weights, earliest)};
 }
 
 LayerBytes stage_bytes(const MemoryPlan& memory) {

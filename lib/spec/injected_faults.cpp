@@ -1,5 +1,7 @@
 #include "spec/injected_faults.h"
 
+#include <algorithm>
+
 #include "spec/plan_checks.h"
 
 namespace gptrain {
@@ -27,6 +29,12 @@ void check_keys(const InjectedFault& fault, const std::string& key) {
 }
 
 }  // namespace
+
+bool has_fault(const RunSpec& spec, InjectedFault::Kind kind) {
+    return spec.fault_injection &&
+           std::any_of(spec.fault_injection->faults.begin(), spec.fault_injection->faults.end(),
+                       [&](const auto& fault) { return fault.kind == kind; });
+}
 
 bool is_file_fault(InjectedFault::Kind kind) {
     using enum InjectedFault::Kind;

@@ -9,6 +9,9 @@ namespace gptrain {
 /// for a rank outside the mesh, and for a step after the last one.
 void check_injected_faults(const RunSpec& spec, const MeshShape& mesh);
 
+/// True if the spec has a fault of this kind.
+bool has_fault(const RunSpec& spec, InjectedFault::Kind kind);
+
 /// True if faults of this kind strike in calls that change files.
 bool is_file_fault(InjectedFault::Kind kind);
 

@@ -246,6 +246,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
                        .adapter = spec.adapter.has_value(),
                        .muon = spec.optimizer.name == "muon"};
     check_frozen(plan);
+    plan.overwrites_gradients = !has_fault(spec, InjectedFault::Kind::nan);
     plan.optimizer = optimizer_plan(spec);
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;

@@ -159,6 +159,9 @@ struct RunPlan {
     bool deterministic = true;  ///< sums over ranks have one order (NCCL: they go around rings)
     Recompute recompute = Recompute::selective;
     ParameterRules parameters;
+    /// The first microbatch of a step overwrites the gradients of linear layers, which the step
+    /// does not clear. Not in a run with the injected fault `nan`: the NaN would be overwritten.
+    bool overwrites_gradients = true;
     OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;

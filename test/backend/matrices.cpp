@@ -71,6 +71,12 @@ TEST_CASE("linear ops are equal if nothing differs that the choice of an algorit
     for (const LinearForward& op : different)
         distinct.emplace(op);
     CHECK(distinct.size() == 1 + different.size());
+
+    LinearWeightGrad gradient = {
+        .x = x, .dy = y, .dweight = shaped(DType::f32, {32, 16}), .dbias = {}};
+    const LinearOp added(gradient);
+    gradient.accumulate = false;
+    CHECK(LinearOp(gradient) != added);
 }
 
 TEST_CASE("a linear op in FP8 has the operands' forms that its GEMM reads") {
@@ -110,6 +116,7 @@ TEST_CASE("memory traffic counts bytes read and written, updates twice") {
     CHECK(memory_traffic(Add{.x = x, .y = x}) == 3 * 48);
     const Tensor dbias = shaped(DType::f32, {8});
     CHECK(memory_traffic(BiasGrad{.dy = x, .dbias = dbias}) == 48 + 2 * 32);
+    CHECK(memory_traffic(Clear{.values = std::vector{dbias, dbias}}) == 2 * 32);
 
     AdamWPiece piece;
     piece.main_param = piece.main_grad = piece.exp_avg = piece.exp_avg_sq =

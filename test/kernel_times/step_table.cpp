@@ -143,7 +143,7 @@ void StepTable::add_others() {
         known.insert(name);
     };
     known.insert("cross_entropy");
-    add_op("clearing gradients", "fill");
+    add_op("clearing gradients", "clear");
     add_bytes("other ops", [&](const OpWork& op) {
         return op.kind == OpWork::Kind::other && !known.contains(op.name);
     });

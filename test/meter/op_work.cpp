@@ -30,13 +30,15 @@ TEST_CASE("a GEMM has two FLOPs for each element of its sum, and reads and write
     CHECK(input.rows == T);
     CHECK(input.cols == I);
     CHECK(input.length == O);
-    const OpWork gradient = work_of(
-        LinearWeightGrad{.x = x, .dy = y, .dweight = shaped(DType::f32, {O, I}), .dbias = {}});
+    LinearWeightGrad op = {.x = x, .dy = y, .dweight = shaped(DType::f32, {O, I}), .dbias = {}};
+    const OpWork gradient = work_of(op);
     CHECK(gradient.rows == O);
     CHECK(gradient.cols == I);
     CHECK(gradient.length == T);
     // dweight in fp32 is read and written.
     CHECK(gradient.bytes == 2 * (3 * 5 + 3 * 7) + 2 * 4 * 7 * 5);
+    op.accumulate = false;
+    CHECK(work_of(op).bytes == 2 * (3 * 5 + 3 * 7) + 4 * 7 * 5);
     CHECK(input.flops == forward.flops);
     CHECK(gradient.flops == forward.flops);
 }

@@ -1,5 +1,7 @@
 // Settings that must not change the results: recomputation, schedules, microbatches.
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "catch.h"
 #include "tiny_run.h"
@@ -56,6 +58,28 @@ RunSpec variant(int index) {
     return spec;
 }
 
+RunSpec with_adapter(int index) {
+    using enum AdapterKind;
+    switch (index) {
+        case 0: return with_lora(tiny_spec());
+        case 1: return with_lora(tiny_llama_spec(), false);
+        case 2: return with_virtual_tokens(tiny_spec(), prompt);
+        default: return with_virtual_tokens(tiny_llama_spec(), p_tuning);
+    }
+}
+
+/// A step's loss and gradients, after every element of the gradients was set to `before`.
+std::pair<double, NamedValues> step_after(const RunSpec& spec, float before, bool overwrites) {
+    TinyRun run(
+        spec, tested_backend(), 1, [](const RunPlan&, Backend&) { return one_rank_mesh(); },
+        [&](RunPlan& plan) { plan.overwrites_gradients = overwrites; });
+    run.engine().visit_gradients([&](const NamedState& gradient) {
+        run.backend().run(Fill{.x = gradient.values, .value = before});
+    });
+    const double loss = run.step(random_batch(run.plan(), 1));
+    return {loss, run.gradients()};
+}
+
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
@@ -76,6 +100,28 @@ TEST_CASE("a backward in two parts is the backward", "[model]") {
     const Result whole = train_steps(spec, 2);
     spec.parallel.schedule = ScheduleKind::zero_bubble;
     check_equal_bits(whole, train_steps(spec, 2));
+}
+
+TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]") {
+    const int index = GENERATE(0, 1, 8, 10, 11);
+    using enum ScheduleKind;
+    const auto [precision, schedule, micro_batch] =
+        GENERATE(table<Precision, ScheduleKind, int>({{Precision::fp32, one_f_one_b, 4},
+                                                      {Precision::fp32, zero_bubble, 1},
+                                                      {Precision::bf16, gpipe, 2},
+                                                      {Precision::fp16, one_f_one_b, 1},
+                                                      {Precision::fp8, zero_bubble, 2}}));
+    RunSpec spec = index < 8 ? variant(index) : with_adapter(index - 8);
+    spec.precision.compute = precision;
+    spec.parallel.schedule = schedule;
+    spec.training.micro_batch_size = micro_batch;
+    if (precision == Precision::fp8) spec.model.ffn_hidden_size = 64;
+    CAPTURE(index, precision, schedule, micro_batch);
+    const auto overwritten = step_after(spec, 0, true);
+    CHECK(step_after(spec, std::numeric_limits<float>::quiet_NaN(), true) == overwritten);
+    const auto added = step_after(spec, 0, false);
+    CHECK(added.first == overwritten.first);
+    check_close(added.second, overwritten.second, 0x1p-24);
 }
 
 TEST_CASE("microbatches and their order change roundings only", "[model]") {

@@ -24,6 +24,7 @@ constexpr Size sizes[] = {
     {200, 129, 257},
     {8, 70, 9, 2},
     {5, 33, 14},
+    {1100, 6, 3},
     {1, 768, 3072, 0, Use::time},
     {4, 768, 3072, 0, Use::time},
     {8, 768, 3072, 0, Use::time},
@@ -144,18 +145,26 @@ OpCase input_grad_added(const Size& size, DType dtype) {
     return op;
 }
 
-OpCase weight_grad(const Size& size, DType dtype, bool with_bias) {
+OpCase weight_grad(const Size& size, DType dtype, bool with_bias, reference::Result result) {
+    const bool added = result == reference::Result::added;
     OpCase op =
-        make_case(with_bias ? "linear_weight_grad bias" : "linear_weight_grad", size, dtype);
+        make_case(text("linear_weight_grad", with_bias ? " bias" : "", added ? "" : " overwrites"),
+                  size, dtype);
     const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
     const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
-    const auto dweight = op.updated(DType::f32, {size.outputs, size.inputs}, random_values(3));
+    const Shape shape = {size.outputs, size.inputs};
+    const auto dweight =
+        added ? op.updated(DType::f32, shape, random_values(3)) : op.output(DType::f32, shape);
     const auto dbias = with_bias ? op.updated(DType::f32, {size.outputs}, random_values(3)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearWeightGrad{at[x], at[dy], at[dweight], at[dbias]});
+        backend.run(LinearWeightGrad{.x = at[x],
+                                     .dy = at[dy],
+                                     .dweight = at[dweight],
+                                     .dbias = at[dbias],
+                                     .accumulate = added});
     };
     op.reference = [=](Arrays& at) {
-        reference::linear_weight_grad(at[x], at[dy], at[dweight], at[dbias]);
+        reference::linear_weight_grad(at[x], at[dy], at[dweight], at[dbias], result);
     };
     return op;
 }
@@ -187,6 +196,7 @@ OpCase add_bias(const Size& size, DType dtype) {
 }  // namespace
 
 std::vector<OpCase> linear_cases() {
+    using enum reference::Result;
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
@@ -194,7 +204,9 @@ std::vector<OpCase> linear_cases() {
                 cases.push_back(forward(size, dtype, extra));
                 if (size.use == Use::check) cases.push_back(forward_and_gelu(size, dtype, extra));
                 cases.push_back(input_grad(size, dtype, extra));
-                cases.push_back(weight_grad(size, dtype, extra));
+                cases.push_back(weight_grad(size, dtype, extra, added));
+                if (size.use == Use::check)
+                    cases.push_back(weight_grad(size, dtype, extra, stored));
             }
             if (size.use == Use::check) {
                 cases.push_back(forward_added(size, dtype));

@@ -9,6 +9,30 @@ OpCase make_case(std::string name, DType dtype) {
     return OpCase(std::move(name), limits);
 }
 
+/// Some of the ranges begin where vectors of floats do not.
+OpCase clear(const std::vector<std::int64_t>& lengths) {
+    OpCase op = make_case(text("clear of ", lengths.size()), DType::f32);
+    std::vector<Operand> ranges;
+    for (const std::int64_t length : lengths) {
+        const std::int64_t begin = std::ssize(ranges) % 3;
+        ranges.push_back(op.part(Role::output, op.storage(DType::f32, {begin + length}),
+                                 [=](const Tensor& whole) { return whole.slice(0, begin, length); },
+                                 {}));
+        op.large |= length > 1000000;
+    }
+    op.run = [=](Backend& backend, const Tensors& at) {
+        std::vector<Tensor> values;
+        for (const Operand range : ranges)
+            values.push_back(at[range]);
+        backend.run(Clear{.values = values});
+    };
+    op.reference = [=](Arrays& at) {
+        for (const Operand range : ranges)
+            at[range] = Array(at[range].shape(), DType::f32);
+    };
+    return op;
+}
+
 OpCase square_sum(const std::vector<std::int64_t>& lengths) {
     OpCase op = make_case(text("square_sum of ", lengths.size()), DType::f32);
     std::vector<Operand> inputs;
@@ -123,8 +147,10 @@ OpCase adamw(std::vector<Piece> pieces, DType dtype, bool skip, std::int64_t upd
 }  // namespace
 
 std::vector<OpCase> optimizer_cases() {
-    std::vector<OpCase> cases = {square_sum({1}), square_sum({3, 1000, 17}), square_sum({100003}),
-                                 square_sum({38597376})};
+    std::vector<OpCase> cases = {square_sum({1}),      square_sum({3, 1000, 17}),
+                                 square_sum({100003}), square_sum({38597376}),
+                                 clear({1}),           clear({3, 1000, 17, 40003}),
+                                 clear({38597376}),    clear(std::vector<std::int64_t>(150, 70))};
     for (const DType dtype : compute_dtypes) {
         cases.push_back(add(dtype, 0, 1));
         cases.push_back(add(dtype, 0, 4107));

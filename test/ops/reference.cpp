@@ -81,11 +81,12 @@ void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_i
     }
 }
 
-void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias) {
+void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias,
+                        Result result) {
     for (std::int64_t o = 0; o < dy.size(1); ++o) {
         for (std::int64_t i = 0; i < x.size(1); ++i) {
             Sum sum;
-            sum.add(dweight(o, i));
+            if (result == Result::added) sum.add(dweight(o, i));
             for (std::int64_t t = 0; t < x.size(0); ++t)
                 sum.add(dy(t, o) * x(t, i));
             dweight(o, i) = sum.result();

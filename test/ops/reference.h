@@ -14,7 +14,9 @@ void linear_forward(const Array& x, const Array& weight, const Array& bias, Arra
                     Result result = Result::stored);
 void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx,
                        Result result = Result::stored);
-void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias);
+/// `result`: of dweight; dbias is added to.
+void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias,
+                        Result result = Result::added);
 void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);
 

@@ -4,8 +4,10 @@
 #include <map>
 
 #include "catch.h"
+#include "engine/rank_training.h"
 #include "meter/meter_communicator.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -107,6 +109,32 @@ TEST_CASE("ranks of dp hold about equal parts of a sharded state, else everythin
     // Padding, which nobody holds, is less than a row of the vocabulary and a few elements.
     for (const std::int64_t part : parts)
         CHECK(std::abs(part - whole[0] / data_ranks) < 2 * spec.model.hidden_size);
+}
+
+TEST_CASE("a step clears all gradients but those of linear layers", "[optim]") {
+    RunSpec spec = GENERATE(0, 1) == 0 ? mesh_spec() : with_lora(mesh_spec());
+    if (GENERATE(false, true)) spec.training.frozen = {"wte.weight", "h.1.*"};
+    if (spec.adapter) spec.training.frozen.clear();
+    const bool overwrites = GENERATE(true, false);
+    RunPlan plan = make_plan(spec, {.world_size = data_ranks * spec.parallel.tensor});
+    plan.overwrites_gradients = overwrites;
+    const Mesh mesh(plan.mesh, {}, mesh_connections(plan), meter_communicators());
+    const ParameterLayout layout = training_layout(plan, mesh);
+    const std::vector<FlatRange> ranges = cleared_ranges(layout);
+    for (std::size_t i = 1; i < ranges.size(); ++i)
+        CHECK(ranges[i - 1].end < ranges[i].begin);
+    if (!overwrites || spec.adapter) CHECK(ranges.size() == 1);
+    for (const Parameter& parameter : layout.parameters) {
+        if (!parameter.trained()) continue;
+        const std::string& name = parameter.shard.name;
+        CAPTURE(name);
+        std::int64_t cleared = 0;
+        for (const FlatRange& range : ranges)
+            cleared += std::max<std::int64_t>(
+                0, std::min(range.end, parameter.end()) - std::max(range.begin, parameter.begin));
+        const bool kept = overwrites && !spec.adapter && is_matrix_of_block(name);
+        CHECK(cleared == (kept ? 0 : parameter.shard.elements()));
+    }
 }
 
 TEST_CASE("weight decay applies to tensors of two dims alone, embeddings included", "[optim]") {

@@ -1,6 +1,7 @@
 // What a backend may record once and replay: the same ops every time, and no messages.
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/passing_backend.h"
@@ -16,10 +17,10 @@
 namespace gptrain::test {
 namespace {
 
-/// An op or a copy, and where its tensors are.
+/// An op or a copy, where its tensors are, and how it uses them.
 struct Recorded {
     std::string name;
-    std::vector<const std::byte*> tensors;
+    std::vector<std::pair<const std::byte*, Access>> tensors;
     bool operator==(const Recorded&) const = default;
 };
 
@@ -48,7 +49,7 @@ public:
         if (before->second != now_) faults.push_back(text("another record of key ", key));
     }
     void copy(const Tensor& to, const Tensor& from) override {
-        note({"copy", {to.data(), from.data()}});
+        note({"copy", {{to.data(), Access::write}, {from.data(), Access::read}}});
         inner().copy(to, from);
     }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
@@ -67,7 +68,9 @@ public:
     template <class Op>
     void on(const Op& op) {
         Recorded recorded = {std::string(Op::name), {}};
-        visit_tensors(op, [&](const Tensor& x, Access) { recorded.tensors.push_back(x.data()); });
+        visit_tensors(op, [&](const Tensor& x, Access access) {
+            recorded.tensors.emplace_back(x.data(), access);
+        });
         note(std::move(recorded));
         inner().run(op);
     }

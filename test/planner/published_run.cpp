@@ -139,6 +139,8 @@ RunPlan plan_of(const PublishedRun& run) {
     RunPlan plan = make_plan(parse_run_spec(yaml, text(run.source, " ", run.model)),
                              {.world_size = run.gpus, .cuda = true, .dry_run = true});
     plan.deferred_heads = 0;
+    // Megatron-LM clears all gradients and adds to them.
+    plan.overwrites_gradients = false;
     return plan;
 }
 

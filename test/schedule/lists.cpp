@@ -106,6 +106,35 @@ TEST_CASE("no receive waits for the action that it is posted before", "[schedule
     }
 }
 
+TEST_CASE("the first weight gradients of a chunk come before all its others", "[schedule]") {
+    // The actions that start gradients, of the last stage.
+    const auto firsts = [](const PipelineShape& shape) {
+        const std::vector<Action> actions = make_schedule(shape, shape.stages - 1).actions;
+        std::string all;
+        for (std::size_t i = 0; i < actions.size(); ++i)
+            if (starts_gradients(actions, i)) all += to_text(actions[i], shape.virtual_stages);
+        return all;
+    };
+    CHECK(firsts({ScheduleKind::one_f_one_b, 2, 1, 3}) == "BW0");
+    CHECK(firsts({ScheduleKind::gpipe, 2, 1, 3}) == "BW2");
+    CHECK(firsts({ScheduleKind::zero_bubble, 2, 1, 3}) == "W0");
+    CHECK(firsts({ScheduleKind::interleaved_one_f_one_b, 2, 2, 2}) == "BW0.1BW0.0");
+    for (const PipelineShape& shape : tested_shapes()) {
+        INFO(name_of(shape));
+        for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
+            const std::vector<Action> actions = make_schedule(shape, stage).actions;
+            std::set<std::int64_t> started;
+            for (std::size_t i = 0; i < actions.size(); ++i) {
+                const Action& action = actions[i];
+                const bool adds = action.kind == backward || action.kind == backward_weights;
+                REQUIRE(starts_gradients(actions, i) ==
+                        (adds && started.insert(action.chunk).second));
+            }
+            REQUIRE(std::ssize(started) == shape.virtual_stages);
+        }
+    }
+}
+
 TEST_CASE("the last microbatches leave the head's weight gradient to the end", "[schedule]") {
     const PipelineShape plain = {ScheduleKind::one_f_one_b, 2, 1, 3};
     PipelineShape shape = plain;

@@ -166,6 +166,19 @@ TEST_CASE("a deferred weight gradient of the head shortens the step by its time"
     }
 }
 
+TEST_CASE("first weight gradients that take less time shorten the step once", "[schedule]") {
+    using enum ScheduleKind;
+    for (const PipelineShape& shape :
+         {PipelineShape{gpipe, 1, 1, 8}, PipelineShape{one_f_one_b, 1, 1, 8},
+          PipelineShape{zero_bubble, 1, 1, 8}, PipelineShape{zero_bubble, 1, 1, 1}}) {
+        INFO(name_of(shape));
+        PipelineCosts costs = unit_costs(shape);
+        const double before = span_of(simulate(make_pipeline(shape), costs)).seconds();
+        costs.chunks.front().first_saving = 0.25;
+        CHECK(span_of(simulate(make_pipeline(shape), costs)).seconds() == before - 0.25);
+    }
+}
+
 TEST_CASE("messages hide behind other actions", "[schedule]") {
     // Not in 1F1B: it has too few microbatches in flight to leave time between a stage's F and the
     // gradient that it needs next.

@@ -177,6 +177,15 @@ TEST_CASE("an injected fault has the keys that its kind needs and no other") {
     }
 }
 
+TEST_CASE("an injected NaN is not overwritten") {
+    const auto overwrites = [](const std::string& faults) {
+        return make_plan(minimal({text("fault_injection=", faults)}), {}).overwrites_gradients;
+    };
+    CHECK(overwrites("none"));
+    CHECK(overwrites("{faults: [{kind: kill, step: 1}]}"));
+    CHECK_FALSE(overwrites("{faults: [{kind: kill, step: 1}, {kind: nan, step: 1}]}"));
+}
+
 TEST_CASE("a contradiction inside a list is named with its place there") {
     const std::string list = minimal_spec +
                              "fault_injection:\n"
