@@ -25,7 +25,7 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     for (const ParameterGroup& group : groups)
         groups_.emplace(group.name, &group);
     if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.fp8; })) {
-        scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
+        scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups), scale_step});
     }
     if (const Int8Place& end = layout_.int8_end; end.values > 0) {
         int8_values_ = memory[MemoryUse::weights].allocate(DType::i8, {end.values});
@@ -78,7 +78,7 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
         .rowwise = both.slice(0, 0, group.shape.elements()).view(group.shape),
         .columnwise =
             both.slice(0, group.shape.elements(), group.shape.elements()).view({inputs, outputs}),
-        .scale = scales_.slice(0, index, 1)};
+        .scale = scales_.slice(0, index, 1).slice(1, 0, 1).view({1})};
 }
 
 Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {

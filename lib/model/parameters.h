@@ -88,7 +88,10 @@ private:
     ParameterLayout layout_;
     std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
     Tensor weights_;
-    Tensor scales_;  ///< fp32, one for each group; empty without FP8 groups
+    /// From one scale to the next: cuBLASLt has no algorithm for one that is not aligned to 16
+    /// bytes.
+    static constexpr std::int64_t scale_step = 4;
+    Tensor scales_;  ///< fp32 [groups, scale_step], the first of a row in use; empty without FP8
     Tensor int8_values_;
     Tensor int8_scales_;
     Tensor main_grads_;
