@@ -126,8 +126,9 @@ __device__ inline void mask_keys(const KeyBounds* bounds, int key, float (&score
 
 /// Tiles of keys start at key_origin plus multiples of 16. With dropout, the four keys of one draw
 /// are then adjacent and in one tile, starting at a multiple of 4.
+constexpr int dropout_draw = 4;
 __host__ __device__ inline int key_origin(const AttentionParams& p, bool dropout) {
-    return dropout ? -(p.k_begin % 4) : 0;
+    return dropout ? -(p.k_begin % dropout_draw) : 0;
 }
 
 /// Draws which probabilities of one head to keep, for C adjacent tiles of 16 x 8 laid out like c of
