@@ -30,6 +30,8 @@ void add_step(CLI::App& app, StepOptions& options) {
         ->check(CLI::PositiveNumber);
     step->add_option("--layers", options.layers, "Layers, if not the model's")
         ->check(CLI::PositiveNumber);
+    step->add_option("--vocab", options.vocab, "Vocabulary, if not the model's")
+        ->check(CLI::PositiveNumber);
     step->add_option("--precision", options.precision, "fp32 | bf16 | fp16 | fp8 (bf16)")
         ->transform(CLI::CheckedTransformer(precisions));
     step->add_option("--recompute", options.recompute,

@@ -26,6 +26,7 @@ struct StepOptions {
     bool graphs = false;      ///< replay recorded graphs
     bool tune = true;         ///< time the algorithms of GEMMs
     std::int64_t layers = 0;  ///< 0: the model's
+    std::int64_t vocab = 0;   ///< 0: the model's
 };
 
 /// gpt2-124m (64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b (4 x 2048): layers, hidden size, heads

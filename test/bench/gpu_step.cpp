@@ -148,8 +148,13 @@ StepCost choose_recompute(RunPlan& plan, const std::optional<Recompute>& wanted)
     return cost(Recompute::full);
 }
 
-/// Milliseconds per step of each op, and of everything between ops.
-Json times_by_op(TimedBackend& backend, StepLoop& loop) {
+/// Milliseconds per step of each op, of everything between ops, and of each size of GEMMs.
+struct StepTimes {
+    Json ops = Json::object();
+    Json gemms = Json::object();
+};
+
+StepTimes times_of(TimedBackend& backend, StepLoop& loop) {
     backend.time(true);
     loop.step();
     backend.take_times();
@@ -159,13 +164,16 @@ Json times_by_op(TimedBackend& backend, StepLoop& loop) {
     backend.synchronize();
     const double wall = seconds_since(start) * 1e3 / steps_by_op;
     backend.time(false);
-    Json result = Json::object();
+    const TimedBackend::Times times = backend.take_times();
+    StepTimes result;
     double sum = 0;
-    for (const auto& [op, milliseconds] : backend.take_times()) {
-        result[op] = milliseconds / steps_by_op;
+    for (const auto& [op, milliseconds] : times.ops) {
+        result.ops[op] = milliseconds / steps_by_op;
         sum += milliseconds / steps_by_op;
     }
-    result["between"] = wall - sum;
+    result.ops["between"] = wall - sum;
+    for (const auto& [gemm, milliseconds] : times.gemms)
+        result.gemms[gemm] = milliseconds / steps_by_op;
     return result;
 }
 
@@ -187,7 +195,7 @@ RunSpec model_spec(const StepOptions& options) {
     spec.model.num_layers = options.layers > 0 ? options.layers : size->layers;
     spec.model.hidden_size = size->hidden;
     spec.model.num_attention_heads = size->heads;
-    spec.model.vocab_size = size->vocab;
+    spec.model.vocab_size = options.vocab > 0 ? options.vocab : size->vocab;
     spec.training.seq_length = size->seq_length;
     spec.training.micro_batch_size = options.micro_batch_size.value_or(size->sequences);
     spec.training.global_batch_size = spec.training.micro_batch_size * options.microbatches;
@@ -232,6 +240,7 @@ Json measure_step(const StepOptions& options) {
     const double tokens =
         static_cast<double>(plan.batch.global_batch_size * plan.seq_length) / median(seconds);
     const double flops = tokens * flops_per_token(plan.model, plan.seq_length);
+    const StepTimes times = times_of(backend, loop);
     const std::int64_t taken = free_before - cuda::memory_info().free;
     return {{"model", options.model},
             {"precision", name_of(options.precision)},
@@ -251,7 +260,8 @@ Json measure_step(const StepOptions& options) {
             {"loss_after", loss_after},
             {"plan_device_bytes", device_bytes(cost.memory)},
             {"taken_device_bytes", taken},
-            {"ms_by_op", times_by_op(backend, loop)}};
+            {"ms_by_op", times.ops},
+            {"ms_by_gemm", times.gemms}};
 }
 
 }  // namespace gptrain::bench

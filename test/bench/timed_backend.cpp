@@ -1,13 +1,18 @@
 #include "timed_backend.h"
 
+#include "base/text.h"
+
 namespace gptrain::bench {
 
-std::map<std::string, double> TimedBackend::take_times() {
+TimedBackend::Times TimedBackend::take_times() {
     synchronize();
-    std::map<std::string, double> times;
-    for (std::size_t i = 0; i < used_; ++i)
-        times[std::string(intervals_[i].op)] +=
-            intervals_[i].end.milliseconds_since(intervals_[i].start);
+    Times times;
+    for (std::size_t i = 0; i < used_; ++i) {
+        const Interval& interval = intervals_[i];
+        const double milliseconds = interval.end.milliseconds_since(interval.start);
+        times.ops[std::string(interval.op)] += milliseconds;
+        if (!interval.gemm.empty()) times.gemms[interval.gemm] += milliseconds;
+    }
     used_ = 0;
     return times;
 }
@@ -22,8 +27,28 @@ void TimedBackend::upload(const Tensor& to, std::span<const std::byte> from) {
 void TimedBackend::on(const LinearForward& op) {
     LinearForward product = op;
     product.gelu = {};
-    timed(product.name, [&] { inner().run(product); });
+    const Tensor& y = op.y;
+    const Tensor& x = op.x.empty() ? op.x8.rowwise : op.x;
+    timed(
+        product.name, [&] { inner().run(product); },
+        text(product.name, " ", y.size(0), " x ", x.size(1), " x ", y.size(1)));
     if (!op.gelu.empty()) on(ActivationForward{.u = op.y, .y = op.gelu});
+}
+
+void TimedBackend::on(const LinearInputGrad& op) {
+    const Tensor& dy = op.dy.empty() ? op.dy8.rowwise : op.dy;
+    timed(
+        op.name, [&] { inner().run(op); },
+        text(op.name, op.gelu_input.empty() ? " " : " gelu ", op.dx.size(0), " x ", dy.size(1),
+             " x ", op.dx.size(1)));
+}
+
+void TimedBackend::on(const LinearWeightGrad& op) {
+    const std::int64_t tokens = op.x.empty() ? op.x8.columnwise.size(1) : op.x.size(0);
+    timed(
+        op.name, [&] { inner().run(op); },
+        text(op.name, op.dbias.empty() ? " " : " bias ", op.dweight.size(0), " x ", tokens, " x ",
+             op.dweight.size(1)));
 }
 
 }  // namespace gptrain::bench

@@ -19,8 +19,13 @@ public:
         : EachOp<PassingBackend, TimedBackend>(inner), stream_(stream) {}
 
     void time(bool on) { timing_ = on; }
-    /// Milliseconds of the ops timed since the last call, by op; waits for the device.
-    std::map<std::string, double> take_times();
+    /// Milliseconds of the ops timed since the last call, by op, and of GEMMs also by their sizes;
+    /// waits for the device.
+    struct Times {
+        std::map<std::string, double> ops;
+        std::map<std::string, double> gemms;
+    };
+    Times take_times();
 
     void replay(std::int64_t key, const std::function<void()>& work) override {
         if (timing_)
@@ -35,21 +40,25 @@ public:
     void on(const Op& op) {
         timed(Op::name, [&] { inner().run(op); });
     }
+    void on(const LinearInputGrad& op);
+    void on(const LinearWeightGrad& op);
     /// A gelu after a linear layer is timed as what it is.
     void on(const LinearForward& op);
 
 private:
     struct Interval {
         std::string_view op;
+        std::string gemm;  ///< its sizes; empty for other ops
         cuda::Event start{cuda::Event::Purpose::time};
         cuda::Event end{cuda::Event::Purpose::time};
     };
 
-    void timed(std::string_view op, const auto& work) {
+    void timed(std::string_view op, const auto& work, const std::string& gemm = {}) {
         if (!timing_) return work();
         if (used_ == intervals_.size()) intervals_.emplace_back();
         Interval& interval = intervals_[used_++];
         interval.op = op;
+        interval.gemm = gemm;
         interval.start.record(stream_);
         work();
         interval.end.record(stream_);
