@@ -12,7 +12,8 @@ install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The programs write their own man pages and completions, when they are installed.
-set(made ${PROJECT_BINARY_DIR}/help)
+# Not help/: the build folder has a target of that name.
+set(made ${PROJECT_BINARY_DIR}/help_files)
 file(MAKE_DIRECTORY ${made})
 foreach(program gptrain gpt-preprocess)
   foreach(format man bash zsh fish)
