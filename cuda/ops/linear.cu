@@ -19,7 +19,8 @@ constexpr int block_size = 256;
 /// reaches, so that GEMM tiles are full, or at least FP8 is possible.
 constexpr std::int64_t row_multiples[] = {256, 16};
 
-/// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
+/// to = round((sums + bias) gelu'(gelu_input)), or to = round(to + sums) if it accumulates; bias
+/// and gelu_input may be null.
 template <class T>
 struct EpilogueArgs {
     const float* sums;
@@ -31,6 +32,7 @@ struct EpilogueArgs {
     std::int64_t gelu_stride;
     std::int64_t rows;
     std::int64_t cols;
+    bool accumulate;
 };
 
 /// A thread handles `width` columns of every gridDim.y-th row.
@@ -48,14 +50,17 @@ __global__ void __launch_bounds__(block_size) apply_epilogue_kernel(EpilogueArgs
             u = load(reinterpret_cast<const Vec<T, width>*>(args.gelu_input +
                                                             row * args.gelu_stride + col));
         }
-        Vec<T, width> result;
+        auto* to = reinterpret_cast<Vec<T, width>*>(args.to + row * args.to_stride + col);
+        Vec<T, width> result{};
+        if (args.accumulate) result = load(to);
         for (int i = 0; i < width; ++i) {
             float x = sums[i];
             if (args.bias != nullptr) x = x + widen(bias[i]);
             if (args.gelu_input != nullptr) x = x * gelu(widen(u[i])).slope;
+            if (args.accumulate) x = x + widen(result[i]);
             result[i] = narrow<T>(x);
         }
-        store(reinterpret_cast<Vec<T, width>*>(args.to + row * args.to_stride + col), result);
+        store(to, result);
     }
 }
 
@@ -91,6 +96,11 @@ Matrix row_range(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
     return matrix.block(begin, count, 0, matrix.cols);
 }
 
+/// Whether the GEMM is divided where this size of it ceases to be a multiple of fast_multiple.
+bool is_divided(const Gemm& gemm, std::int64_t size) {
+    return size_of(gemm.a.dtype) == 2 && size > fast_multiple && size % fast_multiple != 0;
+}
+
 /// Applies the epilogue to the rows with these sums.
 template <class T>
 void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
@@ -104,13 +114,31 @@ void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
                             .gelu_input = nullptr,
                             .gelu_stride = 0,
                             .rows = to.rows,
-                            .cols = to.cols};
+                            .cols = to.cols,
+                            .accumulate = gemm.accumulate};
     if (gemm.gelu_input.data != nullptr) {
         const Matrix u = row_range(gemm.gelu_input, begin, sums.rows);
         args.gelu_input = reinterpret_cast<const T*>(u.data);
         args.gelu_stride = u.row_stride;
     }
     launch_epilogue(args, stream);
+}
+
+/// c = a b or c += a b, in two parts of the summed dim if that is faster. c is fp32.
+void multiply_sums(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    const std::int64_t length = gemm.a.cols;
+    const std::int64_t fast = length / fast_multiple * fast_multiple;
+    const auto part = [&](std::int64_t begin, std::int64_t count) {
+        Gemm some = gemm;
+        some.a = gemm.a.block(0, gemm.a.rows, begin, count);
+        some.b = gemm.b.block(begin, count, 0, gemm.b.cols);
+        some.accumulate = gemm.accumulate || begin > 0;
+        Scratch rest = context.scratch;
+        gemms.multiply(some, {.stream = context.stream, .scratch = rest, .device = context.device});
+    };
+    if (!is_divided(gemm, length)) return part(0, length);
+    part(0, fast);
+    part(fast, length - fast);
 }
 
 /// Runs the plain GEMM, then its epilogue as a kernel. The result must be rounded only once, so
@@ -130,22 +158,62 @@ void multiply_then_epilogue(const Gemm& gemm, Gemms& gemms, const OpContext& con
     }
     for (std::int64_t begin = 0; begin < gemm.c.rows; begin += step) {
         sums.rows = std::min(step, gemm.c.rows - begin);
-        Scratch rest = context.scratch;
-        gemms.multiply({.a = row_range(gemm.a, begin, sums.rows),
-                        .b = gemm.b,
-                        .c = sums,
-                        .fast_accumulation = gemm.fast_accumulation},
-                       {.stream = context.stream, .scratch = rest, .device = context.device});
+        multiply_sums({.a = row_range(gemm.a, begin, sums.rows),
+                       .b = gemm.b,
+                       .c = sums,
+                       .fast_accumulation = gemm.fast_accumulation},
+                      gemms, context);
         with_compute_type(gemm.c.dtype, [&](auto type) {
             apply_epilogue<decltype(type)>(gemm, sums, begin, context.stream);
         });
     }
 }
 
-void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    if (!gemm.has_epilogue()) return gemms.multiply(gemm, context);
+/// For any epilogue but a_sums and gelu.
+void multiply_columns(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    const bool adds_to_16_bits = gemm.accumulate && gemm.c.dtype != DType::f32;
+    if (!gemm.has_epilogue() && !adds_to_16_bits && !is_divided(gemm, gemm.a.cols))
+        return gemms.multiply(gemm, context);
     gemms.multiply(
         gemm, [&] { multiply_then_epilogue(gemm, gemms, context); }, context);
+}
+
+/// The same, in two parts of the columns if that is faster.
+void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    const std::int64_t cols = gemm.c.cols;
+    if (!is_divided(gemm, cols)) return multiply_columns(gemm, gemms, context);
+    const std::int64_t fast = cols / fast_multiple * fast_multiple;
+    const auto part = [&](std::int64_t begin, std::int64_t count) {
+        const auto columns = [&](const Matrix& matrix) {
+            return matrix.data == nullptr ? matrix : matrix.block(0, matrix.rows, begin, count);
+        };
+        Gemm some = gemm;
+        some.b = columns(gemm.b);
+        some.c = columns(gemm.c);
+        some.gelu_input = columns(gemm.gelu_input);
+        if (gemm.bias != nullptr) some.bias = gemm.bias + begin * size_of(gemm.c.dtype);
+        Scratch rest = context.scratch;
+        multiply_columns(some, gemms,
+                         {.stream = context.stream, .scratch = rest, .device = context.device});
+    };
+    part(0, fast);
+    part(fast, cols - fast);
+}
+
+/// A GEMM without an epilogue, in two parts of the rows if that is faster.
+void multiply_rows(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    const std::int64_t rows = gemm.c.rows;
+    if (!is_divided(gemm, rows)) return gemms.multiply(gemm, context);
+    const std::int64_t fast = rows / fast_multiple * fast_multiple;
+    const auto part = [&](std::int64_t begin, std::int64_t count) {
+        Gemm some = gemm;
+        some.a = row_range(gemm.a, begin, count);
+        some.c = row_range(gemm.c, begin, count);
+        Scratch rest = context.scratch;
+        gemms.multiply(some, {.stream = context.stream, .scratch = rest, .device = context.device});
+    };
+    part(0, fast);
+    part(fast, rows - fast);
 }
 
 }  // namespace
@@ -182,10 +250,10 @@ void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
                        .b = matrix_by_columns(args.x, args.x8),
                        .c = Matrix(args.dweight),
                        .accumulate = args.accumulate};
-    if (args.dbias.empty()) return gemms.multiply(gemm, context);
+    if (args.dbias.empty()) return multiply_rows(gemm, gemms, context);
     check_bias(args.dy, args.dbias);
     const auto multiply_then_sum = [&] {
-        gemms.multiply(gemm, context);
+        multiply_rows(gemm, gemms, context);
         context.scratch.reset();
         run(BiasGrad{.dy = args.dy, .dbias = args.dbias}, context);
     };

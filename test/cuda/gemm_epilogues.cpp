@@ -37,24 +37,27 @@ public:
         }
     }
     void fill(float value) const {
-        for (std::int64_t i = 0; i < 64; ++i)
+        for (std::int64_t i = 0; i < room; ++i)
             set(i, value);
     }
     float at(std::int64_t i) const {
         return dtype_ == DType::f32 ? tensor().as<float>()[i] : to_float(tensor().as<Bf16>()[i]);
     }
     Tensor tensor() const { return {data_, dtype_, {8, 8}}; }
+    /// Of another shape, with as many elements at most as there is room for.
+    Tensor tensor(const Shape& shape) const { return {data_, dtype_, shape}; }
     Tensor row() const { return {data_, dtype_, {8}}; }
-    bool all(float value) const {
-        for (std::int64_t i = 0; i < 64; ++i) {
+    bool all(float value, std::int64_t count = 64) const {
+        for (std::int64_t i = 0; i < count; ++i) {
             if (at(i) != value) return false;
         }
         return true;
     }
 
 private:
+    static constexpr std::int64_t room = 96;
     DType dtype_;
-    std::byte* data_ = allocate(64 * 4, MemorySpace::device);
+    std::byte* data_ = allocate(room * 4, MemorySpace::device);
 };
 
 TEST_CASE("only where bits may differ the library does the gelu, on sums that are not rounded",
@@ -203,6 +206,38 @@ TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     const EpilogueOps ops;
     CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 3});
     CHECK(ops.right());
+}
+
+TEST_CASE("a GEMM of 16 bits is divided where a size is no multiple of 8", "[gemms]") {
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    const Eight x(1), twelve(1), y, dx;
+    const Eight dweight(0, DType::f32);
+    const Tensor rows = twelve.tensor({12, 8});
+    CHECK(
+        runs_in([&] {
+            cuda::run(
+                LinearForward{.x = x.tensor(), .weight = rows, .bias = {}, .y = y.tensor({8, 12})},
+                gemms, device.context());
+        }) == Runs{2, 0});
+    CHECK(runs_in([&] {
+              cuda::run(LinearInputGrad{.dy = twelve.tensor({8, 12}),
+                                        .weight = rows,
+                                        .gelu_input = {},
+                                        .dx = dx.tensor()},
+                        gemms, device.context());
+          }) == Runs{2, 0});
+    CHECK(runs_in([&] {
+              cuda::run(LinearWeightGrad{.x = x.tensor(),
+                                         .dy = twelve.tensor({8, 12}),
+                                         .dweight = dweight.tensor({12, 8}),
+                                         .dbias = {}},
+                        gemms, device.context());
+          }) == Runs{2, 0});
+    device.synchronize();
+    CHECK(y.all(8, 96));
+    CHECK(dx.all(12));
+    CHECK(dweight.all(8, 96));
 }
 
 TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "[gemms]") {

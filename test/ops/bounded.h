@@ -10,6 +10,7 @@
 //   - tensor cores add products of FP8 numbers with about 13 bits of the largest of the terms that
 //     they add at a time (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3.2): each factor counts as
 //     known to 2^-13 of its size;
+//   - a product that an epilogue multiplies by GELU' may be stored in 16 bits before;
 //   - the tanh in the epilogue of a 16-bit GEMM adds 2^-11 of its size, the largest error of the
 //     instruction that a library may use for it (PTX ISA, tanh.approx.f32).
 // Errors of the operands propagate through the derivative. A bound of 0 means that nothing was

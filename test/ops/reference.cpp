@@ -75,8 +75,10 @@ void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_i
                 sum.add(dy(t, o) * weight(o, i));
             dx(t, i) = sum.result();
             if (gelu_input.empty()) continue;
-            const double tanh_roundoff = size_of(dx.dtype()) < 4 ? library_tanh_roundoff : 0;
-            dx(t, i) = dx(t, i) * gelu_slope(gelu_input(t, i), tanh_roundoff);
+            const bool narrow = size_of(dx.dtype()) < 4;
+            const double tanh_roundoff = narrow ? library_tanh_roundoff : 0;
+            const Bounded product = narrow ? stored(dx(t, i), dx.dtype()) : dx(t, i);
+            dx(t, i) = product * gelu_slope(gelu_input(t, i), tanh_roundoff);
         }
     }
 }
