@@ -101,6 +101,18 @@ bool is_divided(const Gemm& gemm, std::int64_t size) {
     return size_of(gemm.a.dtype) == 2 && size > fast_multiple && size % fast_multiple != 0;
 }
 
+/// Calls work(begin, count) for this size of the GEMM, or for each of its two parts, with the same
+/// scratch memory.
+void in_parts(const Gemm& gemm, std::int64_t size, const OpContext& context, const auto& work) {
+    const std::int64_t rest = is_divided(gemm, size) ? size % fast_multiple : 0;
+    const Scratch unused = context.scratch;
+    work(std::int64_t{0}, size - rest);
+    context.scratch = unused;
+    if (rest == 0) return;
+    work(size - rest, rest);
+    context.scratch = unused;
+}
+
 /// Applies the epilogue to the rows with these sums.
 template <class T>
 void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
@@ -124,21 +136,15 @@ void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
     launch_epilogue(args, stream);
 }
 
-/// c = a b or c += a b, in two parts of the summed dim if that is faster. c is fp32.
+/// c = a b, in parts of the summed dim. c is fp32.
 void multiply_sums(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    const std::int64_t length = gemm.a.cols;
-    const std::int64_t fast = length / fast_multiple * fast_multiple;
-    const auto part = [&](std::int64_t begin, std::int64_t count) {
-        Gemm some = gemm;
-        some.a = gemm.a.block(0, gemm.a.rows, begin, count);
-        some.b = gemm.b.block(begin, count, 0, gemm.b.cols);
-        some.accumulate = gemm.accumulate || begin > 0;
-        Scratch rest = context.scratch;
-        gemms.multiply(some, {.stream = context.stream, .scratch = rest, .device = context.device});
-    };
-    if (!is_divided(gemm, length)) return part(0, length);
-    part(0, fast);
-    part(fast, length - fast);
+    in_parts(gemm, gemm.a.cols, context, [&](std::int64_t begin, std::int64_t count) {
+        Gemm part = gemm;
+        part.a = gemm.a.block(0, gemm.a.rows, begin, count);
+        part.b = gemm.b.block(begin, count, 0, gemm.b.cols);
+        part.accumulate = begin > 0;
+        gemms.multiply(part, context);
+    });
 }
 
 /// Runs the plain GEMM, then its epilogue as a kernel. The result must be rounded only once, so
@@ -169,7 +175,7 @@ void multiply_then_epilogue(const Gemm& gemm, Gemms& gemms, const OpContext& con
     }
 }
 
-/// For any epilogue but a_sums and gelu.
+/// With any epilogue but a_sums and gelu.
 void multiply_columns(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
     const bool adds_to_16_bits = gemm.accumulate && gemm.c.dtype != DType::f32;
     if (!gemm.has_epilogue() && !adds_to_16_bits && !is_divided(gemm, gemm.a.cols))
@@ -178,42 +184,27 @@ void multiply_columns(const Gemm& gemm, Gemms& gemms, const OpContext& context) 
         gemm, [&] { multiply_then_epilogue(gemm, gemms, context); }, context);
 }
 
-/// The same, in two parts of the columns if that is faster.
+/// The same, in parts of the columns.
 void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    const std::int64_t cols = gemm.c.cols;
-    if (!is_divided(gemm, cols)) return multiply_columns(gemm, gemms, context);
-    const std::int64_t fast = cols / fast_multiple * fast_multiple;
-    const auto part = [&](std::int64_t begin, std::int64_t count) {
-        const auto columns = [&](const Matrix& matrix) {
-            return matrix.data == nullptr ? matrix : matrix.block(0, matrix.rows, begin, count);
-        };
-        Gemm some = gemm;
-        some.b = columns(gemm.b);
-        some.c = columns(gemm.c);
-        some.gelu_input = columns(gemm.gelu_input);
-        if (gemm.bias != nullptr) some.bias = gemm.bias + begin * size_of(gemm.c.dtype);
-        Scratch rest = context.scratch;
-        multiply_columns(some, gemms,
-                         {.stream = context.stream, .scratch = rest, .device = context.device});
-    };
-    part(0, fast);
-    part(fast, cols - fast);
+    in_parts(gemm, gemm.c.cols, context, [&](std::int64_t begin, std::int64_t count) {
+        Gemm part = gemm;
+        part.b = gemm.b.block(0, gemm.b.rows, begin, count);
+        part.c = gemm.c.block(0, gemm.c.rows, begin, count);
+        if (gemm.gelu_input.data != nullptr)
+            part.gelu_input = gemm.gelu_input.block(0, gemm.c.rows, begin, count);
+        if (gemm.bias != nullptr) part.bias = gemm.bias + begin * size_of(gemm.c.dtype);
+        multiply_columns(part, gemms, context);
+    });
 }
 
-/// A GEMM without an epilogue, in two parts of the rows if that is faster.
+/// Without an epilogue, in parts of the rows.
 void multiply_rows(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    const std::int64_t rows = gemm.c.rows;
-    if (!is_divided(gemm, rows)) return gemms.multiply(gemm, context);
-    const std::int64_t fast = rows / fast_multiple * fast_multiple;
-    const auto part = [&](std::int64_t begin, std::int64_t count) {
-        Gemm some = gemm;
-        some.a = row_range(gemm.a, begin, count);
-        some.c = row_range(gemm.c, begin, count);
-        Scratch rest = context.scratch;
-        gemms.multiply(some, {.stream = context.stream, .scratch = rest, .device = context.device});
-    };
-    part(0, fast);
-    part(fast, rows - fast);
+    in_parts(gemm, gemm.c.rows, context, [&](std::int64_t begin, std::int64_t count) {
+        Gemm part = gemm;
+        part.a = row_range(gemm.a, begin, count);
+        part.c = row_range(gemm.c, begin, count);
+        gemms.multiply(part, context);
+    });
 }
 
 }  // namespace
