@@ -94,6 +94,14 @@ bool has_auxiliary(const Operation& operation, const Layouts& at) {
     return operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
 }
 
+/// An H100 shows that scales begin at multiples of 16 bytes; the documentation does not say so.
+bool has_aligned_scales(const Operation& operation) {
+    const auto aligned = [](const void* scale) {
+        return reinterpret_cast<std::uintptr_t>(scale) % 16 == 0;
+    };
+    return aligned(operation.scale_a) && aligned(operation.scale_b);
+}
+
 /// Attributes that the documentation allows for some types alone: a type of its own for GELU's
 /// auxiliary matrix, even the result's, only for FP8 results, which gptrain does not have; scales
 /// only for FP8 operands.
@@ -137,9 +145,10 @@ cublasStatus_t support_of(const Operation& operation, const Layouts& at) {
     const bool bias = has_bias(operation.epilogue) || has_bias_gradient(operation.epilogue);
     const bool gelu = has_gelu(operation.epilogue) || operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
     if (!has_attributes(operation, at)) return CUBLAS_STATUS_INVALID_VALUE;
-    const bool supported = has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
-                           (!bias || has_bias_type(operation, at)) &&
-                           (!gelu || has_auxiliary(operation, at));
+    const bool supported =
+        has_types(at) &&
+        (!is_fp8(at.a.type) || (has_fp8_form(operation, at) && has_aligned_scales(operation))) &&
+        (!bias || has_bias_type(operation, at)) && (!gelu || has_auxiliary(operation, at));
     return supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 

@@ -3,6 +3,10 @@
 #include <limits>
 
 #include "catch.h"
+#include "meter/meter_backend.h"
+#include "model/parameters.h"
+#include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -49,7 +53,34 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
     return product(a, b) / (length_of(a) * length_of(b));
 }
 
+/// A model's weights in memory of their own.
+struct Weights {
+    Weights(Backend& backend, const RunPlan& plan, const std::optional<MemoryPlan>& needed)
+        : memory(backend, needed),
+          parameters(
+              memory,
+              make_layout({.model = plan.model, .chunks = chunk_parts(plan, 0), .fp8 = true}),
+              DType::bf16, Parameters::Use::inference) {}
+    Memory memory;
+    Parameters parameters;
+};
+
 }  // namespace
+
+TEST_CASE("the scales of FP8 weights are aligned to 16 bytes, as cuBLASLt wants them", "[model]") {
+    const RunPlan plan = make_plan(spec_in(Precision::fp8, GENERATE(false, true)), {});
+    MeterBackend meter({});
+    const auto backend = tested_backend();
+    const Weights weights(*backend, plan, Weights(meter, plan, {}).memory.peaks());
+    int scales = 0;
+    for (const ParameterGroup& group : weights.parameters.layout().groups) {
+        if (!group.fp8) continue;
+        const Tensor scale = weights.parameters.group(group.name).weight8.scale;
+        CHECK(reinterpret_cast<std::uintptr_t>(scale.data()) % 16 == 0);
+        ++scales;
+    }
+    CHECK(scales >= 4);
+}
 
 TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") {
     RunSpec spec = spec_in(Precision::fp8, GENERATE(false, true));
