@@ -1,5 +1,7 @@
 #include "engine/logit_rows.h"
 
+#include <vector>
+
 namespace gptrain {
 
 LogitRows::LogitRows(Arena& arena, const ModelContext& context, std::int64_t rows)
@@ -20,6 +22,16 @@ Tensor LogitRows::gather(std::int64_t rows) const {
     const Tensor all = f32_.slice(0, 0, rows);
     context_->backend.run(Cast{.to = all, .from = logits_.slice(0, 0, rows)});
     return all;
+}
+
+void LogitRows::download(std::int64_t rows, std::int64_t vocab, const Take& take) const {
+    const Tensor all = gather(rows);
+    if (all.empty()) return;
+    std::vector<float> values(static_cast<std::size_t>(all.elements()));
+    context_->backend.download(std::as_writable_bytes(std::span(values)), all);
+    const auto padded = static_cast<std::size_t>(all.size(1));
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
+        take(row, std::span(values).subspan(row * padded, static_cast<std::size_t>(vocab)));
 }
 
 }  // namespace gptrain

@@ -1,7 +1,10 @@
 // Logits on their way out of the model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "model/context.h"
 
@@ -19,6 +22,11 @@ public:
     /// The first rows as fp32 [rows, V] with padding, V of all ranks; nothing on ranks above 0 of
     /// tp. All ranks of tp call it together, after the head has written own(rows).
     Tensor gather(std::int64_t rows) const;
+
+    /// Gathers the first rows and calls take(row, logits [V]) for each of them, V without padding,
+    /// on rank 0 of tp. All ranks of tp call it together.
+    using Take = std::function<void(std::size_t row, std::span<const float> logits)>;
+    void download(std::int64_t rows, std::int64_t vocab, const Take& take) const;
 
 private:
     const ModelContext* context_ = nullptr;

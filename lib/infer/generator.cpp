@@ -46,17 +46,12 @@ Batch Generator::upload(std::span<const std::int32_t> tokens, std::int64_t first
 }
 
 void Generator::choose_tokens(const Choose& choose) {
-    const Tensor logits = logits_.gather(plan_.micro_batch_size);
-    if (logits.empty()) return;
-    Backend& backend = model_.context().backend;
-    std::vector<float> all(static_cast<std::size_t>(logits.elements()));
-    backend.download(std::as_writable_bytes(std::span(all)), logits);
-    const std::span<const float> rows(all);
-    const auto padded = static_cast<std::size_t>(logits.size(1));
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan_.micro_batch_size));
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-        tokens[i] = choose(rows.subspan(i * padded, static_cast<std::size_t>(plan_.model.vocab)));
-    backend.upload(tokens_, std::as_bytes(std::span(tokens)));
+    std::vector<std::int32_t> tokens;
+    logits_.download(
+        plan_.micro_batch_size, plan_.model.vocab,
+        [&](std::size_t, std::span<const float> logits) { tokens.push_back(choose(logits)); });
+    if (tokens.empty()) return;
+    model_.context().backend.upload(tokens_, std::as_bytes(std::span(tokens)));
 }
 
 void Generator::read(std::span<const std::int32_t> tokens) {
