@@ -13,21 +13,18 @@ namespace {
 
 /// The tokens that the longest prompt takes, and with it the longest text.
 TextRoom room_for(std::span<const WriteRequest> requests) {
-    TextRoom room = {.positions = 0, .prompt = 0, .option = "max_tokens of a task", .copies = true};
-    for (const WriteRequest& request : requests) {
-        const std::int64_t prompt = std::ssize(request.prompt);
-        room.prompt = std::max(room.prompt, prompt);
-        room.positions = std::max(room.positions, prompt + request.spec->max_tokens);
-    }
+    TextRoom room = {.positions = longest_text(requests),
+                     .prompt = 0,
+                     .option = "max_tokens of a task",
+                     .copies = true};
+    for (const WriteRequest& request : requests)
+        room.prompt = std::max(room.prompt, std::ssize(request.prompt));
     return room;
 }
 
 WriteOptions options_of(const TaskSpec& spec) {
-    WriteOptions options = {
-        .max_tokens = spec.max_tokens, .sampling = {.temperature = 0}, .stop = {}};
-    for (const BlockText& stop : spec.stop)
-        options.stop.push_back(stop.text);
-    return options;
+    return {
+        .max_tokens = spec.max_tokens, .sampling = {.temperature = 0}, .stop = stop_texts_of(spec)};
 }
 
 /// The texts that the ranks wrote, [index, text] each, in their order on rank 0.

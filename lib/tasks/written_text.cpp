@@ -5,16 +5,20 @@
 #include "base/error.h"
 
 namespace gptrain {
-namespace {
 
-StopTexts stop_texts_of(const TaskSpec& spec) {
+std::vector<std::string> stop_texts_of(const TaskSpec& spec) {
     std::vector<std::string> texts;
     for (const BlockText& stop : spec.stop)
         texts.push_back(stop.text);
-    return StopTexts(std::move(texts));
+    return texts;
 }
 
-}  // namespace
+std::int64_t longest_text(std::span<const WriteRequest> requests) {
+    std::int64_t longest = 0;
+    for (const WriteRequest& request : requests)
+        longest = std::max(longest, std::ssize(request.prompt) + request.spec->max_tokens);
+    return longest;
+}
 
 WrittenText::WrittenText(const WriteRequest& request, const WritingRules& rules)
     : rules_(rules),

@@ -13,6 +13,12 @@
 
 namespace gptrain {
 
+/// The texts before which the model's text ends.
+std::vector<std::string> stop_texts_of(const TaskSpec& spec);
+
+/// The tokens that the longest text may have, prompt and output together.
+std::int64_t longest_text(std::span<const WriteRequest> requests);
+
 /// What a model's tokens mean. The references must outlive the texts.
 struct WritingRules {
     const Tokenizer& tokenizer;
