@@ -37,7 +37,7 @@ public:
     /// The loss of a batch over all data ranks, without dropout.
     LossSum evaluate(const StepBatch& batch);
 
-    /// With the weights as they are, in the batches of the plan (plan.scores_tasks).
+    /// Passes with the weights as they are, in the batches of the plan (plan.scores_tasks).
     const ForwardPasses& forward_passes() const { return *forward_passes_; }
     /// Everything that listens to the engine.
     ActionListener& listeners() { return listeners_; }
