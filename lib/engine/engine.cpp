@@ -60,7 +60,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
     executor_.listen(listeners_);
     if (plan.scores_tasks)
-        forward_passes_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_);
+        forward_passes_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_, true);
     provide_backend_memory(backend, memory_, op_limits(plan));
 }
 

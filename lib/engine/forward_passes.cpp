@@ -15,18 +15,19 @@ Tensor shortened(const Tensor& whole, const Shape& shape) {
 
 ForwardPasses::ForwardPasses(const ModelContext& context, const std::vector<GptChunk>& chunks,
                              const Parameters& parameters, const RunPlan& plan, const StepRef& step,
-                             StageMemory memory)
+                             StageMemory memory, bool with_logits)
     : context_(context),
       chunks_(chunks),
       parameters_(parameters),
       plan_(plan),
       step_(step),
-      memory_(std::move(memory)) {
+      memory_(std::move(memory)),
+      with_logits_(with_logits) {
     Arena& arena = context.memory[MemoryUse::batch];
     const std::int64_t rows = plan.micro_batch_size * plan.local_length();
     scores_ = {.maximum = arena.allocate(DType::f32, {rows}),
                .sums = arena.allocate(DType::f32, {rows, 2})};
-    if (context.mesh.head_stage() == place().pp)
+    if (with_logits && context.mesh.head_stage() == place().pp)
         logits_ = LogitRows(arena, context, plan.micro_batch_size);
 }
 
@@ -50,8 +51,6 @@ void ForwardPasses::score(std::span<const Microbatch> microbatches, std::int64_t
 void ForwardPasses::logits(std::span<const Microbatch> microbatches, const ChosenRows& rows,
                            std::int64_t length, ActionListener& listener,
                            const TakeLogits& take) const {
-    const auto vocab = static_cast<std::size_t>(plan_.model.vocab);
-    std::vector<float> values;
     run(microbatches, stage_for(length), listener, [&](const ForwardAction& action) {
         const std::vector<std::int64_t>& chosen = rows[action.microbatch];
         const std::int64_t count = action.chunk.has_head() ? std::ssize(chosen) : 0;
@@ -59,13 +58,10 @@ void ForwardPasses::logits(std::span<const Microbatch> microbatches, const Chose
         if (count > 0) own = logits_.own(count);
         action.chunk.logits(action.pass, action.ends, chosen, own);
         if (count == 0) return;
-        const Tensor all = logits_.gather(count);
-        if (all.empty()) return;
-        values.resize(static_cast<std::size_t>(all.elements()));
-        context_.backend.download(std::as_writable_bytes(std::span(values)), all);
-        const auto padded = static_cast<std::size_t>(all.size(1));
-        for (std::size_t i = 0; i < chosen.size(); ++i)
-            take(action.microbatch, i, std::span(values).subspan(i * padded, vocab));
+        logits_.download(count, plan_.model.vocab,
+                         [&](std::size_t row, std::span<const float> logits) {
+                             take(action.microbatch, row, logits);
+                         });
     });
 }
 
@@ -97,11 +93,12 @@ Stage ForwardPasses::stage_for(std::int64_t length) const {
 void run_for_memory(const ForwardPasses& passes, std::int64_t microbatches) {
     const RunPlan& plan = passes.plan();
     const std::vector<Microbatch> batch(static_cast<std::size_t>(microbatches));
+    ActionListeners nobody;
+    passes.score(batch, plan.seq_length, nobody, [](auto&&...) {});
+    if (!passes.with_logits()) return;
     std::vector<std::int64_t> ends;
     for (std::int64_t i = 1; i <= plan.micro_batch_size; ++i)
         ends.push_back(i * plan.local_length() - 1);
-    ActionListeners nobody;
-    passes.score(batch, plan.seq_length, nobody, [](auto&&...) {});
     passes.logits(batch, ForwardPasses::ChosenRows(batch.size(), ends), plan.seq_length, nobody,
                   [](auto&&...) {});
 }

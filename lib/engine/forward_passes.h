@@ -17,11 +17,12 @@ namespace gptrain {
 /// as that if ranks share them.
 class ForwardPasses {
 public:
-    /// Reserves memory for what the head says of a microbatch. `memory`: the stage's batches and
-    /// boundary buffers. The references must outlive it.
+    /// Reserves memory for what the head says of a microbatch: scores, and for `logits` a row of
+    /// the vocabulary for each sequence. `memory`: the stage's batches and boundary buffers. The
+    /// references must outlive it.
     ForwardPasses(const ModelContext& context, const std::vector<GptChunk>& chunks,
                   const Parameters& parameters, const RunPlan& plan, const StepRef& step,
-                  StageMemory memory);
+                  StageMemory memory, bool with_logits);
 
     /// Called on the stage with the head, for each microbatch, with the largest logit of each of
     /// this rank's rows, and what TargetScores::sums has of it.
@@ -37,10 +38,11 @@ public:
                                           std::span<const float> logits)>;
     /// Rows of a rank of cp in each microbatch, ascending, at most as many as it has sequences.
     using ChosenRows = std::vector<std::vector<std::int64_t>>;
-    /// Computes the logits of chosen rows.
+    /// Computes the logits of chosen rows; only if made with them.
     void logits(std::span<const Microbatch> microbatches, const ChosenRows& rows,
                 std::int64_t length, ActionListener& listener, const TakeLogits& take) const;
 
+    bool with_logits() const { return with_logits_; }
     const RunPlan& plan() const { return plan_; }
     const MeshPlace& place() const { return context_.mesh.place(); }
 
@@ -56,10 +58,11 @@ private:
     StepRef step_;
     StageMemory memory_;
     TargetScores scores_;
+    bool with_logits_;
     LogitRows logits_;  ///< on the stage with the head
 };
 
-/// Runs both passes over this many microbatches of no data, which takes as much memory as any.
+/// Runs the passes over this many microbatches of no data, which takes as much memory as any.
 void run_for_memory(const ForwardPasses& passes, std::int64_t microbatches);
 
 }  // namespace gptrain

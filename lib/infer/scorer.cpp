@@ -19,6 +19,7 @@ constexpr std::int64_t tokens_per_pass = 4096;
 struct TextSizes {
     std::int64_t count = 0;
     std::int64_t longest = 0;  ///< tokens, without virtual ones
+    bool written = false;      ///< by the model, which takes logits
 };
 
 RunPlan plan_for(const TextSizes& texts, RunPlan plan) {
@@ -42,12 +43,12 @@ RunPlan plan_for(const TextSizes& texts, RunPlan plan) {
 /// A model that makes forward passes only.
 class PassesModel {
 public:
-    PassesModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
+    PassesModel(Backend& backend, const Mesh& mesh, const RunPlan& plan, bool with_logits,
                 const std::optional<MemoryPlan>& memory = std::nullopt)
         : model_(backend, mesh, plan, memory),
           passes_(model_.context(), model_.chunks(), model_.parameters(), plan,
                   reserve_step_state(model_.memory(), 1),
-                  reserve_forward(model_.context(), evaluation_sizes(plan, mesh))) {}
+                  reserve_forward(model_.context(), evaluation_sizes(plan, mesh)), with_logits) {}
 
     InferenceModel& model() { return model_; }
     const ForwardPasses& passes() const { return passes_; }
@@ -58,10 +59,10 @@ private:
 };
 
 /// The memory that it needs; no batch is larger than the plan's.
-MemoryPlan memory_for(const InferenceRun& run, const RunPlan& plan) {
+MemoryPlan memory_for(const InferenceRun& run, const RunPlan& plan, bool with_logits) {
     MeterBackend meter(memory_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
-    PassesModel measured(meter, mesh, plan);
+    PassesModel measured(meter, mesh, plan, with_logits);
     run_for_memory(measured.passes(), plan.microbatches(plan.batch.global_batch_size));
     return measured.model().memory().peaks();
 }
@@ -71,10 +72,11 @@ void with_passes(const InferenceRun& run, const TextSizes& texts,
                  const std::function<void(const ForwardPasses&)>& use) {
     RunPlan plan = run.plan;
     run.ranks.run_on_all([&] { plan = plan_for(texts, plan); });
-    const MemoryPlan memory = memory_for(run, plan);
+    const MemoryPlan memory = memory_for(run, plan, texts.written);
     MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
     std::optional<PassesModel> loaded;
-    run.ranks.run_on_all([&] { loaded.emplace(run.backend, run.mesh, plan, memory); });
+    run.ranks.run_on_all(
+        [&] { loaded.emplace(run.backend, run.mesh, plan, texts.written, memory); });
     loaded->model().load(run.source, run.ranks);
     run.observers.watchdog.progress().phase("evaluation", 0);
     use(loaded->passes());
@@ -107,10 +109,8 @@ std::vector<TokenScores> score(const InferenceRun& run, std::span<const ScoreReq
 std::vector<std::string> write_by_passes(const InferenceRun& run,
                                          std::span<const WriteRequest> requests,
                                          const WritingRules& rules, const TextProgress& progress) {
-    TextSizes texts = {.count = std::ssize(requests)};
-    for (const WriteRequest& request : requests)
-        texts.longest =
-            std::max(texts.longest, std::ssize(request.prompt) + request.spec->max_tokens);
+    const TextSizes texts = {
+        .count = std::ssize(requests), .longest = longest_text(requests), .written = true};
     WrittenTexts written;
     with_passes(run, texts, [&](const ForwardPasses& passes) {
         written = *write_texts(passes, run.ranks, requests, rules, run.observers.actions,
