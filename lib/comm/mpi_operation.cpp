@@ -1,6 +1,7 @@
 #include "comm/mpi_operation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,12 @@ public:
 private:
     MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
+
+/// A waiting rank polls and yields its core at first, since sleeping would delay the next message.
+/// But to the system's scheduler it still looks busy, and takes time from ranks that compute on its
+/// core. So after a long wait it sleeps between polls.
+constexpr std::chrono::milliseconds yields_for{20};
+constexpr std::chrono::milliseconds sleeps_for{1};
 
 }  // namespace
 
@@ -127,10 +134,14 @@ void MpiProgress::start(const std::shared_ptr<MpiOperation>& operation) {
 }
 
 void MpiProgress::wait(const MpiOperation& operation) {
+    const auto began = std::chrono::steady_clock::now();
     while (!operation.done()) {
         advance_all();
-        // There may be more ranks than cores.
-        if (!operation.done()) std::this_thread::yield();
+        if (operation.done()) return;
+        if (std::chrono::steady_clock::now() - began < yields_for)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(sleeps_for);
     }
 }
 
