@@ -79,30 +79,32 @@ if [[ ! -v GPTRAIN_CUDA_ATTENTION ]]; then
     fi
 fi
 
-# measured COMMAND...: its last line, all else to stderr; ends with it where it fails.
+# last_line COMMAND...: within the time left. All lines go to stderr, as they come.
+last_line() {
+    timeout --kill-after=5 "$(left)" "$@" | tee >(cat >&2) | tail -n 1
+}
+
+# measured COMMAND...: its last line; ends with it where it fails.
 measured() {
-    local code=0 said
-    said=$(timeout --kill-after=5 "$(left)" "$@") || code=$?
+    local code=0 line
+    line=$(last_line "$@") || code=$?
     if ((code)); then
-        echo "$said" >&2
         echo "error: exit code $code: $*" >&2
         exit 1
     fi
-    head -n -1 <<<"$said" >&2
-    tail -n 1 <<<"$said"
+    echo "$line"
 }
 
 # torch_measured ARGUMENTS...: the same from PyTorch, an empty object where it fails.
 torch_measured() {
-    local said
-    [[ -z $no_torch ]] || { echo '{}' && return; }
-    if said=$(timeout --kill-after=5 "$(left)" "$python" "$root/scripts/bench_torch.py" "$@"); then
-        head -n -1 <<<"$said" >&2
-        tail -n 1 <<<"$said"
-    else
+    local line
+    if [[ -n $no_torch ]]; then
+        line='{}'
+    elif ! line=$(last_line "$python" "$root/scripts/bench_torch.py" "$@"); then
         echo "PyTorch: failed" >&2
-        echo '{}'
+        line='{}'
     fi
+    echo "$line"
 }
 
 # value KEY JSON: of a key in an object; "-" if it is not there.
@@ -156,16 +158,13 @@ elif [[ -n $sweep ]]; then
 fi
 
 ceiling=$(measured "$bench" product --seconds 3)
-echo "$ceiling" >&2
 # PyTorch compiles first, so it has the larger part of the time.
 budget=$((seconds / 5))
 failed=
 ours=$(measured "$bench" step "$model" --microbatches "$microbatches" --precision "$precision" \
     --seconds "$budget" "${step_options[@]}") || { failed=yes ours='{}'; }
-echo "$ours" >&2
 theirs=$(torch_measured --model "$model" --microbatches "$microbatches" --seconds "$budget" \
     --limit "$(left)")
-echo "$theirs" >&2
 
 ceiling_tflops=$(value product_tflops "$ceiling")
 speed=$(value tokens_per_s "$ours")

@@ -49,7 +49,7 @@ Tensor Device::random(DType dtype, const Shape& shape, float std) {
 
 Tensor Device::zeros(DType dtype, const Shape& shape) {
     const Tensor tensor = allocate(dtype, shape);
-    backend_->upload(tensor, std::vector<std::byte>(static_cast<std::size_t>(tensor.bytes())));
+    backend_->run(Fill{.x = tensor, .value = 0});
     return tensor;
 }
 
