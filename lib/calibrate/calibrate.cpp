@@ -104,6 +104,7 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
         measure_ops(session, options.make, options.probes, options.threads, options.max_threads);
     profile.device.measured = std::move(times.ops);
     profile.device.spread = times.rank_spread;
+    profile.device.op_spread = times.op_spread;
     const std::vector<MeasuredOp>& ops = profile.device.measured;
     profile.device.peak_flops = {.fp32 = peak(ops, Precision::fp32),
                                  .bf16 = peak(ops, Precision::bf16)};

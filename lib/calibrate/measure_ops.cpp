@@ -1,6 +1,7 @@
 #include "calibrate/measure_ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -86,7 +87,7 @@ MeasuredOp measured_op(const OpTimer::Timed& timed, Precision precision, std::in
 }
 
 /// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model. Returns the
-/// seconds of the ops of each timed step.
+/// seconds of each op of the timed steps, in their order; all steps have the same ops.
 std::vector<double> run(const Probe& probe, int threads, const MpiSession& session,
                         const MakeBackend& make, std::vector<MeasuredOp>& measured) {
     RunSpec spec = spec_of(probe);
@@ -102,13 +103,10 @@ std::vector<double> run(const Probe& probe, int threads, const MpiSession& sessi
     Engine engine(timer, mesh, plan, cost.memory);
     engine.initialise();
     StepBatch batch = made_up_batch(plan, mesh.place().dp);
-    std::vector<double> steps;
     for (batch.step = 1; batch.step <= timed_steps + 1; ++batch.step) {
-        const double before = timer.total();
         timer.time(batch.step > 1);
         engine.step(batch);
         engine.read_state();
-        if (batch.step > 1) steps.push_back(timer.total() - before);
     }
     for (const OpTimer::Timed& timed : timer.ops()) {
         // Ops other than GEMMs and attention do not tell their precision.
@@ -116,37 +114,47 @@ std::vector<double> run(const Probe& probe, int threads, const MpiSession& sessi
         if (timed.work.bytes == 0 || (any && probe.precision != Precision::fp32)) continue;
         measured.push_back(measured_op(timed, probe.precision, threads));
     }
-    return steps;
+    return timer.seconds();
 }
 
-/// By how much the slowest rank exceeded the mean of the ranks in each step, relative to the mean.
-/// All ranks call it, with the seconds of their own steps.
-void add_excess(const MpiSession& session, std::span<const double> steps,
-                std::vector<double>& excess) {
-    const auto parts = session.exchange(
-        {reinterpret_cast<const char*>(steps.data()), steps.size() * sizeof(double)});
-    for (std::size_t step = 0; step < steps.size(); ++step) {
-        double slowest = 0;
-        double sum = 0;
-        for (const std::string& part : parts) {
-            double seconds = 0;
-            std::memcpy(&seconds, part.data() + step * sizeof(double), sizeof(double));
-            slowest = std::max(slowest, seconds);
+/// The values of all ranks, which have as many each. All ranks call it.
+std::vector<std::vector<double>> of_all_ranks(const MpiSession& session,
+                                              const std::vector<double>& values) {
+    const std::size_t bytes = values.size() * sizeof(double);
+    std::vector<std::vector<double>> ranks;
+    for (const std::string& text :
+         session.exchange({reinterpret_cast<const char*>(values.data()), bytes})) {
+        ranks.emplace_back(values.size());
+        std::memcpy(ranks.back().data(), text.data(), bytes);
+    }
+    return ranks;
+}
+
+/// How much longer than the mean of the ranks it takes if they wait for the slowest after every
+/// `ops` ops, relative to that mean. `ranks`: seconds of the ops of each.
+double excess(const std::vector<std::vector<double>>& ranks, std::size_t ops) {
+    double slowest = 0;
+    double sum = 0;
+    for (std::size_t first = 0; first < ranks.front().size(); first += ops) {
+        double most = 0;
+        for (const std::vector<double>& rank : ranks) {
+            const double* begin = rank.data() + first;
+            const double seconds = std::accumulate(begin, begin + ops, 0.0);
+            most = std::max(most, seconds);
             sum += seconds;
         }
-        excess.push_back(slowest * static_cast<double>(parts.size()) / sum - 1);
+        slowest += most;
     }
+    return slowest * static_cast<double>(ranks.size()) / sum - 1;
 }
 
 /// The standard deviation of normal numbers whose largest of `ranks` exceeds their mean by so much
 /// on average.
 double spread_of(const std::vector<double>& excess, int ranks) {
     if (excess.empty()) return 0;
-    DeviceProfile unit;
-    unit.spread = 1;
     const double mean =
         std::accumulate(excess.begin(), excess.end(), 0.0) / static_cast<double>(excess.size());
-    return mean / (slowest(unit, ranks) - 1);
+    return mean / (slowest(1, ranks) - 1);
 }
 
 }  // namespace
@@ -161,19 +169,26 @@ OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
     std::optional<MpiCommunicator> all;
     if (session.running()) all.emplace(session, MpiGroup{0, session.rank()}, *idle);
     OpTimes times;
-    std::vector<double> excess;
+    std::vector<double> after_steps;
+    std::vector<double> after_ops;
     for (int active = session.size(); active > 0 && threads <= max_threads; active /= 2) {
         const bool together = active == session.size();
         for (const Probe& probe : probes) {
             const bool runs = probe.split() ? together && active % 2 == 0 : session.rank() < active;
             if (!runs) continue;
-            const auto steps = run(probe, threads, session, make, times.ops);
-            if (together && active > 1 && !probe.split()) add_excess(session, steps, excess);
+            const auto seconds = run(probe, threads, session, make, times.ops);
+            if (!together || active == 1 || probe.split()) continue;
+            const auto ranks = of_all_ranks(session, seconds);
+            after_steps.push_back(excess(ranks, seconds.size() / timed_steps));
+            after_ops.push_back(excess(ranks, 1));
         }
         if (all) all->barrier();
         threads *= 2;
     }
-    times.rank_spread = spread_of(excess, session.size());
+    times.rank_spread = spread_of(after_steps, session.size());
+    const double of_ops = spread_of(after_ops, session.size());
+    times.op_spread =
+        std::sqrt(std::max(0.0, of_ops * of_ops - times.rank_spread * times.rank_spread));
     return times;
 }
 

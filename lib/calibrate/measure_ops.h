@@ -36,9 +36,11 @@ std::span<const Probe> standard_probes();
 
 struct OpTimes {
     std::vector<MeasuredOp> ops;  ///< as this rank measured them
-    /// As DeviceProfile.spread: from the slowest rank and the mean of the ranks in each timed step
-    /// that all of them computed at the same time. 0 for a single rank. Equal on all ranks.
+    /// As DeviceProfile.spread and op_spread: from the slowest rank and the mean of the ranks in
+    /// each timed step that all of them computed at the same time, and in each op of it. 0 for a
+    /// single rank. Equal on all ranks.
     double rank_spread = 0;
+    double op_spread = 0;
 };
 
 /// Runs steps of the probes and times each of their ops: on all ranks at a time with

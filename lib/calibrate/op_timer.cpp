@@ -6,7 +6,7 @@ void OpTimer::add(const OpWork& work, double seconds) {
     Timed& timed = timed_[{work.name, work.rows, work.cols, work.length, work.bytes}];
     timed.work = work;
     timed.seconds.push_back(seconds);
-    total_ += seconds;
+    seconds_.push_back(seconds);
 }
 
 std::vector<OpTimer::Timed> OpTimer::ops() const {

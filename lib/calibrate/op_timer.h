@@ -24,8 +24,8 @@ public:
     void time(bool on) { timing_ = on; }
     /// Every distinct op so far.
     std::vector<Timed> ops() const;
-    /// Seconds of all ops so far.
-    double total() const { return total_; }
+    /// Seconds of each op so far, in their order.
+    const std::vector<double>& seconds() const { return seconds_; }
 
     template <class Op>
     void on(const Op& op) {
@@ -43,7 +43,7 @@ private:
     using Key = std::tuple<std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
 
     bool timing_ = false;
-    double total_ = 0;
+    std::vector<double> seconds_;
     std::map<Key, Timed> timed_;
 };
 

@@ -45,15 +45,15 @@ std::string rates(const PrecisionRates& rates) {
 
 std::string profile_text(const HardwareProfile& profile, const std::string& origin) {
     const DeviceProfile& device = profile.device;
-    std::string out =
-        text("# ", origin, "\n",
-             "# One device is one core. device.spread: between ranks that compute at the same "
-             "time. seconds: lower\n# quartile of the repeats; spread: between their quartiles, "
-             "relative to it. SI units.\n",
-             "name: ", profile.name, "\nkind: cpu\ndevice:\n", "  memory: ", digits(device.memory),
-             "\n", "  memory_bandwidth: ", digits(device.memory_bandwidth), "\n",
-             "  peak_flops: ", rates(device.peak_flops), "\n",
-             "  spread: ", fixed(device.spread, 3), "\n", "  attention:\n");
+    std::string out = text(
+        "# ", origin, "\n",
+        "# One device is one core. device.spread: between ranks that compute at the same "
+        "time; op_spread: what\n# comes on top from op to op. seconds: lower quartile of the "
+        "repeats; spread: between their quartiles,\n# relative to it. SI units.\n",
+        "name: ", profile.name, "\nkind: cpu\ndevice:\n", "  memory: ", digits(device.memory), "\n",
+        "  memory_bandwidth: ", digits(device.memory_bandwidth), "\n",
+        "  peak_flops: ", rates(device.peak_flops), "\n", "  spread: ", fixed(device.spread, 3),
+        "\n", "  op_spread: ", fixed(device.op_spread, 3), "\n", "  attention:\n");
     for (const AttentionRate& rate : device.attention) {
         out += text("    - {head_dim: ", rate.head_dim, ", forward: ", digits(rate.forward),
                     ", backward: ", digits(rate.backward), "}\n");

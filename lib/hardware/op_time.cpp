@@ -90,8 +90,8 @@ bool has_fewer_rows(const std::vector<MeasuredOp>& measured, const OpWork& op) {
 
 }  // namespace
 
-double slowest(const DeviceProfile& device, std::int64_t count) {
-    if (count == 1 || device.spread == 0) return 1;
+double slowest(double spread, std::int64_t count) {
+    if (count == 1 || spread == 0) return 1;
     // Blom's estimate of the largest of n normal numbers: where their distribution reaches
     // (n - 3/8) / (n + 1/4).
     const auto n = static_cast<double>(count);
@@ -102,7 +102,7 @@ double slowest(const DeviceProfile& device, std::int64_t count) {
         const double above = std::erfc(middle / std::numbers::sqrt2) / 2;
         (above > 0.625 / (n + 0.25) ? low : high) = middle;
     }
-    return 1 + device.spread * low;
+    return 1 + spread * low;
 }
 
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {

@@ -21,7 +21,8 @@ namespace gptrain {
 /// (measured_time.h).
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices = 1);
 
-/// Time of an op on the slowest of `count` devices, relative to the mean device (device.spread).
-double slowest(const DeviceProfile& device, std::int64_t count);
+/// Time on the slowest of `count` devices, relative to the mean device, where their times have this
+/// standard deviation relative to the mean.
+double slowest(double spread, std::int64_t count);
 
 }  // namespace gptrain

@@ -77,6 +77,9 @@ struct DeviceProfile {
     /// mean. Power and silicon (on a CPU: other processes) make some slower, and all wait for the
     /// slowest.
     double spread = 0;
+    /// The same from one op to the next on each device, without differences that last. Ranks that
+    /// share a model wait for the slowest after every few ops, and then this does not average out.
+    double op_spread = 0;
     double op_seconds = 0;      ///< from the end of an op to the start of the next one
     double issue_seconds = 0;   ///< time of the host to issue an op
     double copy_bandwidth = 0;  ///< between host and device; 0: the host's memory is the device's

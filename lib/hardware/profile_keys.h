@@ -86,6 +86,7 @@ void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.value("attention_half_length", device.attention_half_length, not_negative);
     keys.value("op_bandwidths", device.op_bandwidths, ListOf<>{0, 1000});
     keys.value("spread", device.spread, fraction);
+    keys.value("op_spread", device.op_spread, fraction);
     keys.value("op_seconds", device.op_seconds, not_negative);
     keys.value("issue_seconds", device.issue_seconds, not_negative);
     keys.value("copy_bandwidth", device.copy_bandwidth, not_negative);

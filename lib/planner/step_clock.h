@@ -50,8 +50,11 @@ struct StageClock {
     std::size_t event = 0;  ///< of the part
     double host = 0;        ///< the host has issued everything before
     double device = 0;      ///< the device has computed everything before
-    double resumes = 0;     ///< when the stage next computes or moves data
     bool ready = true;      ///< does not wait for another stage
+    /// The last time in which the stage had nothing to do; the end is not known before another
+    /// stage is simulated.
+    double idle_from = 0;
+    double idle_until = 0;
     double part_begin = 0;
     std::vector<Transfer> transfers;  ///< that take computing speed
     double last_start = 0;            ///< of the message issued last, on any communicator

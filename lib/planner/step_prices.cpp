@@ -82,8 +82,10 @@ StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware) {
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
     const double devices = std::max(1.0, devices_per_rank(hardware, pipeline.mesh.size()));
-    const double arithmetic =
-        slowest(hardware.device, pipeline.mesh.size()) / hardware.software.speed;
+    const MeshShape& mesh = pipeline.mesh;
+    const double arithmetic = slowest(hardware.device.spread, mesh.size()) *
+                              slowest(hardware.device.op_spread, mesh.tensor * mesh.context) /
+                              hardware.software.speed;
     StepPrices prices;
     for (const OpWork& op : trace.ops) {
         const Spent spent = spent_on(op.kind);

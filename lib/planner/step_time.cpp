@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -56,10 +57,16 @@ private:
     bool shares_cores() const { return cores_ < 1; }
     /// How many times as long work takes that starts at `now`, since the cores are shared.
     double crowding(const StageClock& stage, double now) const;
+    /// The stage has nothing to do from now on.
+    static void rest(StageClock& stage) {
+        stage.idle_from = stage.device;
+        stage.idle_until = std::numeric_limits<double>::infinity();
+    }
     /// True if another stage that shares the cores has to be simulated first.
     bool is_ahead(const StageClock& stage) const;
     std::int64_t next_ready();
-    void make_ready(std::int64_t index);
+    /// A message that the stage may wait for moves data from `begin` on.
+    void make_ready(std::int64_t index, double begin);
     /// Seconds that transfers add to an op that starts now, as far as they are known: a message
     /// whose sender is simulated later adds nothing.
     double delay(StageClock& stage, double seconds) const;
@@ -109,8 +116,8 @@ double StepSimulation::crowding(const StageClock& stage, double now) const {
     if (!shares_cores()) return 1;
     std::int64_t busy = 0;
     for (const StageClock& each : stages_) {
-        const bool computes = each.ready && each.step < simulated_ && each.resumes <= now;
-        busy += &each == &stage || computes;
+        const bool is_idle = each.idle_from <= now && now < each.idle_until;
+        busy += &each == &stage || !is_idle;
     }
     const double share = static_cast<double>(busy) / static_cast<double>(pipeline_.mesh.pipeline);
     return std::max(1.0, share / cores_);
@@ -133,9 +140,11 @@ std::int64_t StepSimulation::next_ready() {
     return stage;
 }
 
-void StepSimulation::make_ready(std::int64_t index) {
+void StepSimulation::make_ready(std::int64_t index, double begin) {
     StageClock& stage = stages_[at(index)];
-    if (!std::exchange(stage.ready, true)) ready_.push_back(index);
+    if (std::exchange(stage.ready, true)) return;
+    stage.idle_until = begin;
+    ready_.push_back(index);
 }
 
 double StepSimulation::delay(StageClock& stage, double seconds) const {
@@ -229,7 +238,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, IssuedMe
     }
     for (const auto& [stage, arrived] : meeting.arrived) {
         move_data(stages_[at(stage)], *arrived, begin, seconds);
-        make_ready(stage);
+        make_ready(stage, begin);
     }
     meeting.over = true;
     while (!point.open.empty() && point.open.front().over) {
@@ -244,7 +253,8 @@ void StepSimulation::move_by_host(StageClock& stage, IssuedMessage& message) con
     const double seconds = message.price.sends ? 0 : message.end - message.begin;
     message.begin = std::max(stage.device, all_here);
     message.end = message.begin + seconds * crowding(stage, message.begin);
-    stage.resumes = message.begin;
+    stage.idle_from = stage.device;
+    stage.idle_until = message.begin;
 }
 
 void StepSimulation::draw(std::int64_t index, const IssuedMessage& message) {
@@ -327,11 +337,13 @@ void StepSimulation::advance(std::int64_t index) {
             if (computes && is_ahead(stage)) return ready_.push_back(index);
             if (!handle(index, event)) {
                 stage.ready = false;
+                rest(stage);
                 return;
             }
         }
         end_part(index);
     }
+    rest(stage);
 }
 
 void StepSimulation::fail_waiting() const {

@@ -1,111 +1,11 @@
-// The time of a step: traces and profiles so small that every second can be counted by hand.
+// The time of a step on devices with streams.
 #include "planner/step_time.h"
 
 #include "base/error.h"
 #include "catch.h"
+#include "traced_steps.h"
 
 namespace gptrain::test {
-namespace {
-
-using Kind = TraceEvent::Kind;
-
-/// One FLOP and one byte a second, no latency: times are sizes.
-HardwareProfile unit_hardware() {
-    HardwareProfile hardware;
-    hardware.device.memory_bandwidth = 1;
-    hardware.device.peak_flops = {1, 1, 1, 1};
-    hardware.device.attention = {{64, 1, 1}};
-    hardware.node.devices = 1;
-    hardware.node.link = {.bandwidth = 1, .latency = 0};
-    hardware.node.network = LinkProfile{.bandwidth = 1, .latency = 0};
-    return hardware;
-}
-
-OpWork gemm(double flops) {
-    return {.kind = OpWork::Kind::gemm, .name = "linear_forward", .flops = flops};
-}
-
-OpWork traffic(double bytes) {
-    return {.name = "rope", .bytes = bytes};
-}
-
-/// A trace that is written down event by event.
-class Script {
-public:
-    Script& op(const OpWork& op) {
-        trace_.ops.push_back(op);
-        return add(Kind::op, std::ssize(trace_.ops) - 1);
-    }
-    /// A collective: one communicator for each axis.
-    Script& message(Axis axis, std::int64_t bytes, std::string_view operation = "reduce_scatter") {
-        trace_.messages.push_back({.axis = axis,
-                                   .communicator = static_cast<int>(axis),
-                                   .operation = operation,
-                                   .bytes = bytes});
-        return add(Kind::message, std::ssize(trace_.messages) - 1);
-    }
-    Script& between(std::string_view operation, std::int64_t peer, std::int64_t bytes) {
-        const int communicator = operation == "send" ? 100 : 101;
-        trace_.messages.push_back({.axis = Axis::pp,
-                                   .communicator = communicator,
-                                   .operation = operation,
-                                   .bytes = bytes,
-                                   .peer = peer});
-        return add(Kind::message, std::ssize(trace_.messages) - 1);
-    }
-    Script& wait(int communicator, std::int64_t distance = 0) {
-        return add(Kind::wait, communicator, distance);
-    }
-    Script& wait(Axis axis, std::int64_t distance = 0) {
-        return wait(static_cast<int>(axis), distance);
-    }
-    /// Ends an action, F of a microbatch.
-    Script& action(std::int64_t microbatch = 0) {
-        return close(Action{ActionKind::forward, microbatch});
-    }
-    StepTrace trace() {
-        close({});
-        return trace_;
-    }
-
-private:
-    Script& add(Kind kind, std::int64_t index, std::int64_t distance = 0) {
-        body_.push_back(
-            {kind, static_cast<std::int32_t>(index), static_cast<std::int32_t>(distance)});
-        return *this;
-    }
-    Script& close(const std::optional<Action>& action) {
-        trace_.parts.push_back({static_cast<std::int32_t>(trace_.bodies.size()), action});
-        trace_.bodies.push_back(std::move(body_));
-        body_.clear();
-        return *this;
-    }
-
-    StepTrace trace_;
-    std::vector<TraceEvent> body_;
-};
-
-StepTime time_of(const std::vector<StepTrace>& stages, const MeshShape& mesh,
-                 const HardwareProfile& hardware = unit_hardware()) {
-    PipelineTraces pipeline;
-    pipeline.mesh = mesh;
-    pipeline.stages = stages;
-    const StepTime time = time_step(pipeline, hardware);
-    double sum = 0;
-    for (const double seconds : time.spent)
-        sum += seconds;
-    CHECK(sum == Approx(time.seconds));
-    return time;
-}
-
-StepTime time_of(const StepTrace& stage, const MeshShape& mesh = {},
-                 const HardwareProfile& hardware = unit_hardware()) {
-    return time_of(std::vector{stage}, mesh, hardware);
-}
-
-const MeshShape data_and_tensor = {.data = 2, .tensor = 2};
-
-}  // namespace
 
 TEST_CASE("ops follow each other") {
     const StepTime time = time_of(Script().op(gemm(3)).op(traffic(2)).trace());
@@ -215,11 +115,13 @@ TEST_CASE("a message takes no computing speed before its data move") {
 TEST_CASE("GEMMs wait for the slowest device, and other ops do not") {
     HardwareProfile hardware = unit_hardware();
     hardware.device.spread = 0.1;
+    hardware.device.op_spread = 0.05;
     hardware.software.speed = 0.5;
     const StepTrace step = Script().op(gemm(3)).op(traffic(2)).trace();
     CHECK(time_of(step, {}, hardware)[Spent::products] == Approx(6));
     const StepTime time = time_of(step, data_and_tensor, hardware);
-    CHECK(time[Spent::products] == Approx(6 * slowest(hardware.device, 4)));
+    // Four ranks, of which pairs share a model.
+    CHECK(time[Spent::products] == Approx(6 * slowest(0.1, 4) * slowest(0.05, 2)));
     CHECK(time[Spent::other] == Approx(2));
 }
 
@@ -330,45 +232,13 @@ TEST_CASE("stages wait for each other's messages") {
     last.messages.push_back({.axis = Axis::model,
                              .communicator = static_cast<int>(Axis::model),
                              .operation = "all_reduce"});
-    last.bodies.push_back({{Kind::message, 1, 0}, {Kind::wait, static_cast<int>(Axis::model), 0}});
+    last.bodies.push_back({{TraceEvent::Kind::message, 1, 0},
+                           {TraceEvent::Kind::wait, static_cast<int>(Axis::model), 0}});
     last.parts.push_back({static_cast<std::int32_t>(last.bodies.size()) - 1, {}});
     const StepTime time = time_of(std::vector{last, second}, {.pipeline = 2});
     CHECK(time.seconds == Approx(3 + 2 + 4));
     CHECK(time[Spent::bubble] + time[Spent::pp] == Approx(time.seconds - time[Spent::products]));
     REQUIRE(time.timeline.events.size() == 2);
-}
-
-TEST_CASE("on a CPU the receiver moves the data while it waits") {
-    HardwareProfile hardware = unit_hardware();
-    hardware.kind = DeviceChoice::cpu;
-    hardware.node.devices = 4;
-    hardware.node.network.reset();
-    const StepTrace step =
-        Script().op(gemm(1)).message(Axis::dp, 4).op(gemm(5)).wait(Axis::dp).trace();
-    // Four ranks on four cores: one core each.
-    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(1 + 5 + 4));
-    hardware.node.devices = 2;
-    // Two on a core, which takes turns with their messages too.
-    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(2 * (1 + 5 + 4)));
-}
-
-TEST_CASE("with more ranks than cores a stage that waits leaves its core to the others") {
-    HardwareProfile hardware = unit_hardware();
-    hardware.kind = DeviceChoice::cpu;
-    hardware.node.devices = 1;
-    hardware.node.network.reset();
-    // Each stage works for 4 seconds while the other one waits, then both work for 3.
-    Script first;
-    first.op(gemm(4)).action().between("send", 1, 0).between("recv", 1, 0).wait(101);
-    Script second;
-    second.between("recv", 0, 0).wait(101).op(gemm(4)).action().between("send", 0, 0);
-    const auto end = [](Script& script) {
-        return script.op(gemm(3)).message(Axis::model, 0, "all_reduce").wait(Axis::model).trace();
-    };
-    const std::vector stages = {end(first), end(second)};
-    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 2 * 3));
-    hardware.node.devices = 2;
-    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 3));
 }
 
 TEST_CASE("a deadlock is reported") {
