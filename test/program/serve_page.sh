@@ -3,8 +3,7 @@
 # says, or why it says nothing.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
-chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
-    not_run "there is no Chromium"
+. "$(dirname "$0")/browser_lib.sh"
 make_data
 make_spec
 train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_steps=60 \
@@ -14,9 +13,7 @@ train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_ste
 show() {
     local i
     for ((i = 0; i < 10; ++i)); do
-        timeout --signal=KILL 60 "$chromium" --headless --no-sandbox --disable-gpu \
-            --user-data-dir="$work/chromium" --virtual-time-budget=100000000 --dump-dom "$url/#$1" \
-            >page 2>chromium.err || fail "Chromium: $(tail -n 3 chromium.err)"
+        render "$url/#$1" || fail "Chromium: $(tail -n 3 chromium.err)"
         # Its virtual time does not always wait for a stream.
         grep -q 'aria-busy="false"' page && return
     done

@@ -1,0 +1,12 @@
+# Shared by the scripts that look at a page in a headless Chromium; sourced after lib.sh.
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+    not_run "there is no Chromium"
+
+# render URL: the page after its scripts have run, in the file page.
+render() {
+    timeout --signal=KILL 60 "$chromium" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --user-data-dir="$work/chromium" --virtual-time-budget=100000000 --dump-dom "$1" \
+        >page 2>chromium.err
+}
+
+render about:blank || not_run "Chromium does not start: $(tail -n 1 chromium.err)"
