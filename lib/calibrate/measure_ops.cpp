@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "calibrate/made_up_batch.h"
 #include "calibrate/op_timer.h"
 #include "comm/mpi_mesh.h"
@@ -124,6 +125,7 @@ std::vector<std::vector<double>> of_all_ranks(const MpiSession& session,
     std::vector<std::vector<double>> ranks;
     for (const std::string& text :
          session.exchange({reinterpret_cast<const char*>(values.data()), bytes})) {
+        GPTRAIN_CHECK(text.size() == bytes, text.size(), " bytes instead of ", bytes);
         ranks.emplace_back(values.size());
         std::memcpy(ranks.back().data(), text.data(), bytes);
     }
@@ -178,6 +180,7 @@ OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
             if (!runs) continue;
             const auto seconds = run(probe, threads, session, make, times.ops);
             if (!together || active == 1 || probe.split()) continue;
+            GPTRAIN_CHECK(seconds.size() % timed_steps == 0, seconds.size(), " ops");
             const auto ranks = of_all_ranks(session, seconds);
             after_steps.push_back(excess(ranks, seconds.size() / timed_steps));
             after_ops.push_back(excess(ranks, 1));

@@ -121,6 +121,7 @@ TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
     const HardwareProfile read = parse_profile(yaml, "test.yaml");
     CHECK(read.kind == DeviceChoice::cpu);
     CHECK(read.device.spread == Approx(profile.device.spread).margin(1e-3));
+    CHECK(read.device.op_spread == Approx(profile.device.op_spread).margin(1e-3));
     REQUIRE(read.device.measured.size() == profile.device.measured.size());
     CHECK(read.device.measured.back().seconds ==
           Approx(profile.device.measured.back().seconds).epsilon(1e-3));
