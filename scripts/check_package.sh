@@ -90,12 +90,15 @@ files() {
         -path ./var/lib/apt -prune -o -path ./var/lib/dpkg -prune -o -print | sort)
 }
 
+packages() { dpkg-query --root "$root" -W -f '${binary:Package}\n' | sort; }
+
 install -d -o nobody "$root$HOME"
 install -m 755 scripts/package/use.sh "$root/home"
 inside apt-get update
 inside apt-get upgrade -y
 cp "$package" "$root/home/gptrain.deb"
 files >"$work/before"
+packages >"$work/packages"
 
 # ---- installed, used, removed -------------------------------------------------------------------
 
@@ -107,5 +110,8 @@ as_user mpirun -n 2 gptrain --config pages.yaml --set output_dir=ranks --set tra
 
 inside apt-get purge -y --autoremove gptrain openmpi-bin
 ! dpkg-query --root "$root" -W gptrain >/dev/null 2>&1 || die "dpkg still knows gptrain"
+# apt keeps dependencies that have a high priority in Debian, although nothing needs them any more.
+mapfile -t kept < <(packages | comm -13 "$work/packages" -)
+((${#kept[@]} == 0)) || inside apt-get purge -y "${kept[@]}"
 files | diff "$work/before" - >"$log" || die "it leaves a difference behind: $(head -n 20 "$log")"
 echo "Package: installs, works and goes without a trace on a bare $release."
