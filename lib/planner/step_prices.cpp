@@ -81,8 +81,8 @@ double least_crowding(const HardwareProfile& hardware, const MeshShape& mesh) {
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware) {
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
-    const double devices = std::max(1.0, devices_per_rank(hardware, pipeline.mesh.size()));
     const MeshShape& mesh = pipeline.mesh;
+    const double devices = std::max(1.0, devices_per_rank(hardware, mesh.size()));
     const double arithmetic = slowest(hardware.device.spread, mesh.size()) *
                               slowest(hardware.device.op_spread, mesh.tensor * mesh.context) /
                               hardware.software.speed;

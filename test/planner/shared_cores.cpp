@@ -4,26 +4,29 @@
 #include "traced_steps.h"
 
 namespace gptrain::test {
+namespace {
 
-TEST_CASE("on a CPU the receiver moves the data while it waits") {
+/// One node with this many cores.
+HardwareProfile node_of(std::int64_t cores) {
     HardwareProfile hardware = unit_hardware();
     hardware.kind = DeviceChoice::cpu;
-    hardware.node.devices = 4;
+    hardware.node.devices = cores;
     hardware.node.network.reset();
+    return hardware;
+}
+
+}  // namespace
+
+TEST_CASE("on a CPU the receiver moves the data while it waits") {
     const StepTrace step =
         Script().op(gemm(1)).message(Axis::dp, 4).op(gemm(5)).wait(Axis::dp).trace();
     // Four ranks on four cores: one core each.
-    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(1 + 5 + 4));
-    hardware.node.devices = 2;
+    CHECK(time_of(step, data_and_tensor, node_of(4)).seconds == Approx(1 + 5 + 4));
     // Two on a core, which takes turns with their messages too.
-    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(2 * (1 + 5 + 4)));
+    CHECK(time_of(step, data_and_tensor, node_of(2)).seconds == Approx(2 * (1 + 5 + 4)));
 }
 
 TEST_CASE("with more ranks than cores a stage that waits leaves its core to the others") {
-    HardwareProfile hardware = unit_hardware();
-    hardware.kind = DeviceChoice::cpu;
-    hardware.node.devices = 1;
-    hardware.node.network.reset();
     // Each stage works for 4 seconds while the other one waits, then both work for 3.
     Script first;
     first.op(gemm(4)).action().between("send", 1, 0).between("recv", 1, 0).wait(101);
@@ -33,16 +36,11 @@ TEST_CASE("with more ranks than cores a stage that waits leaves its core to the 
         return script.op(gemm(3)).message(Axis::model, 0, "all_reduce").wait(Axis::model).trace();
     };
     const std::vector stages = {end(first), end(second)};
-    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 2 * 3));
-    hardware.node.devices = 2;
-    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 3));
+    CHECK(time_of(stages, {.pipeline = 2}, node_of(1)).seconds == Approx(4 + 4 + 2 * 3));
+    CHECK(time_of(stages, {.pipeline = 2}, node_of(2)).seconds == Approx(4 + 4 + 3));
 }
 
 TEST_CASE("with more ranks than cores a stage shares its core until it waits") {
-    HardwareProfile hardware = unit_hardware();
-    hardware.kind = DeviceChoice::cpu;
-    hardware.node.devices = 1;
-    hardware.node.network.reset();
     // Both work for 8 seconds at half speed; then the second waits for the rest of the first.
     Script first;
     for (int i = 0; i < 10; ++i)
@@ -53,7 +51,7 @@ TEST_CASE("with more ranks than cores a stage shares its core until it waits") {
     const auto end = [](Script& script) {
         return script.message(Axis::model, 0, "all_reduce").wait(Axis::model).trace();
     };
-    CHECK(time_of(std::vector{end(first), end(second)}, {.pipeline = 2}, hardware).seconds ==
+    CHECK(time_of(std::vector{end(first), end(second)}, {.pipeline = 2}, node_of(1)).seconds ==
           Approx(8 + 6));
 }
 

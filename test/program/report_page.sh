@@ -38,10 +38,7 @@ document.body.append(Object.assign(document.createElement("pre"),
                                    {id: "seen", textContent: lines.join("\n")}));
 </script>
 END
-sed '/^<\/body>/{
-    r visitor
-    N
-}' report.html >visited.html
+cat report.html visitor >visited.html
 render "file://$work/visited.html" || fail "Chromium: $(tail -n 3 chromium.err)"
 sed -n '/<pre id="seen">/,/<\/pre>/p' page | sed 's/<[^>]*>//g' >seen
 (($(wc -l <seen) == 4)) || fail "the visitor saw: $(cat seen) in $(tail -c 800 page)"
