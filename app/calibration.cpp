@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <omp.h>
 #include <unistd.h>
 
@@ -9,23 +10,65 @@
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "calibrate/calibrate.h"
+#include "calibrate/node_cores.h"
 #include "calibrate/profile_text.h"
+#include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
+#include "device.h"
 #include "hardware/load_profile.h"
 #include "ranks.h"
 
 namespace gptrain {
 namespace {
 
-std::unique_ptr<Backend> make_cpu(int threads) {
-    omp_set_num_threads(threads);
-    return cpu::make_backend();
+/// One backend for each number of threads.
+class CpuBackends {
+public:
+    Backend& with_threads(int threads) {
+        omp_set_num_threads(threads);
+        std::unique_ptr<Backend>& backend = backends_[threads];
+        if (!backend) backend = cpu::make_backend();
+        return *backend;
+    }
+
+private:
+    std::map<int, std::unique_ptr<Backend>> backends_;
+};
+
+/// All ranks call it.
+MeasuredDevices measured_cpus(CpuBackends& backends, const MpiSession& session) {
+    const int threads = omp_get_max_threads();
+    const int cores = use_cores_of_node(session);
+    return {.kind = DeviceChoice::cpu,
+            .per_node = std::int64_t{threads} * session.local_size(),
+            .threads = threads,
+            .max_threads = cores,
+            .backend = [&](int wanted) -> Backend& { return backends.with_threads(wanted); },
+            .connect =
+                [&](Backend& backend, const MeshShape& shape, const MeshConnections& connections) {
+                    return session.running() ? mpi_mesh(session, shape, connections, backend)
+                                             : one_rank_mesh();
+                }};
+}
+
+MeasuredDevices measured_gpus(const Device& device, const MpiSession& session,
+                              CommListener& listener) {
+    return {.kind = DeviceChoice::cuda,
+            .per_node = session.local_size(),
+            .threads = 1,
+            .max_threads = 1,
+            .backend = [&](int /*threads*/) -> Backend& { return *device.backend; },
+            .connect =
+                [&](Backend& /*the device's*/, const MeshShape& shape,
+                    const MeshConnections& connections) {
+                    return open_mesh(device, session, shape, connections, listener);
+                }};
 }
 
 /// "Measured by gptrain plan --calibrate on 2026-01-05 with 2 ranks (CPU with 1 thread)."
-std::string origin(const Ranks& ranks, const std::string& cpu) {
+std::string origin(const Ranks& ranks, const std::string& device) {
     return text("Measured by gptrain plan --calibrate on ", today(), " with ",
-                counted(ranks.session().size(), "rank"), " (", cpu, ").");
+                counted(ranks.session().size(), "rank"), " (", device, ").");
 }
 
 /// The measurement takes minutes and writes its file at the end.
@@ -35,9 +78,7 @@ void require_writable_folder(const std::string& file) {
         fail_errno(errno, "--calibrate ", file, ": cannot write to the folder ", folder.string());
 }
 
-ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
-    const MpiSession& session = ranks.session();
-    ranks.check_same_program();
+void check_cores(const MpiSession& session) {
     session.run_on_all([&] {
         const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
         if (session.local_size() > cores) {
@@ -45,6 +86,26 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
                  " cores; start at most one rank for each core");
         }
     });
+}
+
+HardwareProfile measure(const std::string& file, const Device& device, const MpiSession& session) {
+    if (device.cuda) {
+        CommListeners nobody;
+        const std::vector<Probe> probes = gpu_probes(have_fp8(device, session));
+        return calibrate(
+            session,
+            {.file = file, .devices = measured_gpus(device, session, nobody), .probes = probes});
+    }
+    check_cores(session);
+    CpuBackends backends;
+    return calibrate(
+        session,
+        {.file = file, .devices = measured_cpus(backends, session), .probes = cpu_probes()});
+}
+
+ExitCode calibrate_as_rank(const std::string& file, DeviceChoice choice, const Ranks& ranks) {
+    const MpiSession& session = ranks.session();
+    ranks.check_same_program();
     session.run_on_first([&] {
         require_writable_folder(file);
         if (session.size() > 1) return;
@@ -54,12 +115,13 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
     });
     ranks.share_cores();
     const std::string cpu = ranks.cpu_name();
-    const HardwareProfile profile = calibrate(session, {.file = file,
-                                                        .make = make_cpu,
-                                                        .threads = omp_get_max_threads(),
-                                                        .max_threads = omp_get_num_procs()});
+    RunSpec spec;
+    spec.device = choice;
+    const std::filesystem::path stores_nothing;
+    const Device device = open_device(spec, session, stores_nothing);
+    const HardwareProfile profile = measure(file, device, session);
     session.run_on_first([&] {
-        const std::string yaml = profile_text(profile, origin(ranks, cpu));
+        const std::string yaml = profile_text(profile, origin(ranks, device.cuda ? "GPU" : cpu));
         parse_profile(yaml, file);
         write_file_durably(file, yaml);
         print("wrote ", file, ": ", std::ssize(profile.device.measured), " ops and ",
@@ -70,9 +132,9 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
 
 }  // namespace
 
-ExitCode run_calibrate(const std::string& file) {
+ExitCode run_calibrate(const std::string& file, DeviceChoice device) {
     Ranks ranks;
-    return ranks.run([&] { return calibrate_as_rank(file, ranks); });
+    return ranks.run([&] { return calibrate_as_rank(file, device, ranks); });
 }
 
 }  // namespace gptrain

@@ -4,10 +4,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "spec/run_spec.h"
 
 namespace gptrain {
 
-/// Measures this machine and writes its profile to `file`. Every rank calls it.
-ExitCode run_calibrate(const std::string& file);
+/// Measures this machine's CPU or GPUs and writes the profile to `file`. Every rank calls it.
+ExitCode run_calibrate(const std::string& file, DeviceChoice device);
 
 }  // namespace gptrain

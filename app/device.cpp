@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <omp.h>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -70,7 +71,8 @@ Device open_cuda(int index, const std::string& attention_fault, const RunSpec& s
     }
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
-    if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
+    if (cache && !cache->empty() && session.rank() == 0)
+        options.tuning_file = *cache / "products.txt";
     return {.backend = cuda::make_backend(index, options),
             .cuda = true,
             .deterministic = spec.deterministic};
@@ -81,6 +83,13 @@ Device open_cuda(int index, const std::string& attention_fault, const RunSpec& s
 std::string_view built_backends() {
     const bool cuda = cuda::probe_device(first_device).state != cuda::DeviceState::not_built;
     return cuda ? "cpu and cuda backends" : "cpu backend";
+}
+
+DeviceChoice parse_device(const std::string& word) {
+    if (word == "cpu") return DeviceChoice::cpu;
+    if (word == "cuda") return DeviceChoice::cuda;
+    if (word.empty()) return DeviceChoice::automatic;
+    fail(ExitCode::usage, "--device ", word, ": give cpu or cuda");
 }
 
 Device open_device(const RunSpec& spec, const MpiSession& session,
@@ -114,6 +123,12 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
         return mpi_mesh(session, shape, connections, backend, &listener);
     cuda::set_nccl_environment(device.deterministic);
     return cuda::nccl_mesh(session, shape, connections, backend, &listener);
+}
+
+bool have_fp8(const Device& device, const MpiSession& session) {
+    const cuda::DeviceProbe probe = cuda::probe_device(cuda::device_of_rank(session));
+    const bool own = device.cuda && std::pair(probe.major, probe.minor) >= std::pair(8, 9);
+    return session.max(own ? 0 : 1) == 0;
 }
 
 bool plan_for_cuda(DeviceChoice choice, const HardwareProfile* hardware) {

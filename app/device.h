@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -19,6 +20,10 @@ namespace gptrain {
 /// "cpu backend" or "cpu and cuda backends".
 std::string_view built_backends();
 
+/// The value of --device: "cpu", "cuda", or nothing for automatic. Anything else is an Error
+/// (usage).
+DeviceChoice parse_device(const std::string& word);
+
 /// The backend that a run computes on.
 struct Device {
     std::unique_ptr<Backend> backend;
@@ -30,13 +35,16 @@ struct Device {
 /// Opens the device that the run spec asks for; all ranks call it together and use the same kind.
 /// Throws Error (usage) if the machine or the program lacks it. Environment variables can choose
 /// how a GPU computes (options_from_environment). If `cache` is given, a GPU's backend tunes
-/// (Backend::tune), and rank 0 stores its choices in that folder.
+/// (Backend::tune), and rank 0 stores its choices in that folder; an empty one stores nothing.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache = std::nullopt);
 /// Connects the ranks, which call it together: with NCCL if each has its own GPU, otherwise with
 /// MPI. `listener` is notified of all operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
                const MeshConnections& connections, CommListener& listener);
+
+/// Whether the devices of all ranks have GEMMs in fp8. All ranks call it together.
+bool have_fp8(const Device& device, const MpiSession& session);
 
 /// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
 /// devices and of the backends in this program; for `auto`, as a run here would choose. With

@@ -53,13 +53,6 @@ CLI::Validator ranks_range() {
     return whole_number(1, max_planned_ranks).description("");
 }
 
-DeviceChoice device_of(const NewOptions& options) {
-    if (options.device == "cpu") return DeviceChoice::cpu;
-    if (options.device == "cuda") return DeviceChoice::cuda;
-    if (options.device.empty()) return DeviceChoice::automatic;
-    fail(ExitCode::usage, "--device ", options.device, ": give cpu or cuda");
-}
-
 /// The profile `cpu` with the cores and the memory of this machine.
 HardwareProfile this_cpu() {
     HardwareProfile profile = load_profile("cpu");
@@ -77,10 +70,10 @@ HardwareProfile this_cpu() {
 HardwareProfile hardware_of(const NewOptions& options) {
     if (!options.hardware.empty()) {
         HardwareProfile profile = load_profile(options.hardware);
-        plan_for_cuda(device_of(options), &profile);  // checks that they agree
+        plan_for_cuda(parse_device(options.device), &profile);  // checks that they agree
         return profile;
     }
-    if (plan_for_cuda(device_of(options))) {
+    if (plan_for_cuda(parse_device(options.device))) {
         fail(ExitCode::usage,
              "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
     }
@@ -204,7 +197,8 @@ void ask_for_the_rest(NewOptions& options) {
     if (options.device.empty() && options.hardware.empty()) {
         ask(
             "Device, cpu or cuda (empty: what this machine has)",
-            [](NewOptions& to, const std::string& answer) { to.device = answer; }, device_of);
+            [](NewOptions& to, const std::string& answer) { to.device = answer; },
+            [](const NewOptions& from) { return parse_device(from.device); });
     }
     if (options.hardware.empty() && options.device != "cpu") {
         std::string names;

@@ -11,6 +11,7 @@
 #include "base/temporary_file.h"
 #include "calibration.h"
 #include "commands.h"
+#include "device.h"
 #include "help/option_checks.h"
 #include "plan_problem.h"
 #include "search/search_picture.h"
@@ -212,6 +213,22 @@ void require_options(const PlanOptions& options) {
     if (options.tokens == 0) throw CLI::RequiredError("plan --inference: --tokens");
 }
 
+void add_calibrate_options(CLI::App& command, PlanOptions& options) {
+    CLI::Option* calibrate =
+        command
+            .add_option("--calibrate", options.calibrate,
+                        "Measure the machine on which the ranks run, and write its profile")
+            ->type_name("FILE")
+            ->excludes("--config", "--set", "--world-size", "--hardware", "--fix", "--global-batch",
+                       "--memory-headroom", "--max-days", "--write", "--picture", "--json",
+                       "--inference", "--measure");
+    command
+        .add_option("--device", options.device,
+                    "Device that --calibrate measures; default: what this machine has")
+        ->type_name("cpu|cuda")
+        ->needs(calibrate);
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, Command& chosen) {
@@ -222,16 +239,11 @@ void add_plan(CLI::App& app, Command& chosen) {
     add_training_options(*command, *options);
     add_inference_options(*command, *options);
     add_measure_options(*command, *options);
-    command
-        ->add_option("--calibrate", options->calibrate,
-                     "Measure the machine on which the ranks run, and write its profile")
-        ->type_name("FILE")
-        ->excludes("--config", "--set", "--world-size", "--hardware", "--fix", "--global-batch",
-                   "--memory-headroom", "--max-days", "--write", "--picture", "--json",
-                   "--inference", "--measure");
+    add_calibrate_options(*command, *options);
     command->final_callback([&chosen, options] {
         if (!options->calibrate.empty()) {
-            chosen = [options] { return run_calibrate(options->calibrate); };
+            const DeviceChoice device = parse_device(options->device);
+            chosen = [options, device] { return run_calibrate(options->calibrate, device); };
             return;
         }
         require_options(*options);

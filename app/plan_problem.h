@@ -21,6 +21,7 @@ struct PlanOptions {
     std::string world_size;
     std::string hardware;
     std::string calibrate;
+    std::string device;  ///< that --calibrate measures
     std::vector<std::string> fixed;
     std::string global_batch;
     std::string memory_headroom = "0%";

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <omp.h>
-#include <sched.h>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -19,22 +18,6 @@
 
 namespace gptrain {
 namespace {
-
-/// The cores that this process may run on, as "0110..." with one digit per core.
-std::string allowed_cores() {
-    // The kernel refuses a set smaller than its own and does not report its size.
-    std::vector<cpu_set_t> sets(1);
-    while (sched_getaffinity(0, sizeof(cpu_set_t) * sets.size(), sets.data()) != 0) {
-        if (errno != EINVAL || sets.size() >= 64) fail_errno(errno, "sched_getaffinity");
-        sets.resize(2 * sets.size());
-    }
-    const std::size_t bytes = sizeof(cpu_set_t) * sets.size();
-    std::string cores(8 * bytes, '0');
-    for (std::size_t core = 0; core < cores.size(); ++core) {
-        if (CPU_ISSET_S(core, bytes, sets.data())) cores[core] = '1';
-    }
-    return cores;
-}
 
 /// The program's version, the checksum of its file, and its byte order.
 std::string program_identity() {

@@ -30,6 +30,7 @@
 #include "cuda/ops/step.h"
 #include "cuda/ops/values.h"
 #include "cuda/runtime/context.h"
+#include "cuda/runtime/event_stopwatch.h"
 #include "cuda/runtime/ranges.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/runtime/staging.h"
@@ -139,6 +140,9 @@ public:
         }
     }
 
+    std::unique_ptr<Stopwatch> stopwatch() override {
+        return std::make_unique<EventStopwatch>(stream_);
+    }
     void begin_range(std::string_view name) override { begin_profile_range(name); }
     void end_range() override { end_profile_range(); }
 

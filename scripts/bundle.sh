@@ -137,7 +137,7 @@ done
 cp -r configs "$tree"
 cp scripts/{programs.sh,options.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
 cp test/openmpi.sh "$tree/test"
-cp test/program/{lib,rank_lib,gpu,gpu_ranks,resume_exact}.sh "$tree/test/program"
+cp test/program/{lib,rank_lib,gpu,gpu_calibrate,gpu_ranks,resume_exact}.sh "$tree/test/program"
 cp test/model/*.h5 "$tree/test/model"
 
 c_library=$(readelf -VW "$tree"/libexec/* "$tree"/lib/*.so* "$tree"/lib/*/*.so 2>/dev/null |

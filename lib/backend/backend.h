@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "backend/buffer.h"
 #include "backend/ops.h"
+#include "backend/stopwatch.h"
 
 namespace gptrain {
 
@@ -107,6 +109,8 @@ public:
     virtual bool loads_code_late() const { return false; }
 
     // ---- profiling ----
+    /// Measures the work issued to this backend, which must outlive it.
+    virtual std::unique_ptr<Stopwatch> stopwatch();
     /// A profiler shows the work issued between the two calls under this name. Ranges nest.
     virtual void begin_range(std::string_view /*name*/) {}
     virtual void end_range() {}

@@ -42,6 +42,7 @@ public:
     std::string tune(const std::function<void()>& ops) override { return inner_.tune(ops); }
     bool set_choices(std::string_view choices) override { return inner_.set_choices(choices); }
     bool loads_code_late() const override { return inner_.loads_code_late(); }
+    std::unique_ptr<Stopwatch> stopwatch() override { return inner_.stopwatch(); }
     void begin_range(std::string_view name) override { inner_.begin_range(name); }
     void end_range() override { inner_.end_range(); }
 

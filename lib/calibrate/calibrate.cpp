@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "base/temporary_file.h"
 #include "calibrate/measure_messages.h"
+#include "calibrate/measure_ops.h"
 #include "calibrate/samples.h"
 
 namespace gptrain {
@@ -72,51 +73,84 @@ double memory_bandwidth(const std::vector<MeasuredOp>& ops) {
         [](const MeasuredOp& op) { return op.bytes; });
 }
 
-LinkProfile link_of(std::vector<MeasuredMessage> messages) {
-    LinkProfile link;
-    for (const MeasuredMessage& message : messages) {
-        link.bandwidth = std::max(link.bandwidth, message.bytes / message.seconds);
-        link.latency =
-            link.latency == 0 ? message.seconds : std::min(link.latency, message.seconds);
+/// Of the slower direction, from and to memory that the device can access; 0 on hosts.
+double copy_bandwidth(Backend& backend) {
+    if (backend.is_host()) return 0;
+    constexpr std::int64_t bytes = std::int64_t{256} << 20;
+    const Buffer device = backend.allocate(bytes, MemorySpace::device);
+    const Buffer host = backend.allocate(bytes, MemorySpace::host);
+    const Tensor on_device(device.data(), DType::u8, Shape{bytes});
+    const Tensor on_host(host.data(), DType::u8, Shape{bytes});
+    const std::unique_ptr<Stopwatch> stopwatch = backend.stopwatch();
+    std::vector<double> to_device;
+    std::vector<double> to_host;
+    for (int i = 0; i < 4; ++i) {
+        stopwatch->lap();
+        backend.copy(on_device, on_host);
+        stopwatch->lap();
+        backend.copy(on_host, on_device);
+        stopwatch->lap();
+        const std::vector<double> laps = stopwatch->take_laps();
+        to_device.push_back(laps[0]);
+        to_host.push_back(laps[1]);
     }
-    link.measured = std::move(messages);
-    return link;
+    return static_cast<double>(bytes) /
+           std::max(summary(to_device).seconds, summary(to_host).seconds);
+}
+
+/// Bytes of a device: on a host, an equal part of its memory for each core.
+double device_memory(const Backend& backend, const NodeProfile& node) {
+    if (const auto free = backend.free_bytes())
+        return static_cast<double>(*free + backend.bytes_outside_arenas());
+    return node.host_memory / static_cast<double>(node.devices);
+}
+
+DeviceProfile device_of(const OpTimes& times) {
+    DeviceProfile device;
+    device.spread = times.rank_spread;
+    device.op_spread = times.op_spread;
+    device.issue_seconds = times.issue_seconds;
+    device.op_seconds = times.gap_seconds;
+    device.peak_flops = {.fp32 = peak(times.ops, Precision::fp32),
+                         .bf16 = peak(times.ops, Precision::bf16),
+                         .fp16 = peak(times.ops, Precision::fp16),
+                         .fp8 = peak(times.ops, Precision::fp8)};
+    device.attention = attention_rates(times.ops);
+    device.memory_bandwidth = memory_bandwidth(times.ops);
+    device.measured = times.ops;
+    return device;
 }
 
 }  // namespace
 
 HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& options) {
-    if (session.local_size() != session.size()) {
-        fail(ExitCode::usage,
-             "--calibrate measures one node, and these ranks are on several; start them on one");
-    }
+    const MeasuredDevices& devices = options.devices;
     HardwareProfile profile;
-    profile.kind = DeviceChoice::cpu;
+    profile.kind = devices.kind;
     profile.name = host_name();
+    NodeProfile& node = profile.node;
+    node.devices = devices.per_node;
+    node.host_memory =
+        static_cast<double>(checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE)));
     // First, so that a folder that takes no file is an error before minutes of measuring.
     session.run_on_first([&] {
         if (std::filesystem::is_directory(options.file))
             fail(ExitCode::usage, "--calibrate ", options.file.string(),
                  ": is a folder; name a file");
-        profile.node.disk_bandwidth = disk_bandwidth(options.file);
+        node.disk_bandwidth = disk_bandwidth(options.file);
     });
-    OpTimes times =
-        measure_ops(session, options.make, options.probes, options.threads, options.max_threads);
-    profile.device.measured = std::move(times.ops);
-    profile.device.spread = times.rank_spread;
-    profile.device.op_spread = times.op_spread;
-    const std::vector<MeasuredOp>& ops = profile.device.measured;
-    profile.device.peak_flops = {.fp32 = peak(ops, Precision::fp32),
-                                 .bf16 = peak(ops, Precision::bf16)};
-    profile.device.attention = attention_rates(ops);
-    profile.device.memory_bandwidth = memory_bandwidth(ops);
-    profile.node.devices =
-        std::max(std::int64_t{options.threads} * session.size(), std::int64_t{1});
-    profile.node.host_memory =
-        static_cast<double>(checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE)));
-    profile.device.memory = profile.node.host_memory / static_cast<double>(profile.node.devices);
-    const std::unique_ptr<Backend> backend = options.make(options.threads);
-    profile.node.link = link_of(measure_messages(session, *backend));
+    // Also before, because these find ranks that cannot be measured.
+    MessageTimes messages = measure_messages(session, devices);
+    node.link = std::move(messages.link);
+    node.network = std::move(messages.network);
+    node.cards = messages.cards;
+
+    Backend& backend = devices.backend(devices.threads);
+    const double memory = device_memory(backend, node);
+    const double copies = copy_bandwidth(backend);
+    profile.device = device_of(measure_ops(session, devices, options.probes));
+    profile.device.memory = memory;
+    profile.device.copy_bandwidth = copies;
     return profile;
 }
 

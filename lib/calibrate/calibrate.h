@@ -2,23 +2,23 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <span>
 
-#include "calibrate/measure_ops.h"
+#include "calibrate/measured_devices.h"
+#include "calibrate/probes.h"
+#include "comm/mpi_session.h"
+#include "hardware/profile.h"
 
 namespace gptrain {
 
 struct CalibrateOptions {
     std::filesystem::path file;  ///< the profile; disk speed is measured in its folder
-    MakeBackend make;
-    std::span<const Probe> probes = standard_probes();
-    int threads = 1;      ///< of each rank, so that all ranks together use all cores
-    int max_threads = 1;  ///< that a rank may use if it has the node for itself
+    MeasuredDevices devices;
+    std::span<const Probe> probes;
 };
 
-/// Measures ops, messages and the disk for one or two minutes, and returns the profile of this node
-/// (kind cpu): its device is one core. All ranks call it together, on one node; several nodes are
-/// an Error (usage). The result is rank 0's.
+/// Measures ops, messages and the disk for some minutes, and returns the profile of these nodes.
+/// All ranks call it together. The result is rank 0's.
 HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& options);
 
 }  // namespace gptrain

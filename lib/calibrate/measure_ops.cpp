@@ -3,119 +3,51 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
-#include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/error.h"
-#include "calibrate/made_up_batch.h"
-#include "calibrate/op_timer.h"
-#include "comm/mpi_mesh.h"
-#include "engine/engine.h"
-#include "engine/measure.h"
+#include "calibrate/probe_run.h"
+#include "calibrate/samples.h"
+#include "hardware/measured_time.h"
 #include "hardware/op_time.h"
-#include "spec/make_plan.h"
 
 namespace gptrain {
 namespace {
 
-constexpr int timed_steps = 4;  ///< after one that is not
-
-constexpr Probe probes_of_all_sizes[] = {
-    {.hidden = 128, .heads = 4, .vocab = 1024, .seq_length = 128, .sequences = 1},
-    {.hidden = 128, .heads = 2, .vocab = 2048, .seq_length = 64, .sequences = 16},
-    {.hidden = 256, .heads = 4, .vocab = 8192, .seq_length = 256, .sequences = 1},
-    {.hidden = 256, .heads = 8, .vocab = 2048, .seq_length = 128, .sequences = 16},
-    {.hidden = 512, .heads = 8, .vocab = 8192, .seq_length = 256, .sequences = 2},
-    {.hidden = 512, .heads = 4, .vocab = 2048, .seq_length = 1024, .sequences = 1, .llama = true},
-    {.hidden = 1024, .heads = 16, .vocab = 16384, .seq_length = 128, .sequences = 2},
-    {.hidden = 256,
-     .heads = 4,
-     .vocab = 4096,
-     .seq_length = 256,
-     .sequences = 2,
-     .precision = Precision::bf16},
-    {.hidden = 768,
-     .heads = 12,
-     .vocab = 8192,
-     .seq_length = 256,
-     .sequences = 1,
-     .precision = Precision::bf16},
-    // The ops that only ranks have which share a model.
-    {.hidden = 256, .heads = 4, .vocab = 2048, .seq_length = 128, .sequences = 1, .tensor = 2},
-    {.hidden = 512, .heads = 8, .vocab = 8192, .seq_length = 256, .sequences = 2, .tensor = 2},
-    {.hidden = 256, .heads = 4, .vocab = 2048, .seq_length = 128, .sequences = 1, .context = 2},
-    {.hidden = 512, .heads = 8, .vocab = 8192, .seq_length = 256, .sequences = 2, .context = 2},
-};
-
-RunSpec spec_of(const Probe& probe) {
-    RunSpec spec;
-    spec.name = "calibrate";
-    spec.model.num_layers = 2;
-    spec.model.hidden_size = probe.hidden;
-    spec.model.num_attention_heads = probe.heads;
-    spec.model.vocab_size = probe.vocab;
-    if (probe.llama) {
-        spec.model.position_embedding = PositionEmbedding::rope;
-        spec.model.normalization = Normalization::rmsnorm;
-        spec.model.activation = Activation::swiglu;
-        spec.model.bias = false;
+/// The times of equal ops of all steps, as measurements. Ops other than GEMMs and attention do not
+/// tell their precision; they are taken only `with_others`.
+std::vector<MeasuredOp> measured_ops(const std::vector<OpTimer::TimedOp>& timed,
+                                     std::int64_t threads, bool with_others) {
+    using Key =
+        std::tuple<std::string_view, DType, std::int64_t, std::int64_t, std::int64_t, double>;
+    std::map<Key, std::pair<OpWork, std::vector<double>>> distinct;
+    for (const auto& [work, seconds] : timed) {
+        if (work.bytes == 0 || (work.flops == 0 && !with_others)) continue;
+        auto& [same, repeats] =
+            distinct[{work.name, work.dtype, work.rows, work.cols, work.length, work.bytes}];
+        same = work;
+        repeats.push_back(seconds);
     }
-    spec.training.seq_length = probe.seq_length;
-    spec.training.micro_batch_size = probe.sequences;
-    spec.training.steps = timed_steps + 1;
-    spec.parallel.tensor = probe.tensor;
-    spec.parallel.context = probe.context;
-    spec.precision.compute = probe.precision;
-    spec.checkpoint.async = false;
-    return spec;
-}
-
-MeasuredOp measured_op(const OpTimer::Timed& timed, Precision precision, std::int64_t threads) {
-    const auto [seconds, spread] = summary(timed.seconds);
-    const OpWork& work = timed.work;
-    return {.op = std::string(work.name),
-            .precision = precision,
-            .threads = threads,
-            .rows = work.rows,
-            .cols = work.cols,
-            .length = work.length,
-            .head_dim = work.head_dim,
-            .flops = work.flops,
-            .bytes = work.bytes,
-            .seconds = seconds,
-            .spread = spread};
-}
-
-/// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model. Returns the
-/// seconds of each op of the timed steps, in their order; all steps have the same ops.
-std::vector<double> run(const Probe& probe, int threads, const MpiSession& session,
-                        const MakeBackend& make, std::vector<MeasuredOp>& measured) {
-    RunSpec spec = spec_of(probe);
-    const std::int64_t ranks = probe.split() ? session.size() : 1;
-    const std::int64_t data_ranks = ranks / (probe.tensor * probe.context);
-    spec.training.global_batch_size = 2 * probe.sequences * data_ranks;
-    const RunPlan plan = make_plan(spec, {.world_size = ranks});
-    const std::unique_ptr<Backend> backend = make(threads);
-    OpTimer timer(*backend);
-    const Mesh mesh = probe.split() ? mpi_mesh(session, plan.mesh, mesh_connections(plan), timer)
-                                    : one_rank_mesh();
-    const StepCost cost = measure_run(plan, mesh.place(), memory_of(timer));
-    Engine engine(timer, mesh, plan, cost.memory);
-    engine.initialise();
-    StepBatch batch = made_up_batch(plan, mesh.place().dp);
-    for (batch.step = 1; batch.step <= timed_steps + 1; ++batch.step) {
-        timer.time(batch.step > 1);
-        engine.step(batch);
-        engine.read_state();
+    std::vector<MeasuredOp> measured;
+    for (const auto& [key, op] : distinct) {
+        const auto& [work, repeats] = op;
+        const auto [seconds, spread] = summary(repeats);
+        measured.push_back({.op = std::string(work.name),
+                            .precision = precision_of(work.dtype),
+                            .threads = threads,
+                            .rows = work.rows,
+                            .cols = work.cols,
+                            .length = work.length,
+                            .head_dim = work.head_dim,
+                            .flops = work.flops,
+                            .bytes = work.bytes,
+                            .seconds = seconds,
+                            .spread = spread});
     }
-    for (const OpTimer::Timed& timed : timer.ops()) {
-        // Ops other than GEMMs and attention do not tell their precision.
-        const bool any = timed.work.flops == 0;
-        if (timed.work.bytes == 0 || (any && probe.precision != Precision::fp32)) continue;
-        measured.push_back(measured_op(timed, probe.precision, threads));
-    }
-    return timer.seconds();
+    return measured;
 }
 
 /// The values of all ranks, which have as many each. All ranks call it.
@@ -159,39 +91,72 @@ double spread_of(const std::vector<double>& excess, int ranks) {
     return mean / (slowest(1, ranks) - 1);
 }
 
-}  // namespace
+/// Those of the ranks in steps that all of them compute at the same time.
+class RankSpreads {
+public:
+    explicit RankSpreads(const MpiSession& session) : session_(session) {}
 
-std::span<const Probe> standard_probes() {
-    return probes_of_all_sizes;
+    /// All ranks call it.
+    void add(const std::vector<OpTimer::TimedOp>& ops) {
+        std::vector<double> seconds;
+        for (const OpTimer::TimedOp& op : ops)
+            seconds.push_back(op.seconds);
+        GPTRAIN_CHECK(seconds.size() % timed_steps == 0, seconds.size(), " ops");
+        const auto ranks = of_all_ranks(session_, seconds);
+        after_steps_.push_back(excess(ranks, seconds.size() / timed_steps));
+        after_ops_.push_back(excess(ranks, 1));
+    }
+    double of_ranks() const { return spread_of(after_steps_, session_.size()); }
+    /// What comes on top from op to op.
+    double of_ops() const {
+        const double ranks = of_ranks();
+        const double ops = spread_of(after_ops_, session_.size());
+        return std::sqrt(std::max(0.0, ops * ops - ranks * ranks));
+    }
+
+private:
+    const MpiSession& session_;
+    std::vector<double> after_steps_;
+    std::vector<double> after_ops_;
+};
+
+/// Of the probes; 0 if there are none.
+double usual(const std::vector<double>& seconds) {
+    return seconds.empty() ? 0 : summary(seconds).seconds;
 }
 
-OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
-                    std::span<const Probe> probes, int threads, int max_threads) {
-    const std::unique_ptr<Backend> idle = make(threads);
-    std::optional<MpiCommunicator> all;
-    if (session.running()) all.emplace(session, MpiGroup{0, session.rank()}, *idle);
+}  // namespace
+
+OpTimes measure_ops(const MpiSession& session, const MeasuredDevices& devices,
+                    std::span<const Probe> probes) {
+    int threads = devices.threads;
+    const Mesh all = devices.connect(devices.backend(threads), {.data = session.size()}, {});
     OpTimes times;
-    std::vector<double> after_steps;
-    std::vector<double> after_ops;
-    for (int active = session.size(); active > 0 && threads <= max_threads; active /= 2) {
+    RankSpreads spreads(session);
+    std::vector<double> issue_seconds;
+    std::vector<double> gap_seconds;
+    for (int active = session.size(); active > 0 && threads <= devices.max_threads; active /= 2) {
         const bool together = active == session.size();
         for (const Probe& probe : probes) {
             const bool runs = probe.split() ? together && active % 2 == 0 : session.rank() < active;
             if (!runs) continue;
-            const auto seconds = run(probe, threads, session, make, times.ops);
-            if (!together || active == 1 || probe.split()) continue;
-            GPTRAIN_CHECK(seconds.size() % timed_steps == 0, seconds.size(), " ops");
-            const auto ranks = of_all_ranks(session, seconds);
-            after_steps.push_back(excess(ranks, seconds.size() / timed_steps));
-            after_ops.push_back(excess(ranks, 1));
+            const auto probe_times = run_probe(probe, threads, session, devices);
+            if (!probe_times) continue;
+            const bool with_others = probe.precision == probes.front().precision;
+            const auto measured = measured_ops(probe_times->ops, threads, with_others);
+            times.ops.insert(times.ops.end(), measured.begin(), measured.end());
+            if (probe.split()) continue;
+            issue_seconds.push_back(probe_times->issue_seconds);
+            gap_seconds.push_back(probe_times->gap_seconds);
+            if (together && active > 1) spreads.add(probe_times->ops);
         }
-        if (all) all->barrier();
+        all.dp_cp().barrier();
         threads *= 2;
     }
-    times.rank_spread = spread_of(after_steps, session.size());
-    const double of_ops = spread_of(after_ops, session.size());
-    times.op_spread =
-        std::sqrt(std::max(0.0, of_ops * of_ops - times.rank_spread * times.rank_spread));
+    times.rank_spread = spreads.of_ranks();
+    times.op_spread = spreads.of_ops();
+    times.issue_seconds = usual(issue_seconds);
+    times.gap_seconds = usual(gap_seconds);
     return times;
 }
 

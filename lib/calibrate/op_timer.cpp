@@ -2,17 +2,13 @@
 
 namespace gptrain {
 
-void OpTimer::add(const OpWork& work, double seconds) {
-    Timed& timed = timed_[{work.name, work.rows, work.cols, work.length, work.bytes}];
-    timed.work = work;
-    timed.seconds.push_back(seconds);
-    seconds_.push_back(seconds);
-}
-
-std::vector<OpTimer::Timed> OpTimer::ops() const {
-    std::vector<Timed> ops;
-    for (const auto& [key, timed] : timed_)
-        ops.push_back(timed);
+std::vector<OpTimer::TimedOp> OpTimer::take() {
+    const std::vector<double> laps = stopwatch_->take_laps();
+    std::vector<TimedOp> ops;
+    // Every other lap is the time between two ops.
+    for (std::size_t i = 0; i < works_.size(); ++i)
+        ops.push_back({works_[i], laps[2 * i]});
+    works_.clear();
     return ops;
 }
 

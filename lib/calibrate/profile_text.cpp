@@ -36,24 +36,23 @@ std::string line(const MeasuredMessage& message) {
 
 std::string rates(const PrecisionRates& rates) {
     std::string list;
-    for (const auto& [key, rate] : {std::pair("fp32", rates.fp32), std::pair("bf16", rates.bf16)})
+    for (const auto& [key, rate] : {std::pair("fp32", rates.fp32), std::pair("bf16", rates.bf16),
+                                    std::pair("fp16", rates.fp16), std::pair("fp8", rates.fp8)})
         if (rate > 0) list += text(list.empty() ? "" : ", ", key, ": ", digits(rate));
     return text("{", list, "}");
 }
 
-}  // namespace
-
-std::string profile_text(const HardwareProfile& profile, const std::string& origin) {
-    const DeviceProfile& device = profile.device;
-    std::string out = text(
-        "# ", origin, "\n",
-        "# One device is one core. device.spread: between ranks that compute at the same "
-        "time; op_spread: what\n# comes on top from op to op. seconds: lower quartile of the "
-        "repeats; spread: between their quartiles,\n# relative to it. SI units.\n",
-        "name: ", profile.name, "\nkind: cpu\ndevice:\n", "  memory: ", digits(device.memory), "\n",
-        "  memory_bandwidth: ", digits(device.memory_bandwidth), "\n",
-        "  peak_flops: ", rates(device.peak_flops), "\n", "  spread: ", fixed(device.spread, 3),
-        "\n", "  op_spread: ", fixed(device.op_spread, 3), "\n", "  attention:\n");
+std::string device_text(const DeviceProfile& device) {
+    std::string out =
+        text("device:\n  memory: ", digits(device.memory),
+             "\n  memory_bandwidth: ", digits(device.memory_bandwidth),
+             "\n  peak_flops: ", rates(device.peak_flops), "\n  spread: ", fixed(device.spread, 3),
+             "\n  op_spread: ", fixed(device.op_spread, 3), "\n");
+    for (const auto& [key, value] : {std::pair("op_seconds", device.op_seconds),
+                                     std::pair("issue_seconds", device.issue_seconds),
+                                     std::pair("copy_bandwidth", device.copy_bandwidth)})
+        if (value > 0) out += text("  ", key, ": ", digits(value), "\n");
+    out += "  attention:\n";
     for (const AttentionRate& rate : device.attention) {
         out += text("    - {head_dim: ", rate.head_dim, ", forward: ", digits(rate.forward),
                     ", backward: ", digits(rate.backward), "}\n");
@@ -61,15 +60,36 @@ std::string profile_text(const HardwareProfile& profile, const std::string& orig
     out += "  measured:\n";
     for (const MeasuredOp& op : device.measured)
         out += line(op);
-    const NodeProfile& node = profile.node;
-    out += text("node:\n  devices: ", node.devices,
-                "\n  link:\n    bandwidth: ", digits(node.link.bandwidth),
-                "\n    latency: ", digits(node.link.latency), "\n");
-    if (!node.link.measured.empty()) out += "    measured:\n";
-    for (const MeasuredMessage& message : node.link.measured)
+    return out;
+}
+
+std::string link_text(const LinkProfile& link) {
+    std::string out = text("    bandwidth: ", digits(link.bandwidth),
+                           "\n    latency: ", digits(link.latency), "\n");
+    if (!link.measured.empty()) out += "    measured:\n";
+    for (const MeasuredMessage& message : link.measured)
         out += line(message);
+    return out;
+}
+
+std::string node_text(const NodeProfile& node) {
+    std::string out = text("node:\n  devices: ", node.devices, "\n  link:\n", link_text(node.link));
+    if (node.network)
+        out += text("  network:\n", link_text(*node.network), "  cards: ", node.cards, "\n");
     return out + text("  host_memory: ", digits(node.host_memory),
                       "\n  disk_bandwidth: ", digits(node.disk_bandwidth), "\n");
+}
+
+}  // namespace
+
+std::string profile_text(const HardwareProfile& profile, const std::string& origin) {
+    const bool on_cpu = profile.kind == DeviceChoice::cpu;
+    return text("# ", origin, "\n# ", on_cpu ? "One device is one core. " : "",
+                "device.spread: between ranks that compute at the same time; op_spread: what\n"
+                "# comes on top from op to op. seconds: lower quartile of the repeats; spread: "
+                "between their quartiles,\n# relative to it. SI units.\nname: ",
+                profile.name, "\nkind: ", name_of(profile.kind), "\n", device_text(profile.device),
+                node_text(profile.node));
 }
 
 }  // namespace gptrain

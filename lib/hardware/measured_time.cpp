@@ -11,16 +11,6 @@ namespace {
 /// Distances below this one count as none.
 constexpr double same = 1e-3;
 
-Precision precision_of(DType dtype) {
-    switch (dtype) {
-        case DType::bf16: return Precision::bf16;
-        case DType::f16: return Precision::fp16;
-        case DType::f8e4m3:
-        case DType::f8e5m2: return Precision::fp8;
-        default: return Precision::fp32;
-    }
-}
-
 double square_of_log_ratio(double a, double b) {
     const double difference = std::log(std::max(a, 1.0) / std::max(b, 1.0));
     return difference * difference;
@@ -58,6 +48,16 @@ std::int64_t nearest_threads(const std::vector<MeasuredOp>& measured, const OpWo
 }
 
 }  // namespace
+
+Precision precision_of(DType dtype) {
+    switch (dtype) {
+        case DType::bf16: return Precision::bf16;
+        case DType::f16: return Precision::fp16;
+        case DType::f8e4m3:
+        case DType::f8e5m2: return Precision::fp8;
+        default: return Precision::fp32;
+    }
+}
 
 std::optional<double> measured_op_seconds(const std::vector<MeasuredOp>& measured, const OpWork& op,
                                           double cores) {

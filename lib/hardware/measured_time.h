@@ -10,6 +10,9 @@
 
 namespace gptrain {
 
+/// The precision under which ops with operands of this type are measured.
+Precision precision_of(DType dtype);
+
 /// Seconds of an op that has `cores` cores, or nothing if no op of its name and precision was
 /// measured.
 ///

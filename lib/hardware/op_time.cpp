@@ -110,7 +110,8 @@ double op_seconds(const DeviceProfile& device, const OpWork& op, double devices)
     if (!measured) return device.op_seconds + work_seconds(device, op) / devices;
     // With fewer rows than measured ones a GEMM reads the same weights for less arithmetic.
     const bool is_small = op.kind == OpWork::Kind::gemm && has_fewer_rows(device.measured, op);
-    return is_small ? std::max(*measured, traffic_seconds(device, op) / devices) : *measured;
+    const double traffic = is_small ? traffic_seconds(device, op) / devices : 0;
+    return device.op_seconds + std::max(*measured, traffic);
 }
 
 }  // namespace gptrain

@@ -5,6 +5,7 @@
 #include "base/philox.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/needs.h"
+#include "cuda/runtime/runtime.h"
 #include "data/indexed_writer.h"
 #include "data/training_data.h"
 #include "engine/engine.h"
@@ -214,7 +215,7 @@ Json measure_step(const StepOptions& options) {
     backend_options.tune_gemms = options.tune;
     backend_options.graphs = options.graphs;
     const auto device = cuda::make_backend(0, backend_options);
-    TimedBackend backend(*device, *cuda::compute_stream(*device));
+    TimedBackend backend(*device);
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = choose_recompute(plan, options.recompute);
     if (device->can_tune())

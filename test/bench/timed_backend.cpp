@@ -5,15 +5,14 @@
 namespace gptrain::bench {
 
 TimedBackend::Times TimedBackend::take_times() {
-    synchronize();
+    const std::vector<double> laps = stopwatch_->take_laps();
     Times times;
-    for (std::size_t i = 0; i < used_; ++i) {
-        const Interval& interval = intervals_[i];
-        const double milliseconds = interval.end.milliseconds_since(interval.start);
-        times.ops[std::string(interval.op)] += milliseconds;
-        if (!interval.gemm.empty()) times.gemms[interval.gemm] += milliseconds;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+        const double milliseconds = 1e3 * laps[2 * i];
+        times.ops[ops_[i].op] += milliseconds;
+        if (!ops_[i].gemm.empty()) times.gemms[ops_[i].gemm] += milliseconds;
     }
-    used_ = 0;
+    ops_.clear();
     return times;
 }
 

@@ -2,21 +2,21 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/passing_backend.h"
-#include "cuda/runtime/runtime.h"
 
 namespace gptrain::bench {
 
-/// Passes everything on to a CUDA backend. While `timing` is on, each op stands between two events
-/// of the device's stream, and nothing is replayed from a record.
+/// Passes everything on to a backend. While `timing` is on, its stopwatch measures each op, and
+/// nothing is replayed from a record.
 class TimedBackend final : public EachOp<PassingBackend, TimedBackend> {
 public:
-    /// `inner` and `stream`, on which it computes, must outlive this.
-    TimedBackend(Backend& inner, const cuda::Stream& stream)
-        : EachOp<PassingBackend, TimedBackend>(inner), stream_(stream) {}
+    /// `inner` must outlive this.
+    explicit TimedBackend(Backend& inner)
+        : EachOp<PassingBackend, TimedBackend>(inner), stopwatch_(inner.stopwatch()) {}
 
     void time(bool on) { timing_ = on; }
     /// Milliseconds of the ops timed since the last call, by op, and of GEMMs also by their sizes;
@@ -46,28 +46,22 @@ public:
     void on(const LinearForward& op);
 
 private:
-    struct Interval {
-        std::string_view op;
+    struct TimedOp {
+        std::string op;
         std::string gemm;  ///< its sizes; empty for other ops
-        cuda::Event start{cuda::Event::Purpose::time};
-        cuda::Event end{cuda::Event::Purpose::time};
     };
 
     void timed(std::string_view op, const auto& work, const std::string& gemm = {}) {
         if (!timing_) return work();
-        if (used_ == intervals_.size()) intervals_.emplace_back();
-        Interval& interval = intervals_[used_++];
-        interval.op = op;
-        interval.gemm = gemm;
-        interval.start.record(stream_);
+        stopwatch_->lap();
         work();
-        interval.end.record(stream_);
+        stopwatch_->lap();
+        ops_.push_back({std::string(op), gemm});
     }
 
-    const cuda::Stream& stream_;
+    std::unique_ptr<Stopwatch> stopwatch_;
     bool timing_ = false;
-    std::vector<Interval> intervals_;  ///< kept for the next steps: events take time to make
-    std::size_t used_ = 0;
+    std::vector<TimedOp> ops_;
 };
 
 }  // namespace gptrain::bench

@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <omp.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/file.h"
+#include "calibrate/measure_messages.h"
+#include "calibrate/node_cores.h"
 #include "calibrate/profile_text.h"
 #include "calibrate/samples.h"
 #include "catch.h"
+#include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "hardware/load_profile.h"
 #include "planner/step_estimate.h"
@@ -35,16 +40,30 @@ std::filesystem::path profile_file() {
     return std::filesystem::temp_directory_path() / text("calibrate", getpid());
 }
 
+Backend& backend_with(int threads) {
+    static std::map<int, std::unique_ptr<Backend>> backends;
+    omp_set_num_threads(threads);
+    std::unique_ptr<Backend>& backend = backends[threads];
+    if (!backend) backend = cpu::make_backend();
+    return *backend;
+}
+
+/// A core for each rank, and two for a rank alone.
+MeasuredDevices cores() {
+    return {.kind = DeviceChoice::cpu,
+            .per_node = session().size(),
+            .threads = 1,
+            .max_threads = 2,
+            .backend = backend_with,
+            .connect = [](Backend& backend, const MeshShape& shape,
+                          const MeshConnections& connections) {
+                return session().running() ? mpi_mesh(session(), shape, connections, backend)
+                                           : one_rank_mesh();
+            }};
+}
+
 HardwareProfile calibrated() {
-    return calibrate(session(), {.file = profile_file(),
-                                 .make =
-                                     [](int threads) {
-                                         omp_set_num_threads(threads);
-                                         return cpu::make_backend();
-                                     },
-                                 .probes = tiny,
-                                 .threads = 1,
-                                 .max_threads = 2});
+    return calibrate(session(), {.file = profile_file(), .devices = cores(), .probes = tiny});
 }
 
 /// Seconds of a step of a small model by the profile.
@@ -128,6 +147,45 @@ TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
     CHECK(read.node.link.measured.size() == profile.node.link.measured.size());
     for (std::int64_t planned = 1; planned <= ranks; ++planned)
         CHECK(estimated(read, planned) == Approx(estimated(profile, planned)).epsilon(1e-2));
+}
+
+TEST_CASE("a rank may use the cores of its node, wherever the launcher has bound it") {
+    const std::string before = allowed_cores();
+    const std::size_t own = before.find('1');
+    const std::size_t cores =
+        static_cast<std::size_t>(std::count(before.begin(), before.end(), '1'));
+    if (cores < 2) return;
+    // One core each, of two.
+    std::string bound(before.size(), '0');
+    const std::size_t second = before.find('1', own + 1);
+    bound[session().rank() % 2 == 0 ? own : second] = '1';
+    allow_cores(bound);
+    CHECK(allowed_cores() == bound);
+    const int ranks = session().size();
+    CHECK(use_cores_of_node(session()) == std::min(ranks, 2));
+    const std::string after = allowed_cores();
+    CHECK(after[own] == '1');
+    CHECK((after[second] == '1') == (ranks > 1));
+    allow_cores(before);
+}
+
+TEST_CASE("messages between nodes are measured with one rank of each, and with all") {
+    if (session().size() < 2) return;
+    const MessageTimes times = measure_messages(session(), cores(), 1);  // a rank is a node
+    REQUIRE(times.network);
+    CHECK(times.network->bandwidth > 0);
+    CHECK(times.network->latency > 0);
+    CHECK(times.network->latency < 16e6 / times.network->bandwidth);
+    CHECK(times.cards == 1);
+    CHECK(times.link.measured.empty());
+
+    HardwareProfile profile = calibrated();
+    profile.node.network = times.network;
+    profile.node.cards = 3;
+    const HardwareProfile read = parse_profile(profile_text(profile, "By a test."), "test.yaml");
+    REQUIRE(read.node.network);
+    CHECK(read.node.network->bandwidth == Approx(times.network->bandwidth).epsilon(1e-3));
+    CHECK(read.node.cards == 3);
 }
 
 }  // namespace gptrain::test
