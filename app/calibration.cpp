@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "calibrate/calibrate.h"
-#include "calibrate/node_cores.h"
 #include "calibrate/profile_text.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
@@ -35,14 +35,12 @@ private:
     std::map<int, std::unique_ptr<Backend>> backends_;
 };
 
-/// All ranks call it.
 MeasuredDevices measured_cpus(CpuBackends& backends, const MpiSession& session) {
     const int threads = omp_get_max_threads();
-    const int cores = use_cores_of_node(session);
     return {.kind = DeviceChoice::cpu,
             .per_node = std::int64_t{threads} * session.local_size(),
             .threads = threads,
-            .max_threads = cores,
+            .max_threads = omp_get_num_procs(),
             .backend = [&](int wanted) -> Backend& { return backends.with_threads(wanted); },
             .connect =
                 [&](Backend& backend, const MeshShape& shape, const MeshConnections& connections) {
@@ -88,6 +86,20 @@ void check_cores(const MpiSession& session) {
     });
 }
 
+/// OpenMP would take threads on the cores of other ranks for too many and let them sleep.
+void check_unbound(const MpiSession& session) {
+    const std::string own = allowed_cores();
+    const std::string node = text(session.node(), " ");
+    bool bound = false;
+    for (const std::string& other : session.exchange(node + own))
+        bound = bound || (other.starts_with(node) && other != node + own);
+    if (session.max(bound ? 1 : 0) == 0) return;
+    throw CommonError(ExitCode::usage,
+                      "--calibrate also measures one rank with the threads of several, but the "
+                      "launcher has bound ranks to cores of their own; start them with mpirun "
+                      "--bind-to none or srun --cpu-bind=none");
+}
+
 HardwareProfile measure(const std::string& file, const Device& device, const MpiSession& session) {
     if (device.cuda) {
         CommListeners nobody;
@@ -97,6 +109,7 @@ HardwareProfile measure(const std::string& file, const Device& device, const Mpi
             {.file = file, .devices = measured_gpus(device, session, nobody), .probes = probes});
     }
     check_cores(session);
+    check_unbound(session);
     CpuBackends backends;
     return calibrate(
         session,
@@ -111,7 +124,8 @@ ExitCode calibrate_as_rank(const std::string& file, DeviceChoice choice, const R
         if (session.size() > 1) return;
         warn(
             "--calibrate measures no messages with one rank: estimates for several ranks need a "
-            "profile that several measured (mpirun -n 2 gptrain plan --calibrate FILE)");
+            "profile that several measured (mpirun --bind-to none -n 2 gptrain plan --calibrate "
+            "FILE)");
     });
     ranks.share_cores();
     const std::string cpu = ranks.cpu_name();

@@ -4,7 +4,7 @@
 #
 #   scripts/check_estimates.sh --hardware FILE [--measured FILE] [--only WORDS] [--steps N]
 #
-#   --hardware FILE  the profile: `mpirun -n 2 gptrain plan --calibrate FILE` writes it
+#   --hardware FILE  the profile: `mpirun --bind-to none -n 2 gptrain plan --calibrate FILE` writes it
 #   --measured FILE  measured seconds, one line a configuration; measures what the file lacks and
 #                    adds it (build/estimates/measured.txt)
 #   --only WORDS     only configurations whose line contains these words

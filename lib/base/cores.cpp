@@ -24,14 +24,4 @@ std::string allowed_cores() {
     return cores;
 }
 
-void allow_cores(const std::string& cores) {
-    std::vector<cpu_set_t> sets(cores.size() / (8 * sizeof(cpu_set_t)) + 1);
-    const std::size_t bytes = sizeof(cpu_set_t) * sets.size();
-    CPU_ZERO_S(bytes, sets.data());
-    for (std::size_t core = 0; core < cores.size(); ++core) {
-        if (cores[core] == '1') CPU_SET_S(core, bytes, sets.data());
-    }
-    if (sched_setaffinity(0, bytes, sets.data()) != 0) fail_errno(errno, "sched_setaffinity");
-}
-
 }  // namespace gptrain

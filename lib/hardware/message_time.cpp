@@ -108,7 +108,7 @@ double bandwidth_of(const LinkProfile& link, std::string_view key) {
     if (link.bandwidth > 0) return link.bandwidth;
     fail(ExitCode::usage, "hardware: the profile's ", key,
          ".bandwidth is 0: messages between ranks were not measured; calibrate with several ranks "
-         "(mpirun -n 2 gptrain plan --calibrate FILE), or set it");
+         "(mpirun --bind-to none -n 2 gptrain plan --calibrate FILE), or set it");
 }
 
 /// Bytes per second of the network cards nearest to so many ranks of a node.

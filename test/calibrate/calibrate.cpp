@@ -7,10 +7,8 @@
 #include <omp.h>
 #include <unistd.h>
 
-#include "base/cores.h"
 #include "base/file.h"
 #include "calibrate/measure_messages.h"
-#include "calibrate/node_cores.h"
 #include "calibrate/profile_text.h"
 #include "calibrate/samples.h"
 #include "catch.h"
@@ -147,26 +145,6 @@ TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
     CHECK(read.node.link.measured.size() == profile.node.link.measured.size());
     for (std::int64_t planned = 1; planned <= ranks; ++planned)
         CHECK(estimated(read, planned) == Approx(estimated(profile, planned)).epsilon(1e-2));
-}
-
-TEST_CASE("a rank may use the cores of its node, wherever the launcher has bound it") {
-    const std::string before = allowed_cores();
-    const std::size_t own = before.find('1');
-    const std::size_t cores =
-        static_cast<std::size_t>(std::count(before.begin(), before.end(), '1'));
-    if (cores < 2) return;
-    // One core each, of two.
-    std::string bound(before.size(), '0');
-    const std::size_t second = before.find('1', own + 1);
-    bound[session().rank() % 2 == 0 ? own : second] = '1';
-    allow_cores(bound);
-    CHECK(allowed_cores() == bound);
-    const int ranks = session().size();
-    CHECK(use_cores_of_node(session()) == std::min(ranks, 2));
-    const std::string after = allowed_cores();
-    CHECK(after[own] == '1');
-    CHECK((after[second] == '1') == (ranks > 1));
-    allow_cores(before);
 }
 
 TEST_CASE("messages between nodes are measured with one rank of each, and with all") {

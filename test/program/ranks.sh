@@ -141,6 +141,15 @@ timeout 60 env -u OMP_NUM_THREADS taskset -c "$one_core" "$mpirun" -n 2 "$gptrai
 ran 0 $? "2 ranks on one core"
 says out "device: CPU with 1 thread per rank"
 
+# A rank bound to a core of its own cannot be measured with more threads.
+if ((cores > 1)); then
+    bound=("$gptrain" plan --calibrate bound.yaml --device cpu)
+    timeout 60 env -u OMP_NUM_THREADS "$mpirun" -n 1 "${bound[@]}" : \
+        -n 1 taskset -c "$one_core" "${bound[@]}" >out 2>err
+    ran 2 $? "a calibration with bound ranks"
+    says err "bound ranks to cores of their own" "--bind-to none" "--cpu-bind=none"
+fi
+
 # A picture of a real step.
 options=(--timeline step.svg)
 train_as 2 0 drawn parallel.pipeline=2 training.steps=3
