@@ -157,7 +157,17 @@ TEST_CASE("messages between nodes are measured with one rank of each, and with a
     CHECK(times.cards == 1);
     CHECK(times.link.measured.empty());
 
-    HardwareProfile profile = calibrated();
+    HardwareProfile profile;
+    profile.name = "small";
+    profile.device.memory = 1e9;
+    profile.device.memory_bandwidth = 1e9;
+    profile.device.peak_flops.fp32 = 1e9;
+    profile.device.attention = {{.head_dim = 64, .forward = 1e9, .backward = 1e9}};
+    MeasuredOp update;
+    update.op = "adamw";
+    update.bytes = 1e6;
+    update.seconds = 1e-3;
+    profile.device.measured = {update};
     profile.node.network = times.network;
     profile.node.cards = 3;
     const HardwareProfile read = parse_profile(profile_text(profile, "By a test."), "test.yaml");
