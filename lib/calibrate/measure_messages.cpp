@@ -135,13 +135,9 @@ std::int64_t ranks_per_node(const MpiSession& session) {
 
 MessageTimes measure_messages(const MpiSession& session, const MeasuredDevices& devices,
                               std::int64_t per_node) {
-    MeshConnections connections;
-    connections.traffic.fill({false, false, false, false});
-    for (const Axis axis : {Axis::tp, Axis::dp_cp})
-        connections.traffic[static_cast<std::size_t>(axis)] = {};
     Backend& backend = devices.backend(devices.threads);
     const MeshShape shape = {.data = session.size() / per_node, .tensor = per_node};
-    const Mesh mesh = devices.connect(backend, shape, connections);
+    const Mesh mesh = devices.connect(backend, shape, connections_of({Axis::tp, Axis::dp_cp}));
     return or_abort(mesh, [&] {
         MessageTimes times = {.link = measure_link(mesh.tp(), backend), .network = {}};
         if (shape.data > 1)

@@ -130,7 +130,8 @@ double usual(const std::vector<double>& seconds) {
 OpTimes measure_ops(const MpiSession& session, const MeasuredDevices& devices,
                     std::span<const Probe> probes) {
     int threads = devices.threads;
-    const Mesh all = devices.connect(devices.backend(threads), {.data = session.size()}, {});
+    const Mesh all = devices.connect(devices.backend(threads), {.data = session.size()},
+                                     connections_of({Axis::dp_cp}));
     OpTimes times;
     RankSpreads spreads(session);
     std::vector<double> issue_seconds;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
@@ -22,5 +23,14 @@ struct MeasuredDevices {
                        const MeshConnections& connections)>
         connect;
 };
+
+/// Communicators for these axes alone.
+inline MeshConnections connections_of(std::initializer_list<Axis> used) {
+    MeshConnections connections;
+    connections.traffic.fill({false, false, false, false});
+    for (const Axis axis : used)
+        connections.traffic[static_cast<std::size_t>(axis)] = {};
+    return connections;
+}
 
 }  // namespace gptrain
