@@ -122,6 +122,25 @@ Dim best_cut(const dnnl::engine& engine, const Gemm& gemm) {
     return *best;
 }
 
+/// The dim along which a GEMM is faster in two parts, if any. oneDNN 2 takes its brgemm kernels,
+/// except for operands and results with gaps between their rows, as parts have them: for these it
+/// takes gemm:jit. That is slower for small GEMMs. But brgemm copies a transposed a, is slow to
+/// copy a large b, and adds to c in a second pass.
+std::optional<Dim> faster_cut(const Gemm& gemm) {
+    if (DNNL_VERSION_MAJOR >= 3) return std::nullopt;
+    const std::int64_t rows = gemm.c.rows;
+    const std::int64_t cols = gemm.c.cols;
+    const std::int64_t length = gemm.a.cols;
+    // Weight gradients: 1.1 to 2 times as fast.
+    const bool copies_a = gemm.a.col_stride == rows && gemm.a.row_stride == 1;
+    if (copies_a && std::min(rows, cols) >= 512 && rows * cols * length >= std::int64_t{1} << 27)
+        return Dim::rows;
+    // Input gradients: 1.05 to 1.4 times as fast.
+    const bool copies_b = gemm.b.row_stride == cols && gemm.b.col_stride == 1;
+    if (copies_b && rows >= 384 && cols * length >= std::int64_t{1} << 24) return Dim::cols;
+    return std::nullopt;
+}
+
 /// A GEMM as oneDNN computes it, and the dim to halve it along if that needs too much memory.
 struct Primitive {
     dnnl::matmul matmul;
@@ -213,15 +232,18 @@ void Gemms::multiply(const Gemm& gemm, Scratch& scratch) {
 
 void Gemms::multiply_within(const Gemm& gemm, std::span<std::byte> scratch) {
     if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
-    Primitive& primitive = primitives_->find_or_make(gemm);
-    if (primitive.scratch_bytes <= std::ssize(scratch)) {
-        primitives_->execute(primitive, gemm, scratch.data());
-        return;
+    std::optional<Dim> cut = faster_cut(gemm);
+    if (!cut) {
+        Primitive& primitive = primitives_->find_or_make(gemm);
+        if (primitive.scratch_bytes <= std::ssize(scratch)) {
+            primitives_->execute(primitive, gemm, scratch.data());
+            return;
+        }
+        cut = primitives_->cut_of(primitive, gemm);
     }
-    const Dim dim = primitives_->cut_of(primitive, gemm);
-    const std::int64_t size = size_along(dim, gemm);
-    multiply_within(part_of(gemm, dim, 0, size / 2), scratch);
-    multiply_within(part_of(gemm, dim, size / 2, size - size / 2), scratch);
+    const std::int64_t size = size_along(*cut, gemm);
+    multiply_within(part_of(gemm, *cut, 0, size / 2), scratch);
+    multiply_within(part_of(gemm, *cut, size / 2, size - size / 2), scratch);
 }
 
 std::int64_t Gemms::scratch_bytes(int threads) {

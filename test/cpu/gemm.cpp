@@ -91,7 +91,46 @@ void check(Gemms& gemms, const Kind& kind, bool transposed, std::int64_t scratch
     CHECK(got == wanted);
 }
 
+/// A GEMM of sizes that are computed in two parts, as weight or input gradients are; with an odd
+/// number of rows or columns. Slices of it that are too small for that have to give the same.
+void check_large(Gemms& gemms, DType factors, bool weight_gradient) {
+    INFO(name_of(factors) << " weight gradient " << weight_gradient);
+    const std::int64_t rows = weight_gradient ? 515 : 384;
+    const std::int64_t cols = weight_gradient ? 512 : 1025;
+    const std::int64_t length = weight_gradient ? 520 : 16384;
+    const Operand a(factors, weight_gradient ? length : rows, weight_gradient ? rows : length, 0,
+                    1);
+    const Operand b(factors, length, cols, 0, 2);
+    const Operand whole(DType::f32, rows, cols, 0, 3);
+    const Operand sliced(DType::f32, rows, cols, 0, 3);
+    const Gemm gemm = {
+        .a = weight_gradient ? a.matrix.transposed() : a.matrix, .b = b.matrix, .c = whole.matrix};
+    std::vector<std::byte> scratch(
+        static_cast<std::size_t>(Gemms::scratch_bytes(omp_get_max_threads())));
+    for (const bool accumulate : {true, false}) {
+        Gemm part = gemm;
+        part.accumulate = accumulate;
+        gemms.multiply_within(part, scratch);
+        for (std::int64_t row = 0; row < rows; row += 128) {
+            const std::int64_t size = std::min<std::int64_t>(128, rows - row);
+            part.a = gemm.a.block(row, size, 0, length);
+            part.c = sliced.matrix.block(row, size, 0, cols);
+            gemms.multiply_within(part, scratch);
+        }
+        CHECK(whole.values == sliced.values);
+    }
+}
+
 }  // namespace
+
+TEST_CASE("large gradients are the same in two parts") {
+    Gemms gemms;
+    for (const DType factors : {DType::f32, DType::bf16}) {
+        if (!gemms.native(factors)) continue;
+        for (const bool weight_gradient : {true, false})
+            check_large(gemms, factors, weight_gradient);
+    }
+}
 
 TEST_CASE("a gemm is the same however little scratch memory there is") {
     // The smallest GEMMs need about 12 KiB per thread.
