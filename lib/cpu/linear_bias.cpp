@@ -13,15 +13,16 @@ void run(const BiasGrad& args) {
     auto* sums = args.dbias.as<float>();
     with_compute_type(args.dy.dtype(), [&](auto type) {
         const Rows<decltype(type)> from(args.dy);
-        // Process a few cache lines of columns at a time, so that whole lines are read.
         parallel_ranges(args.dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t first = begin; first < end; first += 128) {
-                const std::int64_t last = std::min(first + 128, end);
-                for (std::int64_t row = 0; row < rows; ++row) {
-                    for_vectors(first, last, [&](std::int64_t o, auto lanes) {
-                        store(sums + o, load(sums + o, lanes) + load(from[row] + o, lanes), lanes);
-                    });
-                }
+            // A few rows at a time: the memory is read in long pieces.
+            for (std::int64_t first = 0; first < rows; first += 16) {
+                const std::int64_t last = std::min(first + 16, rows);
+                for_vectors(begin, end, [&](std::int64_t o, auto lanes) {
+                    Vec8 sum = load(sums + o, lanes);
+                    for (std::int64_t row = first; row < last; ++row)
+                        sum = sum + load(from[row] + o, lanes);
+                    store(sums + o, sum, lanes);
+                });
             }
         });
     });
