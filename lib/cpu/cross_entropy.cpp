@@ -1,40 +1,17 @@
 #include "cpu/cross_entropy.h"
 
 #include <cmath>
-#include <limits>
 
 #include "backend/step_state.h"
 #include "cpu/parallel.h"
+#include "cpu/row_kernels.h"
 #include "cpu/step.h"
-#include "cpu/vector8.h"
-#include "cpu/vector_math.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
 
 constexpr std::int64_t exp_cost = 8;
-
-template <class T>
-float row_maximum(const T* logits, std::int64_t vocab) {
-    Vec8 largest = -std::numeric_limits<float>::infinity();
-    std::int64_t v = 0;
-    for (; v + 8 <= vocab; v += 8)
-        largest = max(largest, load(logits + v, Full()));
-    float result = largest.maximum();
-    for (; v < vocab; ++v)
-        result = std::max(result, to_float(logits[v]));
-    return result;
-}
-
-template <class T>
-float row_sum(const T* logits, std::int64_t vocab, float maximum) {
-    Vec8 sum = 0.0f;
-    for_vectors(0, vocab, [&](std::int64_t v, auto lanes) {
-        sum = sum + masked(exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
-    });
-    return sum.sum();
-}
 
 /// logits = factor softmax(logits), minus factor at the target if its index is in this row.
 template <class T>
@@ -46,10 +23,7 @@ void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float
     }
     const bool hit = target >= 0 && target < vocab;
     const float at_target = hit ? to_float(logits[target]) : 0;
-    const Vec8 scale = factor / sum;
-    for_vectors(0, vocab, [&](std::int64_t v, auto lanes) {
-        store(logits + v, scale * exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
-    });
+    row_kernels<T>().scaled_exp(logits, maximum, factor / sum, vocab);
     if (hit) {
         const double p = std::exp(static_cast<double>(at_target) - maximum) / sum;
         logits[target] = from_float<T>(static_cast<float>(factor * (p - 1)));
@@ -94,8 +68,8 @@ void unsharded_cross_entropy(const CrossEntropy& args, Scratch& scratch) {
         float maximum = 0;
         float sum = 1;
         if (weights[c] != 0) {
-            maximum = row_maximum(row, vocab);
-            sum = row_sum(row, vocab, maximum);
+            maximum = row_kernels<T>().maximum(row, vocab);
+            sum = row_kernels<T>().exp_sum(row, maximum, vocab);
             const double log_sum = maximum + std::log(static_cast<double>(sum));
             losses[c] = weights[c] * (log_sum - to_float(row[targets[c]]));
         }
@@ -117,9 +91,11 @@ void run(const VocabParallelMaximum& args) {
     const Tensor& logits = args.logits;
     auto* maximum = args.maximum.as<float>();
     with_compute_type(logits.dtype(), [&](auto type) {
-        const Rows<decltype(type)> rows(logits);
-        for_rows(logits,
-                 [&](std::int64_t c) { maximum[c] = row_maximum(rows[c], logits.size(1)); });
+        using T = decltype(type);
+        const Rows<T> rows(logits);
+        for_rows(logits, [&](std::int64_t c) {
+            maximum[c] = row_kernels<T>().maximum(rows[c], logits.size(1));
+        });
     });
 }
 
@@ -129,11 +105,12 @@ void run(const VocabParallelSums& args) {
     const auto* targets = args.targets.as<std::int32_t>();
     auto* sums = args.sums.as<float>();
     with_compute_type(logits.dtype(), [&](auto type) {
-        const Rows<decltype(type)> rows(logits);
+        using T = decltype(type);
+        const Rows<T> rows(logits);
         for_rows(logits, [&](std::int64_t c) {
             const std::int64_t target = targets[c] - args.vocab_begin;
             const bool local = target >= 0 && target < logits.size(1);
-            sums[2 * c] = row_sum(rows[c], logits.size(1), maximum[c]);
+            sums[2 * c] = row_kernels<T>().exp_sum(rows[c], maximum[c], logits.size(1));
             sums[2 * c + 1] = local ? to_float(rows[c][target]) : 0;
         });
     });

@@ -6,8 +6,8 @@
 #include "cpu/few_rows.h"
 #include "cpu/linear_bias.h"
 #include "cpu/parallel.h"
+#include "cpu/row_kernels.h"
 #include "cpu/vector8.h"
-#include "cpu/vector_math.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
@@ -21,8 +21,9 @@ constexpr std::int64_t block_length = 1024;
 
 /// Operations on the fp32 sums before they are stored in c.
 struct Epilogue {
-    Tensor bias;        ///< added; [width of c] or empty
-    Tensor gelu_input;  ///< sums are multiplied by gelu'(gelu_input); rows of c's shape, or empty
+    Tensor bias;  ///< added; [width of c] or empty
+    /// Sums are multiplied by gelu'(gelu_input). Rows of c's shape; empty if there is a bias.
+    Tensor gelu_input;
     bool accumulate = false;  ///< c as it was is added
 };
 
@@ -81,15 +82,21 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
     auto* target = reinterpret_cast<T*>(to.data);
     const T* bias = epilogue.bias.empty() ? nullptr : epilogue.bias.as<T>() + col;
     const Rows<T> gelu_input(epilogue.gelu_input);
+    const RowKernels<T>& kernels = row_kernels<T>();
     parallel_ranges(to.rows, 4 * to.cols, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
-            const T* u = gelu_input ? gelu_input[row + i] + col : nullptr;
+            const float* sum = from + i * sums.row_stride;
+            T* y = target + i * to.row_stride;
+            if (gelu_input) {
+                kernels.times_gelu_slope(sum, gelu_input[row + i] + col, epilogue.accumulate, y,
+                                         to.cols);
+                continue;
+            }
             for_vectors(0, to.cols, [&](std::int64_t j, auto lanes) {
-                Vec8 x = load(from + i * sums.row_stride + j, lanes);
+                Vec8 x = load(sum + j, lanes);
                 if (bias != nullptr) x = x + load(bias + j, lanes);
-                if (u != nullptr) x = x * gelu(load(u + j, lanes)).slope;
-                if (epilogue.accumulate) x = x + load(target + i * to.row_stride + j, lanes);
-                store(target + i * to.row_stride + j, x, lanes);
+                if (epilogue.accumulate) x = x + load(y + j, lanes);
+                store(y + j, x, lanes);
             });
         }
     });

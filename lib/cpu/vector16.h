@@ -1,14 +1,23 @@
-// Sixteen floats at a time (AVX-512F): the vector operations that vector_math.h and
-// tile_kernels_impl.h need. Only for code that runs after a check of the CPU.
+// Sixteen floats at a time (AVX-512F): what vector_math.h and the kernels of tiles and rows need of
+// vector8.h. Only for code that runs after a check of the CPU.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <immintrin.h>
+
+#include "base/dtype.h"
 
 namespace gptrain::cpu {
 
 /// Same interface as Vec8.
 struct Vec16 {
     static constexpr int size = 16;
+    /// All lanes, or the first `count` lanes, as in vector8.h.
+    struct Full {};
+    struct Part {
+        std::int64_t count;
+    };
     __m512 v;
 
     Vec16() = default;
@@ -21,6 +30,7 @@ struct Vec16 {
     friend Vec16 operator+(Vec16 a, Vec16 b) { return _mm512_add_ps(a.v, b.v); }
     friend Vec16 operator-(Vec16 a, Vec16 b) { return _mm512_sub_ps(a.v, b.v); }
     friend Vec16 operator*(Vec16 a, Vec16 b) { return _mm512_mul_ps(a.v, b.v); }
+    friend Vec16 operator/(Vec16 a, Vec16 b) { return _mm512_div_ps(a.v, b.v); }
     friend Vec16 fma(Vec16 a, Vec16 b, Vec16 c) { return _mm512_fmadd_ps(a.v, b.v, c.v); }
     friend Vec16 fnma(Vec16 a, Vec16 b, Vec16 c) { return _mm512_fnmadd_ps(a.v, b.v, c.v); }
     friend Vec16 min(Vec16 a, Vec16 b) { return _mm512_min_ps(a.v, b.v); }
@@ -35,6 +45,81 @@ struct Vec16 {
     friend Vec16 select_less(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
         return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v);
     }
+
+    float sum() const { return _mm512_reduce_add_ps(v); }
+    float maximum() const { return _mm512_reduce_max_ps(v); }
 };
+
+namespace detail {
+
+inline __mmask16 lane_mask(Vec16::Part part) {
+    return static_cast<__mmask16>((1U << part.count) - 1);
+}
+
+inline Vec16 widen(Bf16, __m256i bits) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+inline Vec16 widen(F16, __m256i bits) {
+    return _mm512_cvtph_ps(bits);
+}
+
+/// Same as to_bf16: nearest even, NaN stays NaN. (The instruction of AVX512_BF16 flushes denormal
+/// numbers to 0.)
+inline __m256i round_to(Bf16, Vec16 x) {
+    const __m512i bits = _mm512_castps_si512(x.v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+    const __m512i result = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16));
+}
+inline __m256i round_to(F16, Vec16 x) {
+    return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT);
+}
+
+}  // namespace detail
+
+inline Vec16 load(const float* p, Vec16::Full) {
+    return Vec16::load(p);
+}
+inline Vec16 load(const float* p, Vec16::Part part) {
+    return _mm512_maskz_loadu_ps(detail::lane_mask(part), p);
+}
+template <class T>
+Vec16 load(const T* p, Vec16::Full) {
+    return detail::widen(T{}, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+template <class T>
+Vec16 load(const T* p, Vec16::Part part) {
+    T lanes[16] = {};
+    std::memcpy(lanes, p, static_cast<std::size_t>(part.count) * sizeof(T));
+    return load(lanes, Vec16::Full());
+}
+
+inline void store(float* p, Vec16 x, Vec16::Full) {
+    x.store(p);
+}
+inline void store(float* p, Vec16 x, Vec16::Part part) {
+    _mm512_mask_storeu_ps(p, detail::lane_mask(part), x.v);
+}
+template <class T>
+void store(T* p, Vec16 x, Vec16::Full) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), detail::round_to(T{}, x));
+}
+template <class T>
+void store(T* p, Vec16 x, Vec16::Part part) {
+    T lanes[16];
+    store(lanes, x, Vec16::Full());
+    std::memcpy(p, lanes, static_cast<std::size_t>(part.count) * sizeof(T));
+}
+
+/// x with the inactive lanes of `other`.
+inline Vec16 masked(Vec16 x, Vec16::Full, Vec16) {
+    return x;
+}
+inline Vec16 masked(Vec16 x, Vec16::Part part, Vec16 other) {
+    return _mm512_mask_blend_ps(detail::lane_mask(part), other.v, x.v);
+}
 
 }  // namespace gptrain::cpu

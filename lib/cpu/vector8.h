@@ -10,8 +10,17 @@
 
 namespace gptrain::cpu {
 
+/// All eight lanes.
+struct Full {};
+/// The first `count` lanes, fewer than eight; the others read as 0 and are not written.
+struct Part {
+    std::int64_t count;
+};
+
 struct Vec8 {
     static constexpr int size = 8;
+    using Full = cpu::Full;
+    using Part = cpu::Part;
     __m256 v;
 
     Vec8() = default;
@@ -75,13 +84,6 @@ inline Vec8::Exponent split_exponent(Vec8 a) {
                                              _mm256_set1_epi32(126 << 23));
     return {_mm256_castsi256_ps(mantissa), _mm256_cvtepi32_ps(exponent)};
 }
-
-/// All eight lanes.
-struct Full {};
-/// The first `count` lanes, fewer than eight; the others read as 0 and are not written.
-struct Part {
-    std::int64_t count;
-};
 
 namespace detail {
 
@@ -168,12 +170,12 @@ Vec8 stored_as(Vec8 x) {
     }
 }
 
-/// x with the inactive lanes set to 0.
-inline Vec8 masked(Vec8 x, Full) {
+/// x with the inactive lanes of `other`.
+inline Vec8 masked(Vec8 x, Full, Vec8 = 0.0f) {
     return x;
 }
-inline Vec8 masked(Vec8 x, Part part) {
-    return _mm256_and_ps(x.v, _mm256_castsi256_ps(detail::lane_mask(part)));
+inline Vec8 masked(Vec8 x, Part part, Vec8 other = 0.0f) {
+    return _mm256_blendv_ps(other.v, x.v, _mm256_castsi256_ps(detail::lane_mask(part)));
 }
 
 /// Calls f(i, lanes) for the vectors at begin, begin + 8, ... in [begin, end).

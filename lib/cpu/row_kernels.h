@@ -1,0 +1,44 @@
+// The costly arithmetic on rows of elements: activations, and the softmax of logits. Compiled for
+// AVX2 and for AVX-512.
+#pragma once
+
+#include <cstdint>
+
+#include "base/activation.h"
+#include "base/dtype.h"
+
+namespace gptrain::cpu {
+
+/// T is float, Bf16 or F16; `count` is the number of elements. Arithmetic is fp32, and results are
+/// rounded once.
+template <class T>
+struct RowKernels {
+    /// y = f(u), for activations without a gate.
+    void (*activate)(Activation activation, const T* u, T* y, std::int64_t count);
+    /// du = dy f'(u), for activations without a gate.
+    void (*activate_backward)(Activation activation, const T* u, const T* dy, T* du,
+                              std::int64_t count);
+    /// y = silu(gate) up
+    void (*swiglu)(const T* up, const T* gate, T* y, std::int64_t count);
+    /// d_up = dy silu(gate), d_gate = dy up silu'(gate)
+    void (*swiglu_backward)(const T* up, const T* gate, const T* dy, T* d_up, T* d_gate,
+                            std::int64_t count);
+    /// to = sums gelu'(u), or to += sums gelu'(u)
+    void (*times_gelu_slope)(const float* sums, const T* u, bool accumulate, T* to,
+                             std::int64_t count);
+    float (*maximum)(const T* row, std::int64_t count);
+    /// The sum of exp(row - shift).
+    float (*exp_sum)(const T* row, float shift, std::int64_t count);
+    /// row = scale exp(row - shift)
+    void (*scaled_exp)(T* row, float shift, float scale, std::int64_t count);
+};
+
+template <class T>
+RowKernels<T> avx2_row_kernels();
+template <class T>
+RowKernels<T> avx512_row_kernels();
+/// The fastest kernels that this CPU supports.
+template <class T>
+const RowKernels<T>& row_kernels();
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,198 @@
+// The row kernels of every instruction set that this machine has; the program itself uses only one
+// of them.
+#include "cpu/row_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "catch.h"
+
+namespace gptrain::cpu {
+namespace {
+
+template <class T>
+struct RowKernelSet {
+    std::string name;
+    RowKernels<T> kernels;
+};
+
+template <class T>
+std::vector<RowKernelSet<T>> runnable_row_kernels() {
+    std::vector<RowKernelSet<T>> all = {{"avx2", avx2_row_kernels<T>()}};
+    if (__builtin_cpu_supports("avx512f")) all.push_back({"avx512", avx512_row_kernels<T>()});
+    return all;
+}
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+/// Numbers in [-4, 4), each rounded to T.
+template <class T>
+std::vector<T> numbers(std::int64_t count, std::uint32_t stream) {
+    std::vector<T> values;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto word = philox({static_cast<std::uint32_t>(i), 0, 0, 0}, {stream, 0})[0];
+        values.push_back(from_float<T>(static_cast<float>(word) * 0x1p-29f - 4));
+    }
+    return values;
+}
+
+/// How far an element may lie from the true value: the rounding to T, and a few roundings of its
+/// own in fp32, and of 7, which some results are added to.
+template <class T>
+double bound(double value) {
+    constexpr bool is_bf16 = std::is_same_v<T, Bf16>;
+    const double rounding = std::is_same_v<T, float> ? 0 : is_bf16 ? 0x1p-8 : 0x1p-11;
+    return std::abs(value) * (rounding + 0x1p-20) + 0x1p-21;
+}
+
+template <class T>
+void check_close(const std::vector<T>& got, const auto& expected, std::int64_t count) {
+    for (std::int64_t i = 0; i < std::ssize(got); ++i) {
+        CAPTURE(i);
+        // What lies behind the elements stays as it was.
+        const double value = i < count ? expected(i) : 7;
+        CHECK(std::abs(to_float(got[i]) - value) <= bound<T>(value));
+    }
+}
+
+struct Curve {
+    double value;
+    double slope;
+};
+
+Curve curve(Activation activation, double u) {
+    if (activation == Activation::relu) return {std::max(0.0, u), u > 0 ? 1.0 : 0.0};
+    if (activation == Activation::gelu_erf) {
+        const double below = std::erfc(-u / std::sqrt(2)) / 2;
+        return {u * below, below + u * std::exp(-u * u / 2) / std::sqrt(2 * M_PI)};
+    }
+    const double root = std::sqrt(2 / M_PI);
+    const double t = std::tanh(root * (u + 0.044715 * u * u * u));
+    const double z_slope = root * (1 + 3 * 0.044715 * u * u);
+    return {u * (1 + t) / 2, (1 + t) / 2 + u * (1 - t * t) / 2 * z_slope};
+}
+
+template <class T>
+void check_activations(const RowKernels<T>& kernels, std::int64_t count) {
+    const auto u = numbers<T>(count, 1);
+    const auto dy = numbers<T>(count, 2);
+    const std::vector<T> untouched(static_cast<std::size_t>(count + 3), from_float<T>(7));
+    for (const auto activation : {Activation::gelu, Activation::gelu_erf, Activation::relu}) {
+        const auto at = [&](std::int64_t i) { return curve(activation, to_float(u[i])); };
+        auto y = untouched;
+        kernels.activate(activation, u.data(), y.data(), count);
+        check_close(
+            y, [&](std::int64_t i) { return at(i).value; }, count);
+        auto du = untouched;
+        kernels.activate_backward(activation, u.data(), dy.data(), du.data(), count);
+        check_close(
+            du, [&](std::int64_t i) { return to_float(dy[i]) * at(i).slope; }, count);
+    }
+    const auto sums = numbers<float>(count, 3);
+    auto to = untouched;
+    kernels.times_gelu_slope(sums.data(), u.data(), true, to.data(), count);
+    check_close(
+        to,
+        [&](std::int64_t i) { return 7 + sums[i] * curve(Activation::gelu, to_float(u[i])).slope; },
+        count);
+}
+
+template <class T>
+void check_swiglu(const RowKernels<T>& kernels, std::int64_t count) {
+    const auto up = numbers<T>(count, 4);
+    const auto gate = numbers<T>(count, 5);
+    const auto dy = numbers<T>(count, 6);
+    const auto logistic = [&](std::int64_t i) { return 1 / (1 + std::exp(-to_float(gate[i]))); };
+    const auto silu = [&](std::int64_t i) { return to_float(gate[i]) * logistic(i); };
+    std::vector<T> y(static_cast<std::size_t>(count + 3), from_float<T>(7));
+    auto d_up = y;
+    auto d_gate = y;
+    kernels.swiglu(up.data(), gate.data(), y.data(), count);
+    check_close(
+        y, [&](std::int64_t i) { return silu(i) * to_float(up[i]); }, count);
+    kernels.swiglu_backward(up.data(), gate.data(), dy.data(), d_up.data(), d_gate.data(), count);
+    check_close(
+        d_up, [&](std::int64_t i) { return to_float(dy[i]) * silu(i); }, count);
+    const auto d_silu = [&](std::int64_t i) {
+        return logistic(i) * (1 + to_float(gate[i]) * (1 - logistic(i)));
+    };
+    check_close(
+        d_gate, [&](std::int64_t i) { return to_float(dy[i]) * to_float(up[i]) * d_silu(i); },
+        count);
+}
+
+template <class T>
+void check_softmax(const RowKernels<T>& kernels, std::int64_t count) {
+    auto row = numbers<T>(count, 7);
+    // Elements behind the row must not count, nor a 0 in their place.
+    for (T& x : row)
+        x = from_float<T>(to_float(x) - 8);
+    row.push_back(from_float<T>(7));
+    const auto logits = row;
+    double largest = -1e9;
+    double sum = 0;
+    const auto exp_of = [&](std::int64_t i) { return std::exp(to_float(logits[i]) + 5.0); };
+    for (std::int64_t i = 0; i < count; ++i) {
+        largest = std::max<double>(largest, to_float(row[i]));
+        sum += exp_of(i);
+    }
+    CHECK(kernels.maximum(row.data(), count) == static_cast<float>(largest));
+    CHECK(std::abs(kernels.exp_sum(row.data(), -5, count) - sum) <=
+          sum * static_cast<double>(count + 8) * 0x1p-24);
+    kernels.scaled_exp(row.data(), -5, 0.5f, count);
+    check_close(
+        row, [&](std::int64_t i) { return exp_of(i) / 2; }, count);
+}
+
+/// 2^-130 is a denormal number.
+template <class T>
+void check_special_values(const RowKernels<T>& kernels) {
+    std::vector<T> values;
+    for (int i = 0; i < 35; ++i) {
+        const float special[] = {not_a_number, infinity, -infinity, 0x1p-130f, 0x1.018p-130f};
+        values.push_back(from_float<T>(special[i % 5]));
+    }
+    auto y = values;
+    kernels.activate(Activation::relu, values.data(), y.data(), std::ssize(values));
+    const std::vector<float> sums(values.size(), 0x1.0180p0f);  // halfway between bf16 numbers
+    auto halfway = values;
+    const std::vector<T> large(values.size(), from_float<T>(40));  // where gelu' is 1
+    kernels.times_gelu_slope(sums.data(), large.data(), false, halfway.data(), std::ssize(values));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        CAPTURE(i);
+        const float x = to_float(values[i]);
+        CHECK(std::isnan(to_float(y[i])) == std::isnan(x));
+        if (!std::isnan(x)) CHECK(to_float(y[i]) == std::max(0.0f, x));
+        CHECK(to_float(halfway[i]) == to_float(from_float<T>(sums[i])));
+    }
+}
+
+template <class T>
+void check_kernels() {
+    for (const RowKernelSet<T>& set : runnable_row_kernels<T>()) {
+        INFO(set.name);
+        for (const std::int64_t count : {1, 7, 8, 9, 15, 16, 17, 31, 48, 203}) {
+            CAPTURE(count);
+            check_activations(set.kernels, count);
+            check_swiglu(set.kernels, count);
+            check_softmax(set.kernels, count);
+        }
+        check_special_values(set.kernels);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the row kernels of every instruction set compute what they say") {
+    check_kernels<float>();
+    check_kernels<Bf16>();
+    check_kernels<F16>();
+}
+
+}  // namespace gptrain::cpu
