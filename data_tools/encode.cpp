@@ -14,9 +14,9 @@
 #include "commands.h"
 #include "data/indexed_writer.h"
 #include "fault_log.h"
+#include "input_progress.h"
 #include "joint_work.h"
 #include "ordered_pipeline.h"
-#include "progress.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -336,7 +336,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     open_writer(writer, prefix, token_dtype(tokenizer->vocab_size()), options.chat.has_value(),
                 ranks);
 
-    Progress progress(ranks.rank() == 0 ? total_bytes(options.corpus) : std::nullopt);
+    InputProgress progress(ranks.rank() == 0 ? total_bytes(options.corpus) : std::nullopt);
     FaultLog faults(options.corpus.skip_faulty);
     const ChunkEncoder encode(options, *tokenizer, end, chat ? &*chat : nullptr);
     JointWork work(ranks, progress);

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "comm/mpi_session.h"
-#include "progress.h"
+#include "input_progress.h"
 
 namespace gptrain {
 
@@ -21,7 +21,8 @@ std::int64_t take_number(std::string_view& line);
 /// once.
 class JointWork {
 public:
-    JointWork(const MpiSession& ranks, Progress& progress) : ranks_(ranks), progress_(progress) {}
+    JointWork(const MpiSession& ranks, InputProgress& progress)
+        : ranks_(ranks), progress_(progress) {}
 
     /// Runs this rank's work and returns when all ranks have done theirs. If the work of one fails,
     /// all throw its failure as a CommonError that names the rank; a single rank throws its own.
@@ -40,7 +41,7 @@ private:
     using Clock = std::chrono::steady_clock;
 
     const MpiSession& ranks_;
-    Progress& progress_;
+    InputProgress& progress_;
     std::int64_t bytes_ = 0;
     std::int64_t tokens_ = 0;
     Clock::time_point begin_ = Clock::now();

@@ -6,7 +6,7 @@
 #include "base/temporary_file.h"
 #include "commands.h"
 #include "fault_log.h"
-#include "progress.h"
+#include "input_progress.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -52,7 +52,7 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     create_folders(folder_of(path));
     LockedFile output(path);  // before the work, which would be lost
 
-    const Progress progress(std::nullopt);
+    const InputProgress progress(std::nullopt);
     show_status(text("training a tokenizer of ", options.training.vocab_size, " pieces ..."));
     FaultLog faults(options.corpus.skip_faulty);
     DocumentSource documents(options.corpus, faults);

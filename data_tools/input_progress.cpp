@@ -1,4 +1,4 @@
-#include "progress.h"
+#include "input_progress.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-void Progress::show(std::int64_t bytes, std::int64_t tokens) {
+void InputProgress::show(std::int64_t bytes, std::int64_t tokens) {
     if (!stdout_is_terminal()) return log(bytes, tokens);
     const auto now = Clock::now();
     if (now - shown_ < std::chrono::milliseconds(200)) return;
@@ -16,14 +16,14 @@ void Progress::show(std::int64_t bytes, std::int64_t tokens) {
     show_status(line(bytes, tokens));
 }
 
-void Progress::log(std::int64_t bytes, std::int64_t tokens) {
+void InputProgress::log(std::int64_t bytes, std::int64_t tokens) {
     const auto now = Clock::now();
     if (now - shown_ < std::chrono::minutes(1)) return;
     shown_ = now;
     print(line(bytes, tokens));
 }
 
-std::string Progress::line(std::int64_t bytes, std::int64_t tokens) const {
+std::string InputProgress::line(std::int64_t bytes, std::int64_t tokens) const {
     const double rate = static_cast<double>(bytes) / std::max(seconds(), 1e-3);
     std::string line = human_bytes(bytes);
     if (total_ && *total_ > 0) {
@@ -36,7 +36,7 @@ std::string Progress::line(std::int64_t bytes, std::int64_t tokens) const {
     return line;
 }
 
-double Progress::seconds() const {
+double InputProgress::seconds() const {
     return seconds_since(start_);
 }
 

@@ -9,9 +9,9 @@
 
 namespace gptrain {
 
-class Progress {
+class InputProgress {
 public:
-    explicit Progress(std::optional<std::int64_t> total_bytes) : total_(total_bytes) {}
+    explicit InputProgress(std::optional<std::int64_t> total_bytes) : total_(total_bytes) {}
     /// Updates the line on a terminal, at most five times a second; elsewhere the same as `log`.
     void show(std::int64_t bytes, std::int64_t tokens);
     /// Prints a line at most once a minute: where a launcher forwards what ranks print, there is no
