@@ -304,6 +304,23 @@ void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path&
     }
 }
 
+/// What all ranks have read.
+struct InputTotals {
+    std::int64_t bytes = 0;
+    std::int64_t ended_inside = 0;
+    EmptyInputs empty;
+};
+
+InputTotals total_of(const std::vector<RankPart>& parts) {
+    InputTotals total;
+    for (const RankPart& part : parts) {
+        total.bytes += part.bytes;
+        total.ended_inside += part.ended_inside;
+        total.empty.add(part.empty);
+    }
+    return total;
+}
+
 /// A slash in the key would make a folder.
 std::filesystem::path prefix_of(const EncodeOptions& options) {
     std::string key = options.corpus.documents.json_key;
@@ -356,17 +373,10 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         if (writer->num_documents() == 0)
             fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
         writer->commit(meta_of(options, file->source, *tokenizer));
-        std::int64_t bytes = 0;
-        std::int64_t ended_inside = 0;
-        EmptyInputs empty;
-        for (const RankPart& part : parts) {
-            bytes += part.bytes;
-            ended_inside += part.ended_inside;
-            empty.add(part.empty);
-        }
-        warn_of_empty(empty, options.corpus.inputs);
-        warn_of_inner_ends(ended_inside, options.chat.has_value());
-        print_summary(*writer, bytes, progress.seconds());
+        const InputTotals read = total_of(parts);
+        warn_of_empty(read.empty, options.corpus.inputs);
+        warn_of_inner_ends(read.ended_inside, options.chat.has_value());
+        print_summary(*writer, read.bytes, progress.seconds());
         if (!options.append_eod && !options.chat && tokenizer->eos_id()) {
             print(
                 "no end-of-document id was appended; with --append-eod each document ends in one, "

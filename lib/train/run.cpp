@@ -221,16 +221,7 @@ ExitCode Run::loop() {
         if (replica_check_due(state_.step)) check_replicas();
         evaluation_interrupted = !evaluate(evaluations_due(state_.step)) && last;
         asked = std::max(asked, request());
-        if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
-        if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) {
-            save();
-        } else if (local_copy_due(state_.step)) {
-            save_locally();
-        }
-        if (asked == Request::save) {
-            finish_save();
-            ranks_.run_on_all([&] { requests_->clear(asked); });
-        }
+        save_if_due(asked);
     }
     wait_for_save();
     ranks_.run_on_all([&] { requests_->clear(asked); });
@@ -309,6 +300,20 @@ bool Run::evaluate_tasks() {
     if (!metrics) return false;
     report_.tasks({.step = state_.step, .metrics = *metrics});
     return true;
+}
+
+void Run::save_if_due(Request asked) {
+    const bool last = state_.step == plan_.steps;
+    if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
+    if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) {
+        save();
+    } else if (local_copy_due(state_.step)) {
+        save_locally();
+    }
+    if (asked == Request::save) {
+        finish_save();
+        ranks_.run_on_all([&] { requests_->clear(asked); });
+    }
 }
 
 void Run::save() {

@@ -84,6 +84,8 @@ private:
     bool evaluate(const Evaluations& wanted);
     bool evaluate_validation();
     bool evaluate_tasks();
+    /// Saves what is due after this step or `asked` for.
+    void save_if_due(Request asked);
     void save();
     void save_locally();
     /// Waits for the last save, whose failure the next step reports.

@@ -214,13 +214,49 @@ TEST_CASE("special ids may be lists, and those outside the vocabulary are left o
     CHECK(read.ids.eos == 3);
 }
 
+/// Members of config.json, and what the error about them contains.
+using Refusals = std::vector<std::pair<Json, std::string>>;
+
+void check_refusals(const Refusals& cases) {
+    for (const auto& [members, expected] : cases) {
+        const std::string message = refusal(members);
+        INFO(message);
+        CHECK(test::contains(message, "config.json: "));
+        CHECK(test::contains(message, expected));
+    }
+}
+
 TEST_CASE("what no key of the run spec expresses is an error that names key and value") {
-    const std::vector<std::pair<Json, std::string>> cases = {
+    check_refusals({
         {{{"model_type", "gemma"}}, "'model_type' is \"gemma\""},
         {{{"architectures", {"LlamaModel"}}}, "'architectures' is [\"LlamaModel\"]"},
         {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain supports only \"silu\""},
         {{{"attention_bias", true}}, "'attention_bias' is true"},
         {{{"mlp_bias", true}}, "'mlp_bias' is true"},
+        {{{"model_type", "gpt2"},
+          {"architectures", nullptr},
+          {"n_layer", 2},
+          {"n_embd", 16},
+          {"n_head", 4},
+          {"n_positions", 32},
+          {"activation_function", "quick_gelu"}},
+         "'activation_function' is \"quick_gelu\"; gptrain has gelu, gelu_new, gelu_fast and "
+         "gelu_pytorch_tanh"},
+        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
+        {{{"hidden_size", 0}}, "'hidden_size' is 0"},
+        {{{"hidden_size", -16}}, "'hidden_size' is -16"},
+        {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},
+        {{{"hidden_size", "16"}}, "'hidden_size' must be an integer"},
+        {{{"rms_norm_eps", 0.0}}, "'rms_norm_eps' is 0.0"},
+        {{{"model_type", "stablelm"}, {"architectures", nullptr}},
+         "'partial_rotary_factor' is missing, which means 0.25"},
+        {{{"model_type", "qwen3"}, {"architectures", nullptr}, {"attention_bias", true}},
+         "'attention_bias' is true"},
+    });
+}
+
+TEST_CASE("rotations and windows that no key expresses are errors that name key and value") {
+    check_refusals({
         {{{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}}},
          "'rope_scaling': 'rope_type' is \"longrope\""},
         {{{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, "'type' is \"dynamic\""},
@@ -254,32 +290,7 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
           {"sliding_window", 8},
           {"layer_types", {"full_attention", "chunked_attention"}}},
          "gptrain has full_attention and sliding_attention"},
-        {{{"model_type", "gpt2"},
-          {"architectures", nullptr},
-          {"n_layer", 2},
-          {"n_embd", 16},
-          {"n_head", 4},
-          {"n_positions", 32},
-          {"activation_function", "quick_gelu"}},
-         "'activation_function' is \"quick_gelu\"; gptrain has gelu, gelu_new, gelu_fast and "
-         "gelu_pytorch_tanh"},
-        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
-        {{{"hidden_size", 0}}, "'hidden_size' is 0"},
-        {{{"hidden_size", -16}}, "'hidden_size' is -16"},
-        {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},
-        {{{"hidden_size", "16"}}, "'hidden_size' must be an integer"},
-        {{{"rms_norm_eps", 0.0}}, "'rms_norm_eps' is 0.0"},
-        {{{"model_type", "stablelm"}, {"architectures", nullptr}},
-         "'partial_rotary_factor' is missing, which means 0.25"},
-        {{{"model_type", "qwen3"}, {"architectures", nullptr}, {"attention_bias", true}},
-         "'attention_bias' is true"},
-    };
-    for (const auto& [members, expected] : cases) {
-        const std::string message = refusal(members);
-        INFO(message);
-        CHECK(test::contains(message, "config.json: "));
-        CHECK(test::contains(message, expected));
-    }
+    });
 }
 
 ModelShape shape_with(const std::function<void(ModelShape&)>& change) {
