@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
-# gptrain serve: what it answers, whom it refuses, and that nobody holds it up.
+# gptrain serve with a model of ids: what it answers, whom it refuses, and its limits.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 command -v curl >/dev/null || not_run "curl is missing"
 make_data
 make_spec
-train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_steps=60 \
-    model.max_position_embeddings=64
 # Texts of this model are ids, which need no quoting in JSON. It has room for long texts.
 train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope \
     model.max_position_embeddings=4096
@@ -68,7 +66,6 @@ says reply '"text":""' '"completion_tokens":0'
 # also of the prompt, and the same for a text whether it is prompt or answer.
 complete 200 '"prompt":"5 6 7","temperature":0,"max_tokens":5,"logprobs":2'
 texts reply | tr -d '\n' >five
-numbers() { grep -o "\"$1\":\[[^]]*\]" reply | tr ',' '\n' | tr -d '][' | sed "s/\"$1\"://"; }
 numbers token_logprobs >answered
 (($(wc -l <answered) == 5)) || fail "not five log-probabilities: $(cat reply)"
 awk '!($1 < 0) { exit 1 }' answered || fail "log-probabilities: $(cat reply)"
@@ -211,60 +208,7 @@ check_exit 0 $? "the server"
 says last 'data: [DONE]'
 (($(texts last | wc -l) == 1500)) || fail "$(texts last | wc -l) of 1500 tokens"
 
-# ---- limits ----
-
-echo "secret-1" >token
-serve --checkpoint run --answers 1 --waiting 1 --token-file token --max-body 2000 --read-seconds 2 --answer-seconds 2
-ask 200 /health
-ask 401 /v1/models
-ask 401 /v1/models -H 'Authorization: Bearer secret-2'
-ask 401 /v1/completions -d '{"prompt":"the"}'
-auth=(-H 'Authorization: Bearer secret-1')
-# As through a proxy that adds TLS.
-ask 200 /v1/models "${auth[@]}" -H 'Host: llm.example.org' -H 'Origin: https://llm.example.org'
-ask 200 /v1/models "${auth[@]}"
-ask 400 /v1/chat/completions "${auth[@]}" -d '{"messages":[{"role":"user","content":"5"}]}'
-says reply "start the server with --template"
-ask 200 /tokenizer_info "${auth[@]}"
-says reply '"eos_token":"</s>"' '"vocab_size":320'
-ask 200 /tokenize "${auth[@]}" -d '{"prompt":"and the earth"}'
-tokens=$(grep -o '"tokens":\[[^]]*\]' reply)
-ask 200 /detokenize "${auth[@]}" -d "{$tokens}"
-same <(echo -n '{"prompt":"and the earth"}') reply
-head -c 3000 /dev/zero | tr '\0' ' ' >blanks
-complete 413 "$(cat blanks)" "${auth[@]}"
-complete 413 "$(cat blanks)" "${auth[@]}" -H 'Transfer-Encoding: chunked'
-ask 431 /health -H "X-Long: $(head -c 40000 /dev/zero | tr '\0' x)"
-
-# A connection that has been idle has all the time for its next request.
-port=${url##*:}
-(
-    exec 3<>"/dev/tcp/127.0.0.1/$port"
-    printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&3
-    sleep 1.2
-    printf 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-1\r\n' >&3
-    printf 'Connection: close\r\nContent-Length: 16\r\n\r\n' >&3
-    sleep 1.2
-    printf '{"prompt":"the"}' >&3
-    cat <&3
-) >kept 2>kept.err &
-client=$!
-
-# A client that sends its request too slowly is cut off, however often it sends a byte.
-begin=$SECONDS
-(
-    trap '' PIPE
-    exec 3<>"/dev/tcp/127.0.0.1/$port"
-    printf 'GET /health HTTP/1.1\r\n' >&3
-    while printf 'X' >&3 && ((SECONDS - begin < 10)); do sleep 0.2; done
-) 2>/dev/null
-((SECONDS - begin < 6)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
-wait "$client"
-says kept '"count":'
-ends_well
-
 # Clients that go away within their requests leave their connections to others at once.
-auth=()
 serve --checkpoint ids --connections 8
 port=${url##*:}
 for ((i = 0; i < 40; ++i)); do
@@ -277,8 +221,9 @@ ask 200 /health
 ((SECONDS - begin < 10)) || fail "clients that had gone held their connections for $((SECONDS - begin)) seconds"
 ends_well
 
+# ---- limits ----
+
 # An answer that takes too long is given up, and so is what waits too long for a place.
-auth=()
 long='"prompt":"5","max_tokens":2000,"n":64'
 serve --checkpoint ids --answers 1 --waiting 1 --answer-seconds 1
 complete 503 "$long"
@@ -328,82 +273,9 @@ ends_well
 
 # ---- the command line ----
 
-expect_exit 2 "$gptrain" serve --checkpoint run --host 0.0.0.0
-says err "needs --token-file"
-expect_exit 2 "$gptrain" serve --checkpoint run --host example.org --token-file token
-says err "is not a numeric address"
-expect_exit 2 "$gptrain" serve --checkpoint run --host example.org
-says err "is not a numeric address"
-says_not err "needs --token-file"
-expect_exit 2 "$gptrain" serve --checkpoint run --context 65
-says err "--context 65: the model has only 64 positions"
 expect_exit 2 "$gptrain" serve --checkpoint ids --template chatml
 says err "the model has no tokenizer"
 expect_exit 2 "$gptrain" serve --checkpoint ids --answers 1024 --context 200000
 says err "what would fit: --answers "
-expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
-
-# eval scores a text with the head that writes it.
-printf 'the' >short.txt
-expect_exit 0 "$gptrain" eval --checkpoint run --data short.txt --set precision.frozen=int8
-loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
-serve --checkpoint run --set precision.frozen=int8
-complete 200 '"prompt":"the","max_tokens":0,"echo":true,"logprobs":0'
-numbers token_logprobs | awk -v loss="$loss" 'NR > 1 { sum -= $1 }
-    END { apart = sum / (NR - 1) / loss - 1; exit !(NR > 1 && NR < 10 && apart < 1e-6 && apart > -1e-6) }' ||
-    fail "eval: $loss, serve: $(numbers token_logprobs | tr '\n' ' ')"
-ends_well
-
-# Conversations.
-serve --checkpoint run --template plain --host localhost
-common='"messages":[{"role":"user","content":"light"}],"max_tokens":6,"temperature":0'
-ask 200 /v1/chat/completions -d "{$common}"
-says reply '"id":"chatcmpl-'
-says reply '"object":"chat.completion"' '"message":{"role":"assistant","content":"'
-expect_exit 0 "$gptrain" generate --checkpoint run --chat --template plain --prompt light --max-tokens 6 --temperature 0
-said=$(sed -n 's/.*"content":"\([^"]*\)".*/\1/p' reply)
-[[ "$(printf '%b' "$said")" == "$(cat out)" ]] || fail "not what generate says: $said, $(cat out)"
-ask 200 /v1/chat/completions -d "{$common,\"stream\":true,\"stream_options\":{\"include_usage\":true},\"logprobs\":true,\"top_logprobs\":2}"
-says reply '"delta":{"role":"assistant"' 'data: [DONE]' '"completion_tokens":6' '"top_logprobs":[{'
-[[ $(grep -o '"content":"[^"]*"' reply | sed 's/^"content":"//; s/"$//' | tr -d '\n') == "$said" ]] ||
-    fail "the stream says something else: $(cat reply)"
-ask 400 /v1/chat/completions -d '{"messages":[]}'
-
-# Tokens that are no whole characters: spelled as bytes, at the character that they are a part of.
-complete 200 '"prompt":"é€a","max_tokens":0,"echo":true,"logprobs":1'
-says reply '"tokens":["bytes:\\xc3","bytes:\\xa9","bytes:\\xe2","bytes:\\x82","bytes:\\xac","a"]' \
-    '"bytes:\\xa9":-' '"text_offset":[0,0,1,1,1,2]' '"text":"é€a"'
-complete 200 '"prompt":[2,20,2,20],"max_tokens":0,"echo":true,"logprobs":1'
-says reply '"</s>"' '"text_offset":[0,0,1,1]'
-# A character that the prompt leaves open is shown once, with the answer.
-ask 200 /tokenize -d '{"prompt":"é"}'
-first=$(sed 's/.*"tokens":\[\([0-9, ]*\),[^,]*\].*/\1/' reply)
-complete 200 "\"prompt\":[$first],\"echo\":true,\"max_tokens\":1,\"temperature\":0"
-(($(grep -o $'\xef\xbf\xbd' reply | wc -l) <= 1)) || fail "a part of a character is shown twice: $(cat reply)"
-complete 200 "\"prompt\":[$first],\"echo\":true,\"max_tokens\":0"
-says reply $'\xef\xbf\xbd'
-ask 200 /v1/chat/completions -d '{"messages":[{"role":"user","content":"é"}],"temperature":1000,"seed":1,"max_tokens":30,"logprobs":true}'
-says reply '"token":"bytes:\\x'
-says_not reply '"bytes":[239,191,189]'  # U+FFFD
-
-# A long text, which takes long to encode, holds up nobody else.
-yes 'and the earth ' | tr -d '\n' | head -c 3000000 >earth
-{ printf '{"prompt":"'; cat earth; printf '"}'; } >long
-curl -s -m 60 -o long_reply -w '%{time_total}' "$url/tokenize" -d @long >long_time &
-client=$!
-sleep 0.2
-health_time=$(curl -s -m 60 -o reply -w '%{time_total}' "$url/health")
-wait "$client"
-says long_reply '"count":'
-# A prompt that cannot fit is not encoded.
-{ printf '{"messages":[{"role":"user","content":"'; cat earth; printf '"}]}'; } >chat
-for body in "/v1/completions -d @long" "/v1/chat/completions -d @chat"; do
-    ask 400 $body
-    grep -q 'at least [0-9]* tokens, but with the answer there is room for 64 together' reply ||
-        fail "a prompt of 3 MB: $(cat reply)"
-done
-awk "BEGIN { exit !($health_time * 3 < $(cat long_time)) }" ||
-    fail "/health took $health_time s beside a prompt of $(cat long_time) s"
-ends_well
 
 finish

@@ -33,6 +33,9 @@ complete() { ask "$1" /v1/completions -d "{$2}" "${@:3}"; }
 # texts FILE: the texts of its choices, one a line.
 texts() { grep -o '"text":"[^"]*"' "$1" | sed 's/^"text":"//; s/"$//'; }
 
+# numbers NAME: the members of the list NAME in the file reply, one a line.
+numbers() { grep -o "\"$1\":\[[^]]*\]" reply | tr ',' '\n' | tr -d '][' | sed "s/\"$1\"://"; }
+
 # metric NAME: its value.
 metric() {
     curl -s -m 10 "${auth[@]}" "$url/metrics" |
