@@ -6,8 +6,9 @@
 # file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests and by app/
 # alone, and CUDA, cuBLASLt and NCCL by nobody else. Inside cuda/ the folders stand in the order of
 # cuda/CMakeLists.txt, with the same rule as rooms. No two headers of the namespace gptrain declare
-# one name: the linker would take one of the two, without a word. No file has more than 400 lines,
-# except a table that a script wrote.
+# one name: the linker would use one of the two without a warning. Outside of app/ and tests, only
+# what sets up, varies or describes a run uses RunSpec (docs/design.md, "Boundaries"). No source or
+# script has more than 400 lines, except a table that a script wrote.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,6 +25,8 @@ fi
 mapfile -d '' sources < <(git ls-files -z --cached --others --exclude-standard -- \
     'lib/*.h' 'lib/*.cpp' 'app/*.h' 'app/*.cpp' 'data_tools/*.h' 'data_tools/*.cpp' \
     'test/*.h' 'test/*.cpp' 'test/*.cuh' 'cuda/*.h' 'cuda/*.cpp' 'cuda/*.cuh' 'cuda/*.cu')
+mapfile -d '' scripts < <(git ls-files -z --cached --others --exclude-standard -- \
+    '*.sh' '*.py' '*.js')
 if ((${#sources[@]} == 0)); then
     echo "error: git knows no sources here; run this in a clone" >&2
     exit 1
@@ -33,7 +36,7 @@ awk -v rooms="$rooms" -v folders="$folders" '
     BEGIN {
         count = split(rooms, names)
         for (i = 1; i <= count; ++i) position[names[i]] = i
-        # Beside the rooms of lib/, and not above one: meter and cuda do not know each other.
+        # Next to the rooms of lib/, and not above one: meter and cuda do not know each other.
         position["cuda"] = position["meter"] + 0.5
         closed["cuda"] = "cpu meter"
         count = split(folders, names)
@@ -57,6 +60,10 @@ awk -v rooms="$rooms" -v folders="$folders" '
         is_table["lib/text/unicode_tables.h"] = 1
         # Knows named shards only.
         closed["checkpoint"] = "model schedule optim"
+        # Who uses RunSpec; whatever else computes gets a RunPlan.
+        spec_users = "^lib/((spec|stored|report|page|search|train|infer)/.*" \
+                     "|(interop/hf_folder|engine/fit_advice|calibrate/probes|calibrate/probe_run)" \
+                     "[.](h|cpp))$"
         for (i = 1; i < ARGC; ++i) is_source[ARGV[i]] = 1
     }
     function allow(pattern, places, library) {
@@ -107,6 +114,10 @@ awk -v rooms="$rooms" -v folders="$folders" '
             visited[file] = 1
         }
     }
+    FNR == most_lines + 1 && !(FILENAME in is_table) {
+        violation("the file has more than " most_lines " lines; split it by idea")
+    }
+    FILENAME ~ /\.(sh|py|js)$/ { next }
     FNR == 1 {
         split(FILENAME, parts, "/")
         place = parts[1] == "lib" ? parts[2] : parts[1]
@@ -120,11 +131,13 @@ awk -v rooms="$rooms" -v folders="$folders" '
         inner = folder_of(FILENAME)
         if (place == "cuda" && !(inner in folder_position))
             violation(inner "/ is not in the list of folders in cuda/CMakeLists.txt")
+        is_outer = place == "app" || place == "test"
     }
-    FNR == most_lines + 1 && !(FILENAME in is_table) {
-        violation("the file has more than " most_lines " lines; split it by idea")
+    !is_outer && FILENAME !~ spec_users && /(^|[^A-Za-z0-9_])RunSpec([^A-Za-z0-9_]|$)/ {
+        violation("RunSpec is for what sets up, varies or describes a run; use RunPlan, or add the " \
+                  "file to spec_users here and to docs/design.md, \"Boundaries\"")
     }
-    FILENAME ~ /^(lib|app)\/.*\.h$/ && FILENAME !~ /^lib\/cpu\// &&
+    FILENAME ~ /^(lib|app|data_tools)\/.*\.h$/ && FILENAME !~ /^lib\/cpu\// &&
     /^(struct|class|enum class) [A-Za-z0-9_]+( .*)?$/ {
         name = $0
         sub(/^(struct|class|enum class) /, "", name)
@@ -186,4 +199,4 @@ awk -v rooms="$rooms" -v folders="$folders" '
         printf "Rooms: %d includes in %d files, %d violations.\n", includes, ARGC - 1, violations
         exit violations > 0
     }
-' "${sources[@]}"
+' "${sources[@]}" "${scripts[@]}"

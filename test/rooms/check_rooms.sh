@@ -71,6 +71,19 @@ printf 'struct File;\ntemplate <>\nstruct Size<File> {\n' >>lib/train/run.h
 expect 0 ", 0 violations"
 echo 'class File : public Base {' >>lib/train/run.h
 expect 1 'File is declared in lib/base/file.h, too'
+mkdir data_tools
+tree_in_order
+echo 'struct File {' | tee -a lib/base/file.h >data_tools/file.h
+expect 1 'File is declared in data_tools/file.h, too'
+rm -r data_tools
+
+# What computes uses no RunSpec; what sets up a run, app/ and tests do.
+tree_in_order
+echo 'int steps(const RunSpec& spec);' | tee -a lib/train/run.h app/start.h >test/steps.cpp
+echo 'class RunSpecimen;' >>lib/meter/count.h
+expect 0 ", 0 violations"
+echo 'int steps(const RunSpec& spec);' >>lib/meter/count.h
+expect 1 'lib/meter/count.h:2: RunSpec is for what sets up, varies or describes a run; use RunPlan'
 
 # Long files.
 tree_in_order
@@ -82,5 +95,7 @@ mkdir lib/text
 sed -i 's/base meter/base text meter/' CMakeLists.txt
 mv lib/train/loop.h lib/text/unicode_tables.h
 expect 0 ", 0 violations"
+printf 'echo\n%.0s' {1..401} >test/long.sh
+expect 1 'test/long.sh:401: the file has more than 400 lines; split it by idea'
 
 ((failures == 0))
