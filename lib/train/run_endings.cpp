@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// What an error says after the state has been saved.
+/// What an error adds after the state has been saved.
 std::string_view way_on(ExitCode code) {
     switch (code) {
         case ExitCode::bad_input:
@@ -75,9 +75,10 @@ void Run::check_replicas() {
     std::string remedy;
     ranks_.run_on_first([&] {
         const auto sound = checkpoints_.newest_until(last_equal_);
-        remedy = sound ? text("go back to the last state in which they were equal with --resume ",
-                              sound->string())
-                       : "start the run anew: no checkpoint is from before the difference";
+        remedy = sound
+                     ? text("go back to the last state in which they were equal with --resume ",
+                            sound->string())
+                     : "restart the run from scratch: no checkpoint is from before the difference";
     });
     throw CommonError(
         ExitCode::bug,

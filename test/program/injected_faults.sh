@@ -58,7 +58,7 @@ says err "step 3: ranks with replicas of the same weights differ: rank 1 (dp 1 p
 train_ranks 1 4 lasting "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
     parallel.shard_optimizer=false logging.interval=9 "${four[@]}"
 says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on " \
-    "after step 4 they were equal" "start the run anew: no checkpoint is from before the difference"
+    "after step 4 they were equal" "restart the run from scratch: no checkpoint is from before the difference"
 # A later checkpoint may hold the fault: the one to go back to is named.
 train_ranks 1 4 earlier "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
     parallel.shard_optimizer=false checkpoint.interval=2 checkpoint.keep_last=5 "${four[@]}"
