@@ -161,7 +161,7 @@ const std::string& accepted(const std::string& answer, const CLI::Validator& che
     return answer;
 }
 
-/// Error if there are no such token files, or nothing says how large their vocabulary is.
+/// Error if there are no such token files, or the size of their vocabulary is not recorded.
 void check_data(const NewOptions& options) {
     if (options.data.empty()) fail(ExitCode::usage, "a path is needed");
     require_token_files(options.data);

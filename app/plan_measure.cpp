@@ -36,7 +36,7 @@ struct Measurement {
     const StopSignals& signals;
 };
 
-/// The model of this machine's CPU; "CPU" if the system does not tell.
+/// The model of this machine's CPU; "CPU" if the system does not report it.
 std::string cpu_model() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {

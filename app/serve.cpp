@@ -26,7 +26,7 @@ struct ServeCommand {
 };
 
 constexpr std::int64_t max_token_bytes = 4096;
-// If --context says nothing: more takes memory that few answers use.
+// Without --context: more takes memory that few answers use.
 constexpr std::int64_t serve_context = 2048;
 
 /// The token in a file, without white space around it.

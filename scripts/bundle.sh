@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs what was built into one archive that runs on a GPU machine where nothing can be installed,
-# also of another distribution, if its C library is as new (the file BUNDLE in it says which). The
-# machine brings driver, cuBLASLt and NCCL (GPTRAIN_CUDA_LIBS says where, if they are not found).
+# also of another distribution, if its C library is as new (the file BUNDLE in it names the
+# version). The machine brings driver, cuBLASLt and NCCL (GPTRAIN_CUDA_LIBS names their folder if they
+# are not found).
 #
 #   scripts/bundle.sh [--build DIR | --arch ARCH] [--output FILE]
 #

@@ -6,7 +6,7 @@
 #
 # What is found lies in build/fuzz/corpus/TARGET and is the next run's start. An input that fails is
 # left in build/fuzz/failures/; exit code 1 then. The test suite replays test/fuzz/corpus without
-# clang; an input that failed belongs there once it is mended, under a name that says what it is.
+# clang; an input that failed belongs there once it is mended, under a name that describes it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -11,7 +11,7 @@
 #
 # The cheapest and most telling parts come first, each within its own limit. The limits are against
 # hangs and add up to far more than --seconds: a part for which no time is left, or not enough, is
-# "not run: no time left", which says nothing about it; --seconds 3600 has time for all. A sanitizer,
+# "not run: no time left", which is no result; --seconds 3600 has time for all. A sanitizer,
 # which is slow, is "not run: not done" at its own limit too, unless it has found something by then. A
 # line for each part goes to stdout and to results.txt as soon as it is known, a table, the counts and
 # one line of JSON come last. Exit code 0: all that ran passed; 1: a part failed, or did not end within
@@ -87,7 +87,7 @@ at_least() {
     [[ -n $version && $(printf '%s\n' "$1" "$version" | sort -V | head -n 1) == "$1" ]]
 }
 
-# about_gpu QUERY: what nvidia-smi says of the GPU that the parts see.
+# about_gpu QUERY: what nvidia-smi reports of the GPU that the parts see.
 about_gpu() {
     nvidia-smi --id="$CUDA_VISIBLE_DEVICES" --query-gpu="$1" --format=csv,noheader 2>/dev/null ||
         nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1

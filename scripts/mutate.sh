@@ -115,7 +115,7 @@ passes_all() {
     for test; do passes "$test" || return 1; done
 }
 
-# plant N: says what came of it; false unless a test noticed.
+# plant N: prints what came of it; false unless a test noticed.
 plant() {
     local path=$scratch/${files[$1]} code verdict=LIVES
     code=$(<"$path")

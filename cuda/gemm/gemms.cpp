@@ -39,8 +39,8 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
     return end.milliseconds_since(begin) / runs;
 }
 
-/// Whether the library rounds as Gemm says. cuBLASLt 13 on an H100 rounds a product before it adds
-/// it to 16 bits, and before it adds a bias where sizes or strides are no multiples of 8.
+/// Whether the library rounds as Gemm states. cuBLASLt 13 on an H100 rounds a product before it
+/// adds it to 16 bits, and before it adds a bias where sizes or strides are no multiples of 8.
 bool rounds_right(const Gemm& gemm) {
     if (gemm.c.dtype == DType::f32) return true;
     return !gemm.accumulate && gemm.a.cols % fast_multiple == 0 &&

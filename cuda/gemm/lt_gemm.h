@@ -85,7 +85,7 @@ private:
     Destroy destroy_;
 };
 
-/// True if the status says that the library cannot run this algorithm, or has none for this GEMM;
+/// True if the status means that the library cannot run this algorithm, or has none for this GEMM;
 /// another may do. Nothing was issued.
 bool is_declined(cublasStatus_t status);
 

@@ -124,7 +124,7 @@ private:
 };
 
 /// The CUDA version that the NCCL with this function was built for; empty if its file does not
-/// tell.
+/// state it.
 std::optional<int> cuda_of_library(const void* function) {
     Dl_info place{};
     if (dladdr(function, &place) == 0 || place.dli_fname == nullptr) return {};

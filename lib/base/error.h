@@ -23,7 +23,7 @@ enum class ExitCode : int {
 };
 
 /// A fault and the exit code it leads to. `what()` is one line that names the file, line, key, rank
-/// or tensor at fault and says what to do.
+/// or tensor at fault and the remedy.
 class Error : public std::runtime_error {
 public:
     Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -207,7 +207,7 @@ std::filesystem::file_type require_path(const std::filesystem::path& path, ExitC
         const std::string name = path.empty() ? "''" : path.string();
         fail(fault, name, ": no such ", what, starting_folder(path), advice);
     }
-    // That a disk or a file server fails says nothing of the path.
+    // The failure of a disk or a file server is no fault of the path.
     const bool failed =
         error.value() == EIO || error.value() == ESTALE || error.value() == ETIMEDOUT;
     if (error) fail(failed ? ExitCode::io : fault, path.string(), ": ", error.message());

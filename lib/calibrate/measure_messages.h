@@ -7,7 +7,7 @@
 
 namespace gptrain {
 
-/// What a profile says of messages.
+/// The part of a profile about messages.
 struct MessageTimes {
     LinkProfile link;                    ///< bandwidth 0: one rank on each node
     std::optional<LinkProfile> network;  ///< none: one node

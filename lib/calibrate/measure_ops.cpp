@@ -18,7 +18,7 @@ namespace gptrain {
 namespace {
 
 /// The times of equal ops of all steps, as measurements. Ops other than GEMMs and attention do not
-/// tell their precision; they are taken only `with_others`.
+/// record their precision; they are taken only `with_others`.
 std::vector<MeasuredOp> measured_ops(const std::vector<OpTimer::TimedOp>& timed,
                                      std::int64_t threads, bool with_others) {
     using Key =

@@ -36,7 +36,7 @@ void verify_whole(const std::filesystem::path& folder, const FileRecord& file);
 /// What verify_whole finds damaged; empty if the file is sound. Error (io) if it cannot be read.
 std::string damage_to(const std::filesystem::path& folder, const FileRecord& file);
 
-/// True if the error says that a checkpoint, or a copy of one, is damaged or cannot be read: then
+/// True if the error means that a checkpoint, or a copy of one, is damaged or cannot be read: then
 /// another one may serve.
 bool is_unusable(const Error& error);
 

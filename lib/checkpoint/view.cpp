@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// True if the manifest lists model.h5 and the file is not as it says.
+/// True if the manifest lists model.h5 and the file differs from it.
 bool is_damaged(const std::filesystem::path& folder, const Manifest& manifest) {
     const auto listed =
         std::find_if(manifest.files.begin(), manifest.files.end(),

@@ -32,9 +32,9 @@ struct Microbatch {
     std::vector<std::int32_t> first_visible;
     /// Empty without a sliding window: the same for layers with a window.
     std::vector<std::int32_t> first_in_window;
-    /// Loss weight of each token: 1, or 0 if the target is padding or not learned (a loss mask says
-    /// so), or if eod_mask_loss is set and the input is an end of document. With masking, only
-    /// tokens that would have weight 1 may be chosen, and only the chosen ones have it.
+    /// Loss weight of each token: 1, or 0 if the target is padding or excluded by a loss mask, or
+    /// if eod_mask_loss is set and the input is an end of document. With masking, only tokens that
+    /// would have weight 1 may be chosen, and only the chosen ones have it.
     std::vector<float> weights;
 };
 

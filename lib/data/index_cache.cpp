@@ -192,7 +192,7 @@ struct IndexFile {
 using FindFault = std::string(std::span<const std::byte> file, const std::string& key,
                               const Layout& layout);
 
-/// The file, if it exists and has no fault. If it exists and has one, `fault` says which.
+/// The file, if it exists and has no fault. If it exists and has one, `fault` names it.
 std::optional<MappedFile> open_valid(const IndexFile& index, FindFault find, std::string& fault) {
     fault.clear();
     if (!std::filesystem::is_regular_file(index.path)) return std::nullopt;

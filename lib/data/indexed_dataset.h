@@ -1,5 +1,5 @@
-// Megatron's token files. PREFIX.bin holds the ids of all sequences back to back; PREFIX.idx says
-// where each one starts. Everything is little-endian and packed:
+// Megatron's token files. PREFIX.bin holds the ids of all sequences back to back; PREFIX.idx
+// records where each one starts. Everything is little-endian and packed:
 //   idx   0  9 bytes  "MMIDIDX" and two zero bytes
 //   idx   9  u64      version, 1
 //   idx  17  u8       type of an id: 4 i32, 8 u16 (Megatron has others; token ids use these two)

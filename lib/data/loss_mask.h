@@ -68,7 +68,7 @@ private:
     std::uint32_t checksum_ = 0;
 };
 
-/// Packs the bits of a mask in the order of tokens, and knows what its header says of them.
+/// Packs the bits of a mask in the order of tokens, and knows what its header records of them.
 class MaskPacker {
 public:
     /// Appends the whole bytes that these tokens complete to `out`. Any number but 0 is learned.

@@ -22,7 +22,7 @@ public:
     virtual std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
 
     /// Writes for each of the S + 1 tokens of sample `index` whether it is learned: 1, or 0 if a
-    /// loss mask says that it is not, or if it is not real.
+    /// loss mask excludes it, or if it is not real.
     virtual void learned(std::int64_t index, std::span<std::uint8_t> learned) const = 0;
 
     /// The origin of token `offset` of sample `index`, for messages: "P.bin: sequence 3, token 17".

@@ -69,8 +69,8 @@ std::vector<std::string> end_warnings(const std::vector<OpenedSource>& sources,
     return warnings;
 }
 
-/// Warns of training data that is read twice as often as its weight says, and of validation data
-/// that is also trained on.
+/// Warns of training data that is read twice as often as its weight asks for, and of validation
+/// data that is also trained on.
 std::vector<std::string> copy_warnings(const std::vector<SourceIdentity>& train,
                                        const std::vector<SourceIdentity>& validation) {
     std::map<std::string, std::filesystem::path> known;

@@ -17,7 +17,7 @@ namespace gptrain {
 /// as that if ranks share them.
 class ForwardPasses {
 public:
-    /// Reserves memory for what the head says of a microbatch: scores, and for `logits` a row of
+    /// Reserves memory for the head's results for a microbatch: scores, and for `logits` a row of
     /// the vocabulary for each sequence. `memory`: the stage's batches and boundary buffers. The
     /// references must outlive it.
     ForwardPasses(const ModelContext& context, const std::vector<GptChunk>& chunks,

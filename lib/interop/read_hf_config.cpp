@@ -105,8 +105,8 @@ Activation activation_in(const Config& config, const HfClassNames& names) {
     config.refuse(names.activation, "gptrain has gelu, gelu_new, gelu_fast and gelu_pytorch_tanh");
 }
 
-/// What config.json says about rotations: as in transformers rope_scaling, unless it is empty, or
-/// else rope_parameters.
+/// The settings of rotations in config.json: as in transformers rope_scaling, unless it is empty,
+/// or else rope_parameters.
 std::optional<Config> rope_in(const Config& config) {
     for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
         if (!config.has(key)) continue;
@@ -285,7 +285,7 @@ void read_variant(const Config& config, const HfClassNames& names, ModelSpec& mo
     read_rope(config, model);
 }
 
-/// The ids under a key, of which there may be a list, that are in the vocabulary.
+/// The ids under a key (one or a list) that are in the vocabulary.
 std::vector<std::int64_t> ids_in(const Config& config, std::string_view key, std::int64_t vocab) {
     std::vector<std::int64_t> ids;
     if (!config.has(key)) return ids;

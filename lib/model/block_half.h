@@ -61,7 +61,7 @@ public:
 
     /// Allocates the stream that enters the norm, all that full recomputation needs.
     SavedHalf reserve_stream(Arena& arena, std::int64_t tokens) const;
-    /// What to keep beside the stream, the norm's statistics and u.
+    /// What to keep in addition to the stream, the norm's statistics and u.
     struct Kept {
         bool inputs;           ///< n and a as the gradients of the weights read them
         bool a_for_f = false;  ///< the values of a, which the backward of f reads

@@ -47,7 +47,7 @@ Chart chart_of(Runs runs, std::string title, std::string unit, const Metric& met
         chart.curves.push_back(curve_of(runs[i], i, metric));
         add_undone(chart, runs[i], i, metric);
     }
-    if (runs.size() == 1) chart.curves.front().label.clear();  // the title says it
+    if (runs.size() == 1) chart.curves.front().label.clear();  // the title has it
     return chart;
 }
 

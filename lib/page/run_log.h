@@ -1,4 +1,4 @@
-// What metrics.jsonl says about a run, joined over its starts.
+// What metrics.jsonl records about a run, joined over its starts.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// Ranks on a node, where no hardware profile says how many.
+/// Ranks on a node, if no hardware profile gives their number.
 constexpr std::int64_t usual_ranks_per_node = 8;
 
 /// Bytes for the communicators of the rank at `place`, with these connections. Every connection

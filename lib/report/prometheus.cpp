@@ -11,8 +11,8 @@
 namespace gptrain {
 namespace {
 
-/// What Prometheus calls a scalar metric (names have base units) and says of it. `factor` converts
-/// to the base unit.
+/// What Prometheus calls a scalar metric (names have base units) and its description. `factor`
+/// converts to the base unit.
 struct Gauge {
     std::string_view metric;  ///< as in for_each_metric
     std::string_view name;

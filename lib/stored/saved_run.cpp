@@ -53,7 +53,8 @@ SourceProgress saved_progress(const JsonReader& source, const std::string& name,
     return progress;
 }
 
-/// As written by run_identity (identity.h). `data`: everything else that the checkpoint says of it.
+/// As written by run_identity (identity.h). `data`: everything else that the checkpoint records of
+/// it.
 DataPhase saved_phase(const Json& json, const std::string& name, const SavedData& data) {
     const JsonReader reader(json, name);
     DataPhase phase;

@@ -1,4 +1,4 @@
-// The trainer's part of a checkpoint: what a manifest says of the run.
+// The trainer's part of a checkpoint: what a manifest records of the run.
 #pragma once
 
 #include <array>

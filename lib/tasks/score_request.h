@@ -12,7 +12,7 @@ struct ScoreRequest {
     std::int64_t scored = 0;        ///< number of scored tokens at the end, at least one
 };
 
-/// What a model says of a token after those before it.
+/// What a model computes for a token after those before it.
 struct TokenScore {
     double log_probability = 0;
     bool likeliest = false;  ///< no other token has a larger logit

@@ -23,7 +23,7 @@ struct BpeMerge {
 /// The merges of a model, in the order of their ranks.
 class BpeMerges {
 public:
-    /// `byte_ids`: the id of each byte. Of equal pairs the last counts.
+    /// `byte_ids`: the id of each byte. If a pair is listed twice, the last entry wins.
     BpeMerges(const std::array<std::int32_t, 256>& byte_ids, std::vector<BpeMerge> merges);
 
     /// Appends the ids of a word: its bytes, of which the pair with the lowest rank (of equal ones
@@ -31,7 +31,7 @@ public:
     void encode(std::string_view word, std::vector<std::int32_t>& out) const;
 
 private:
-    /// The rank in the upper half, below it the id of the whole: the least comes first.
+    /// The rank in the upper half, below it the id of the whole: the smallest is merged first.
     using Merge = std::uint64_t;
     static constexpr Merge no_merge = ~Merge{0};
 

@@ -96,7 +96,7 @@ public:
     /// The id of the mask token: the piece [MASK], else <mask>, else <|mask|>.
     std::optional<std::int32_t> mask_id() const;
     /// The special token that other programs put before each text, because a post-processor of the
-    /// tokenizer.json says so. encode() leaves it out.
+    /// tokenizer.json adds it. encode() leaves it out.
     std::optional<std::int32_t> prefix_id() const;
     /// CRC-32C of the file.
     std::uint32_t fingerprint() const { return fingerprint_; }
@@ -130,9 +130,9 @@ private:
     std::shared_ptr<const TokenModel> model_;
 };
 
-/// True if other programs put a begin-of-text token before each text: add_bos_token of `config`, a
-/// tokenizer_config.json, says so, or without that key the tokenizer or the tokenizer.json next to
-/// a sentencepiece model (null without one).
+/// True if other programs put a begin-of-text token before each text: if add_bos_token of `config`,
+/// a tokenizer_config.json, is true; without that key, if the tokenizer adds one, or the
+/// tokenizer.json next to a sentencepiece model (null without one).
 bool adds_bos(const Tokenizer& tokenizer, const Json& config, const Json& tokenizer_json);
 
 /// Decodes ids one at a time and returns text as soon as its characters are complete, to print it

@@ -1,4 +1,4 @@
-// Other files of byte-level BPE, converted to the tokenizer.json that says the same.
+// Other files of byte-level BPE, converted to an equivalent tokenizer.json.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ public:
     /// On rank 0: the newest checkpoint of this course that is of step `step` or earlier,
     /// unverified.
     std::optional<std::filesystem::path> newest_until(std::int64_t step) const;
-    /// Saves weights, optimizer state and `run`; asynchronously if the spec says so.
+    /// Saves weights, optimizer state and `run`; asynchronously if the spec asks for it.
     void save(const RunState& run);
     /// From now on saves are synchronous and remove no checkpoint.
     void keep_all();
@@ -73,7 +73,7 @@ private:
     /// Error if a checkpoint older than the one chosen first cannot take its place.
     void check_older(const CheckpointMeta& meta, const std::string& folder) const;
     CheckpointMeta meta_of(const RunState& run) const;
-    /// The loss scale of a run with another precision says nothing about this one.
+    /// The loss scale of a run with another precision does not suit this one.
     void adapt_loss_scale(StepState& state, const std::string& saved_spec) const;
     /// The checkpoints of this course, newest first; retention has removed the oldest.
     std::vector<std::filesystem::path> remaining() const;

@@ -125,7 +125,7 @@ void HeartbeatFiles::add_others(std::vector<RankView>& ranks, std::chrono::milli
         const int node = heartbeats_.node_of(rank);
         if (node == heartbeats_.node()) continue;
         if (ranks_on[static_cast<std::size_t>(node)]++ == 0) others.push_back(node);
-        // Unless its file says more: it is not to blame for being alive.
+        // Unless its file shows more: it is not to blame for being alive.
         RankView& view = ranks[static_cast<std::size_t>(rank)];
         view.record.phase = ShortText<16>("unknown");
         view.record.waiting = 1;

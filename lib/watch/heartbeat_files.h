@@ -32,7 +32,7 @@ public:
     /// Sets the views of ranks on other nodes, for a report. Reads all files, as far as that can be
     /// done in this time.
     void add_others(std::vector<RankView>& ranks, std::chrono::milliseconds longest);
-    /// Tells the other nodes now that the hang has been reported, so that they leave.
+    /// Lets the other nodes know that the hang has been reported, so that they leave.
     void announce();
     /// Bytes read and written so far.
     std::int64_t bytes() const { return files_.bytes(); }

@@ -89,7 +89,7 @@ bool NodeWatch::is_alive(int node, std::int64_t now) const {
     return node == own_ || now - slot(node).seen_ms < times_.silent + findings_.pass_took;
 }
 
-/// A node that is alive says itself when it has not moved for too long: to count from older news
+/// A node that is alive reports itself when it has not moved for too long: to count from older news
 /// would be wrong where newer ones are late. The first news seen of it may be old, because they are
 /// not read all the time, so later ones must follow.
 bool NodeWatch::moves(int node, std::int64_t now) const {

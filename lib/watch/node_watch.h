@@ -1,17 +1,15 @@
 // How a stalled node finds out about other nodes, and how a hang is declared.
 //
 // Each node writes news of itself about once a second: its newest beat and how long its ranks have
-// not moved. As long as they move, or are known to have moved elsewhere not long ago, nobody reads
-// any of it. When a hang is near, a few nodes, the monitors, read the news of all nodes, about once
-// a second. All others read that of the monitors, which also says when a rank moved last anywhere.
-// So a pass takes 7 reads per node on average and at most 2 steps from any node to any other,
-// however many nodes there are. The monitors lie far apart in the list of nodes, so that a rack has
-// no two of them.
+// not moved. Nobody reads it while ranks move, here or elsewhere. When a hang is near, a few nodes,
+// the monitors, read the news of all nodes, about once a second. All others read the monitors'
+// news, which also contain when a rank last moved anywhere. So a pass takes 7 reads per node on
+// average and at most 2 steps from any node to any other, however many nodes there are. The
+// monitors lie far apart in the list of nodes, so that no rack has two of them.
 //
-// Only a monitor declares a hang, from what it has read itself: every node either says that it has
-// not moved for too long, or its news do not change. So no node in between can be lost, clocks may
-// differ, and late news only cause delay. A node that reads of a hang adopts it. The monitor with
-// the lowest index that is alive reports.
+// Only a monitor declares a hang, from its own reads, when every node reports no progress or has
+// stopped writing. So no node in between can be lost, clocks may differ, and late news only cause
+// delay. A node that reads of a hang adopts it. The live monitor with the lowest index reports it.
 //
 // If no monitor's news change, the next nodes in the list become monitors, as often as needed. Each
 // time delays a hang's end by the time that makes a node count as silent, and 2 seconds.
@@ -32,7 +30,7 @@ struct WatchTimes {
     std::int64_t silent = 0;  ///< without a beat for this long, a rank or node is lost
 };
 
-/// What a node says of itself, as it stands in its file.
+/// What a node reports of itself in its file.
 struct NodeNews {
     std::int64_t launch = 0;         ///< distinguishes launches that use the same folder
     std::int64_t node = 0;           ///< its index

@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// Text that says whether a process of this machine is stopped, gone, or blocked on a disk or
+/// Text that reports whether a process of this machine is stopped, gone, or blocked on a disk or
 /// device; empty if it seems fine.
 std::string describe_process_state(std::int64_t pid);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs nvcc and fails where ptxas only remarks that it could not do as a kernel says: products that
+# Runs nvcc and fails where ptxas only remarks that it could not do as a kernel asks: products that
 # it serialises, registers that it does not hand over, instructions that it puts in.
 #
 #   check_ptxas.sh NVCC ARGUMENTS...

@@ -20,7 +20,7 @@ execute_process(COMMAND date -R -u -d ${CPACK_GPTRAIN_DATE}
 file(WRITE ${doc}/changelog.Debian
 "gptrain (${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium
 
-  * Version ${CPACK_PACKAGE_VERSION}; changelog.gz says what it changes.
+  * Version ${CPACK_PACKAGE_VERSION}; changelog.gz lists what it changes.
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")

@@ -2,7 +2,7 @@
 #   P, mangled name, threads of a block, bytes of its struct in shared memory     (from PTX, if any)
 #   R, mangled name, registers, bytes of static shared memory, bytes of stack and local memory
 #   S, and a line of measure.awk
-# Writes one line per kernel, with - for what does not apply and ? for what only PTX tells:
+# Writes one line per kernel, with - for what does not apply and ? for what only PTX contains:
 #   file, mangled name, registers, threads, bytes of shared memory, warps per multiprocessor,
 #   instructions, matrix instructions, instructions per matrix instruction, LDSM per matrix
 #   instruction, faults

@@ -65,7 +65,7 @@ TEST_CASE("the calibration of a GPU measures what the device and its host take")
         CHECK(is_measured(profile, op, Precision::bf16));
         CHECK(is_measured(profile, op, Precision::fp32));
     }
-    // Ops that do not tell their precision come from the first probe.
+    // Ops that do not record their precision come from the first probe.
     CHECK(is_measured(profile, "residual_norm_forward", Precision::fp32));
     const DeviceProfile& device = profile.device;
     CHECK(device.peak_flops.bf16 > 0);

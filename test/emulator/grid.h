@@ -211,7 +211,7 @@ public:
     Block(const GridShape& shape, const std::int64_t (&index)[3], std::uint32_t serial,
           std::uint64_t launch);
 
-    /// Agents beside the threads.
+    /// Agents in addition to the threads.
     Agent products_of(int warp) const { return static_cast<Agent>(shape.threads + warp); }
     Agent next_barrier() const {
         return products_of(static_cast<int>(warps.size() + barriers.size()));

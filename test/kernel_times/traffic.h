@@ -1,4 +1,4 @@
-// Kernels without matrix instructions: how long their instructions take beside their bytes.
+// Kernels without matrix instructions: how long their instructions take, compared with their bytes.
 #pragma once
 
 #include "kernel_times/bounds.h"
