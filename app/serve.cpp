@@ -68,7 +68,7 @@ ExitCode run_serve(const ServeCommand& options) {
 void add_limits(CLI::App& command, ServeCommand& options) {
     command
         .add_option("--answers", options.serve.answers,
-                    "Answers that are written at the same time; each has a place in the cache")
+                    "Answers that are written at the same time; each has a slot in the cache")
         ->check(whole_number(1, 1024))
         ->capture_default_str();
     command
@@ -77,7 +77,7 @@ void add_limits(CLI::App& command, ServeCommand& options) {
         ->check(whole_number(2, std::int64_t{1} << 30));
     command
         .add_option("--waiting", options.serve.waiting,
-                    "Answers that may wait for a place; further requests get status 429")
+                    "Answers that may wait for a slot; further requests get status 429")
         ->check(whole_number(0, std::int64_t{1} << 20))
         ->capture_default_str();
     command

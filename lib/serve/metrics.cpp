@@ -77,10 +77,10 @@ std::string ServeMetrics::to_text() const {
     summary("gptrain_first_token_seconds", "From a request to its first token.",
             first_token_seconds_);
     summary("gptrain_answer_seconds", "From a request to its last token.", answer_seconds_);
-    gauge("gptrain_answers_running", "Answers that have a place in the cache.", running);
-    gauge("gptrain_answers_waiting", "Answers that wait for a place.", waiting);
-    gauge("gptrain_cache_places", "Places in the cache of keys and values.", places);
-    gauge("gptrain_cache_place_tokens", "Tokens that a place has room for.", positions);
+    gauge("gptrain_answers_running", "Answers that have a slot in the cache.", running);
+    gauge("gptrain_answers_waiting", "Answers that wait for a slot.", waiting);
+    gauge("gptrain_cache_places", "Slots in the cache of keys and values.", places);
+    gauge("gptrain_cache_place_tokens", "Tokens that a slot has room for.", positions);
     return out;
 }
 
