@@ -1,4 +1,4 @@
-// Weights that are kept in int8, as linear layers read them.
+// w[o, i] = scale[o, i / 64] q[o, i]: weights that are kept in int8, as linear layers read them.
 #pragma once
 
 #include "model/context.h"

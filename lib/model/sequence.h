@@ -1,4 +1,7 @@
-// How the ranks of cp share every sequence.
+// How the ranks of cp share every sequence. Rank r of p holds, counted from 0,
+//   ring:        slices r and 2p - 1 - r of 2p equal slices,
+//   all_to_all:  slice r of p equal slices.
+// With sequence parallelism, tp rank t of T then holds part t of T of each stripe of these rows.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ struct SoftPrompt {
 };
 
 /// The model as computing sees it, whole or one rank's part of it: sizes that are all known, called
-/// as in backend/ops.h.
+/// as in backend/ops.h. ModelSpec is another type because it holds the YAML's keys by their names,
+/// some of them left open, while every number here is resolved.
 struct ModelShape : ModelVariant {
     std::int64_t layers = 0;         ///< L
     std::int64_t hidden = 0;         ///< H
