@@ -58,7 +58,7 @@ std::vector<NamedFile> kept_files(const HfFolder& folder) {
 
 /// Adds the tokenizer under the name that a checkpoint has for it, in place of a kept file of that
 /// name which cannot be used, and returns its fingerprint.
-std::string add_tokenizer(const TokenizerBeside& own, std::vector<NamedFile>& files) {
+std::string add_tokenizer(const FolderTokenizer& own, std::vector<NamedFile>& files) {
     if (!own.fault.empty()) return "";
     const std::string_view name = tokenizer_file_name(own.bytes);
     std::erase_if(files, [&](const auto& file) { return file.name == name; });
@@ -93,7 +93,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
     std::vector<NamedFile> kept = kept_files(folder);
-    const TokenizerBeside own = tokenizer_beside(folder);
+    const FolderTokenizer own = folder_tokenizer(folder);
     const std::string tokenizer = add_tokenizer(own, kept);
     std::vector<WholeFile> files;
     for (const auto& [name, contents] : kept)

@@ -14,15 +14,15 @@ RunTokenizer::RunTokenizer(const ModelSource& source, const RunSpec& spec,
     if (source.hf() == nullptr) {
         read_saved(source.checkpoint(), spec, given, ranks);
     } else {
-        ranks.run_on_all([&] { read_beside(*source.hf(), given, ranks.rank() == 0); });
+        ranks.run_on_all([&] { read_folder_tokenizer(*source.hf(), given, ranks.rank() == 0); });
     }
 }
 
-void RunTokenizer::read_beside(const HfFolder& folder, const std::filesystem::path& given,
-                               bool may_warn) {
-    TokenizerBeside own;
+void RunTokenizer::read_folder_tokenizer(const HfFolder& folder, const std::filesystem::path& given,
+                                         bool may_warn) {
+    FolderTokenizer own;
     if (given.empty()) {
-        own = tokenizer_beside(folder);
+        own = folder_tokenizer(folder);
     } else {
         own = {.bytes = read_tokenizer(given).bytes, .source = given.string(), .fault = {}};
     }
@@ -109,7 +109,7 @@ std::optional<ExpectedTokenizer> RunTokenizer::expected() const {
     return ExpectedTokenizer{"the tokenizer that the model was trained with", fingerprint_};
 }
 
-TokenizerBeside tokenizer_beside(const HfFolder& folder) {
+FolderTokenizer folder_tokenizer(const HfFolder& folder) {
     std::string faults;
     const auto add_fault = [&](const auto&... parts) {
         faults += text(faults.empty() ? "" : "; ", parts...);

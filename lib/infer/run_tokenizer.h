@@ -39,7 +39,8 @@ public:
 private:
     void read_saved(const RestartPoint& checkpoint, const RunSpec& spec,
                     const std::filesystem::path& given, const MpiSession& ranks);
-    void read_beside(const HfFolder& folder, const std::filesystem::path& given, bool may_warn);
+    void read_folder_tokenizer(const HfFolder& folder, const std::filesystem::path& given,
+                               bool may_warn);
     void take(const std::filesystem::path& given, const std::optional<std::string>& saved);
     bool is_right(std::string_view bytes) const;
     void check(std::string_view bytes, const std::string& source) const;
@@ -50,11 +51,11 @@ private:
 };
 
 /// The tokenizer in a Hugging Face model folder: its bytes, or why gptrain cannot use it.
-struct TokenizerBeside {
+struct FolderTokenizer {
     std::string bytes;
     std::string source;  ///< its file
     std::string fault;   ///< empty if it can be used
 };
-TokenizerBeside tokenizer_beside(const HfFolder& folder);
+FolderTokenizer folder_tokenizer(const HfFolder& folder);
 
 }  // namespace gptrain
