@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/temporary_names.h"
+#include "base/text.h"
 
 namespace gptrain {
 namespace {
@@ -22,6 +23,8 @@ namespace {
 constexpr std::size_t reserve_bytes = std::size_t{4} << 20;
 
 std::string_view program_name;
+/// The error line if there is no memory to make one.
+std::string last_line;
 std::atomic<void*> reserve = nullptr;
 
 /// Returns null if there is no memory.
@@ -65,10 +68,8 @@ Failure uncaught_failure() {
         code = static_cast<int>(failure.code);
         error_line(program_name, failure.message);
     } catch (...) {
-        // No memory for a message, either.
-        constexpr std::string_view message = "error: out of memory\n";
         code = static_cast<int>(ExitCode::usage);
-        if (::write(STDERR_FILENO, message.data(), message.size()) < 0) std::_Exit(code);
+        if (::write(STDERR_FILENO, last_line.data(), last_line.size()) < 0) std::_Exit(code);
     }
     remove_unless_in_use();
     std::_Exit(code);
@@ -78,6 +79,7 @@ Failure uncaught_failure() {
 
 void start_process(std::string_view program) {
     program_name = program;
+    last_line = text(program, ": error: out of memory\n");
     std::set_terminate(end_by_exception);
     reserve = map(reserve_bytes);
     std::set_new_handler(release_reserve);
