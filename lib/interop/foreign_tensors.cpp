@@ -87,7 +87,7 @@ TensorNames gguf_names_of(HfClass hf_class) {
     }
     names.has_biases = hf_class == HfClass::gpt2 || hf_class == HfClass::starcoder2;
     names.needs_head = hf_class == HfClass::stablelm;
-    names.interleaves = hf_class == HfClass::llama || hf_class == HfClass::mistral;
+    names.interleaves = is_llama(hf_class);
     return names;
 }
 

@@ -10,10 +10,6 @@
 namespace gptrain {
 namespace {
 
-bool is_llama(HfClass hf_class) {
-    return hf_class == HfClass::llama || hf_class == HfClass::mistral;
-}
-
 std::string_view architecture_of(HfClass hf_class) {
     return names_of(is_llama(hf_class) ? HfClass::llama : hf_class).model_type;
 }
@@ -100,10 +96,8 @@ void check_gguf_model(const ModelShape& model) {
 }
 
 std::int64_t gguf_context(const ModelShape& model) {
-    bool any_window = false;
-    for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        any_window = any_window || model.has_window(layer);
-    return any_window ? std::min(model.max_positions, *model.sliding_window) : model.max_positions;
+    return has_windows(model) ? std::min(model.max_positions, *model.sliding_window)
+                              : model.max_positions;
 }
 
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {

@@ -24,6 +24,9 @@ constexpr auto classes = std::to_array<HfClassNames>({
      .tied = true},
     {.hf_class = HfClass::llama, .model_type = "llama", .architecture = "LlamaForCausalLM"},
     {.hf_class = HfClass::mistral, .model_type = "mistral", .architecture = "MistralForCausalLM"},
+    {.hf_class = HfClass::ministral,
+     .model_type = "ministral",
+     .architecture = "MinistralForCausalLM"},
     {.hf_class = HfClass::qwen2, .model_type = "qwen2", .architecture = "Qwen2ForCausalLM"},
     {.hf_class = HfClass::qwen3, .model_type = "qwen3", .architecture = "Qwen3ForCausalLM"},
     {.hf_class = HfClass::stablelm,
@@ -105,6 +108,13 @@ const HfClassNames* find_class(std::string_view model_type) {
     return found == classes.end() ? nullptr : &*found;
 }
 
+bool has_windows(const ModelShape& model) {
+    bool any = false;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        any = any || model.has_window(layer);
+    return any;
+}
+
 HfClass hf_class_of(const ModelShape& model) {
     const bool rope = model.position_embedding == PositionEmbedding::rope;
     const bool rmsnorm = model.normalization == Normalization::rmsnorm;
@@ -112,7 +122,7 @@ HfClass hf_class_of(const ModelShape& model) {
     const bool gelu =
         model.activation == Activation::gelu || model.activation == Activation::gelu_erf;
     const bool same_bias = model.qkv_bias == model.bias;
-    const bool window = model.sliding_window.has_value();
+    const bool window = has_windows(model);
     const bool all_windows = window && model.full_attention_layers.empty();
     if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
         require_default_heads(model, "GPT-2");
@@ -129,7 +139,8 @@ HfClass hf_class_of(const ModelShape& model) {
             return HfClass::qwen2;
         }
         if (!model.qk_norm && same_bias && !window) return HfClass::llama;
-        if (!model.qk_norm && same_bias && !model.bias && all_windows) return HfClass::mistral;
+        if (!model.qk_norm && same_bias && !model.bias)
+            return all_windows ? HfClass::mistral : HfClass::ministral;
     }
     if (rope && !rmsnorm && !model.qk_norm && gelu && same_bias && (!window || all_windows))
         return HfClass::starcoder2;

@@ -13,11 +13,19 @@ enum class HfClass {
     gpt2,        ///< learned positions, LayerNorm, GELU
     llama,       ///< rope, RMSNorm, SwiGLU
     mistral,     ///< the same with a sliding window
+    ministral,   ///< the same with the window in some layers
     qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
     qwen3,       ///< the same as llama with norms of q and k; windows in some layers
     stablelm,    ///< rope, LayerNorm, SwiGLU
     starcoder2,  ///< rope, LayerNorm, GELU
 };
+
+/// True for Llama and those that differ from it in windows alone. llama.cpp has one architecture
+/// for them.
+constexpr bool is_llama(HfClass hf_class) {
+    return hf_class == HfClass::llama || hf_class == HfClass::mistral ||
+           hf_class == HfClass::ministral;
+}
 
 /// What config.json calls a class, and the keys and defaults in which the classes differ.
 struct HfClassNames {
@@ -45,6 +53,9 @@ std::string with_hf_keys(std::string message, HfClass hf_class);
 
 /// The class with this model_type; null if there is none.
 const HfClassNames* find_class(std::string_view model_type);
+
+/// True if tokens of some layer see at most model.sliding_window keys.
+bool has_windows(const ModelShape& model);
 
 /// The class that computes what the model does. If there is none: Error (usage) that names the
 /// keys.

@@ -75,7 +75,8 @@ const HfClassNames& class_in(const Config& config) {
     const HfClassNames* found = find_class(type);
     if (found == nullptr) {
         config.refuse("model_type",
-                      "gptrain reads gpt2, llama, mistral, qwen2, qwen3, stablelm and starcoder2");
+                      "gptrain reads gpt2, llama, mistral, ministral, qwen2, qwen3, stablelm and "
+                      "starcoder2");
     }
     if (config.has("architectures") &&
         config.json().at("architectures") != Json::array({found->architecture})) {
@@ -234,7 +235,7 @@ void read_qwen3(const Config& config, ModelSpec& model) {
     read_layer_windows(config, model);
 }
 
-/// With layer_types transformers reads it as Ministral, which has the window in some layers.
+/// With layer_types transformers reads a Mistral as a Ministral.
 void read_mistral(const Config& config, ModelSpec& model) {
     model.bias = false;
     read_window(config, model, 4096);
@@ -276,7 +277,8 @@ void read_variant(const Config& config, const HfClassNames& names, ModelSpec& mo
     switch (names.hf_class) {
         case HfClass::gpt2: break;
         case HfClass::llama: read_llama(config, model); break;
-        case HfClass::mistral: read_mistral(config, model); break;
+        case HfClass::mistral:
+        case HfClass::ministral: read_mistral(config, model); break;
         case HfClass::qwen2: read_qwen2(config, model); break;
         case HfClass::qwen3: read_qwen3(config, model); break;
         case HfClass::stablelm: read_stablelm(config, model); break;
@@ -326,9 +328,9 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
     model.init_std = config.number_from_0("initializer_range", model.init_std);
     read_variant(config, names, model);
-    // Without a window Mistral is a Llama.
-    if (names.hf_class == HfClass::mistral && !model.sliding_window)
-        result.hf_class = HfClass::llama;
+    // They differ in windows alone, whatever the config.json calls itself.
+    if (names.hf_class == HfClass::mistral || names.hf_class == HfClass::ministral)
+        result.hf_class = hf_class_of(shape_of(model));
     result.ids = special_ids(json, source, model.vocab_size);
     return result;
 }

@@ -72,6 +72,10 @@ void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
             config["mlp_bias"] = model.bias;
             break;
         case HfClass::mistral: config["sliding_window"] = window; break;
+        case HfClass::ministral:
+            config["sliding_window"] = window;
+            config["layer_types"] = layer_types(model);
+            break;
         case HfClass::qwen3: config["attention_bias"] = false; [[fallthrough]];
         case HfClass::qwen2:
             config["use_sliding_window"] = model.sliding_window.has_value();

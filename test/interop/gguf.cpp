@@ -53,8 +53,9 @@ std::vector<float> floats_of(std::span<const std::byte> bytes) {
 }
 
 TEST_CASE("a model comes back from a GGUF file, bit for bit") {
-    for (const std::string name : {"gpt2", "llama", "llama_biases", "llama_tied", "mistral_window",
-                                   "qwen2", "qwen3", "stablelm", "starcoder2_untied"}) {
+    for (const std::string name :
+         {"gpt2", "llama", "llama_biases", "llama_tied", "ministral", "mistral_window", "qwen2",
+          "qwen3", "stablelm", "starcoder2_untied"}) {
         for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
             INFO(name << " " << name_of(dtype));
             const test::TempFolder out;

@@ -100,21 +100,22 @@ TEST_CASE("original_max_position_embeddings counts most at the top of config.jso
     }
 }
 
-TEST_CASE("a Mistral with layer_types has the window in the layers that they name") {
-    const auto read = [](const Json& types, const Json& more = Json::object()) {
+TEST_CASE("a Mistral or Ministral with layer_types has the window in the layers that they name") {
+    const std::string type = GENERATE("mistral", "ministral");
+    const auto read = [&](const Json& types) {
         Json config = llama();
-        config.update({{"model_type", "mistral"},
-                       {"architectures", {"MistralForCausalLM"}},
+        config.update({{"model_type", type},
+                       {"architectures", nullptr},
                        {"sliding_window", 8},
                        {"layer_types", types}});
-        config.update(more);
         return read_hf_config(config, "config.json");
     };
     const HfConfig mixed = read({"full_attention", "sliding_attention"});
-    CHECK(mixed.hf_class == HfClass::mistral);
+    CHECK(mixed.hf_class == HfClass::ministral);
     CHECK(mixed.model.sliding_window == 8);
     CHECK(mixed.model.full_attention_layers == std::vector<std::int64_t>{0});
     for (const Json& all : {Json(nullptr), Json{"sliding_attention", "sliding_attention"}}) {
+        CHECK(read(all).hf_class == HfClass::mistral);
         CHECK(read(all).model.sliding_window == 8);
         CHECK(read(all).model.full_attention_layers.empty());
     }
@@ -127,6 +128,7 @@ TEST_CASE("a Mistral with layer_types has the window in the layers that they nam
 TEST_CASE("windows and stretched rotations become keys of the run spec") {
     const auto read = model_with;
     CHECK(read({{"model_type", "mistral"}}).sliding_window == 4096);
+    CHECK(read({{"model_type", "ministral"}}).sliding_window == 4096);
     CHECK(!read({{"model_type", "mistral"}, {"sliding_window", nullptr}}).sliding_window);
     const Json window = {{"model_type", "qwen3"},
                          {"use_sliding_window", true},
@@ -312,6 +314,7 @@ TEST_CASE("a model of no class of transformers is an error that names the keys")
                          }),
                          "model.bias true"));
     CHECK(test::contains(refused([](ModelShape& model) {
+                             model.bias = model.qkv_bias = true;
                              model.sliding_window = 8, model.full_attention_layers = {0};
                          }),
                          "model.sliding_window 8 except in model.full_attention_layers"));
@@ -327,6 +330,20 @@ TEST_CASE("a model of no class of transformers is an error that names the keys")
                              model.groups = 2;
                          }),
                          "model.num_query_groups 2"));
+}
+
+TEST_CASE("windows decide between the classes that are like Llama") {
+    const auto class_with = [](std::optional<std::int64_t> window,
+                               std::vector<std::int64_t> full_layers) {
+        return hf_class_of(shape_with([&](ModelShape& model) {
+            model.sliding_window = window;
+            model.full_attention_layers = std::move(full_layers);
+        }));
+    };
+    CHECK(class_with({}, {}) == HfClass::llama);
+    CHECK(class_with(8, {}) == HfClass::mistral);
+    CHECK(class_with(8, {0}) == HfClass::ministral);
+    CHECK(class_with(8, {0, 1}) == HfClass::llama);
 }
 
 TEST_CASE("an index names plain files") {

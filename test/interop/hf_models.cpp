@@ -68,9 +68,9 @@ void export_again(const HfFolder& folder, const std::filesystem::path& to,
 }
 
 const std::vector<std::string> names = {
-    "gpt2",           "gpt2_erf",         "llama", "llama3", "llama_biases", "llama_tied",
-    "mistral",        "mistral_window",   "qwen2", "qwen3",  "stablelm",     "starcoder2",
-    "starcoder2_erf", "starcoder2_untied"};
+    "gpt2",       "gpt2_erf",  "llama",      "llama3",         "llama_biases",
+    "llama_tied", "ministral", "mistral",    "mistral_window", "qwen2",
+    "qwen3",      "stablelm",  "starcoder2", "starcoder2_erf", "starcoder2_untied"};
 
 /// The index of the largest of each row of logits.
 std::vector<std::int64_t> likeliest(std::span<const float> logits, std::int64_t vocab) {

@@ -53,6 +53,9 @@ MODELS = {
                               n_inner=24, n_positions=32, bos_token_id=1, eos_token_id=2,
                               activation_function="gelu"),
     "starcoder2_erf": lambda: model(tf.Starcoder2ForCausalLM, **SIZES, hidden_act="gelu"),
+    "ministral": lambda: model(tf.MinistralForCausalLM, **SIZES, head_dim=8, sliding_window=5,
+                               layer_types=["full_attention", "sliding_attention"],
+                               **rope(1000.0)),
 }
 
 

@@ -119,7 +119,7 @@ done
 rm -r killed*.tmp-* other.tmp-*
 
 # Real classes of transformers go in and come out.
-for model in gpt2 llama llama3 llama_tied mistral_window qwen2 qwen3 stablelm starcoder2; do
+for model in gpt2 llama llama3 llama_tied ministral mistral_window qwen2 qwen3 stablelm starcoder2; do
     expect_exit 0 "$gptrain" import "$models/$model" --output in-$model
     expect_exit 0 "$gptrain" export in-$model --format hf --output out-$model
     says out "differ by at most 0;"
@@ -190,7 +190,7 @@ for dtype in bf16 fp16; do
     expect_exit 0 "$gptrain" export in-llama --format gguf --output deep/$dtype.gguf --dtype $dtype
     says err "was written without a tokenizer"
 done
-for model in gpt2 llama3 mistral_window qwen2 qwen3 stablelm starcoder2; do
+for model in gpt2 llama3 ministral mistral_window qwen2 qwen3 stablelm starcoder2; do
     expect_exit 0 "$gptrain" export in-$model --format gguf --output $model.gguf
     says out "differ by at most 0;"
 done
