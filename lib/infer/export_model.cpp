@@ -74,7 +74,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                     .max_shard_bytes = options.max_shard_bytes},
                    ours);
     const HfFolder exported(temporary.path());
-    exported.check(ours);
+    exported.check(model, ours);
     result.error = compare_logits(
         run, [&](const Shard& part, std::span<float> to) { exported.read(part, to); },
         options.dtype);

@@ -26,10 +26,10 @@ struct ExportedModel {
 };
 
 /// Writes the checkpoint's model, with an adapter merged into it, as a Hugging Face model
-/// folder, under a temporary name until it is complete, durable and read back: every element must
-/// be the checkpoint's, rounded to the dtype, and in fp32 the logits must be the same. On one rank,
-/// on a backend that computes in host memory. Holds two tensors at a time, besides the model that
-/// computes logits.
+/// folder, under a temporary name until it is complete, durable and read back: config.json must
+/// describe the model, every element must be the checkpoint's, rounded to the dtype, and in fp32
+/// the logits must be the same. On one rank, on a backend that computes in host memory. Holds two
+/// tensors at a time, besides the model that computes logits.
 /// Error (usage): the output exists, no class of transformers has the model, or a weight does not
 /// fit in fp16.
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
@@ -38,7 +38,8 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
 /// and read back (export_peft.h). The logits are not computed. Error (usage): the output exists.
 ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options);
 
-/// The same as one GGUF file for llama.cpp. Error (usage) also for features that llama.cpp lacks.
+/// The same as one GGUF file for llama.cpp, whose keys are read back in place of config.json. Error
+/// (usage) also for features that llama.cpp lacks.
 /// max_shard_bytes is not used.
 ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options);
 

@@ -9,8 +9,6 @@
 namespace gptrain {
 namespace {
 
-constexpr std::string_view rope_factors_name = "rope_freqs.weight";
-
 /// llama.cpp adds vectors and the embeddings of positions in fp32.
 DType dtype_in_file(const ForeignTensor& tensor, DType dtype) {
     const bool added = tensor.shape.rank() == 1 || tensor.name == "position_embd.weight";
@@ -61,7 +59,7 @@ void write_gguf_model(const std::filesystem::path& path, const GgufExport& reque
     for (const ForeignTensor& tensor : tensors)
         listed.push_back({tensor.name, tensor.shape, dtype_in_file(tensor, request.dtype)});
     if (!factors.empty())
-        listed.push_back({std::string(rope_factors_name), {std::ssize(factors)}, DType::f32});
+        listed.push_back({std::string(gguf_rope_factors_name), {std::ssize(factors)}, DType::f32});
 
     const std::string prefix = gguf_prefix(metadata_of(request), listed);
     std::int64_t bytes = std::ssize(prefix);
@@ -82,7 +80,7 @@ void write_gguf_model(const std::filesystem::path& path, const GgufExport& reque
 }
 
 GgufModel::GgufModel(const std::filesystem::path& path, const ModelShape& model)
-    : file_(path), tensors_(model_tensors(model)) {
+    : file_(path), model_(model), tensors_(model_tensors(model)) {
     const std::map<std::string, Shape> shapes = shapes_of(model);
     for (const ForeignTensor& tensor : gguf_tensors(model, hf_class_of(model))) {
         const GgufFile::Entry& entry = file_.tensor(tensor.name);
@@ -98,6 +96,7 @@ void GgufModel::read(const Shard& part, std::span<float> to) const {
 }
 
 void GgufModel::check(const WeightReader& weights) const {
+    check_gguf_settings(file_, model_);
     check_stored(places_, tensors_, weights);
 }
 

@@ -31,11 +31,12 @@ public:
     /// to = the elements of a shard of one of our tensors.
     void read(const Shard& part, std::span<float> to) const;
 
-    /// check_stored of all tensors.
+    /// check_gguf_settings, and check_stored of all tensors.
     void check(const WeightReader& weights) const;
 
 private:
     GgufFile file_;
+    ModelShape model_;
     std::vector<Shard> tensors_;
     StoredTensors places_;
 };

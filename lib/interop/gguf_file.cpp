@@ -203,8 +203,11 @@ GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
     const auto tensors = cursor.number<std::uint64_t>();
     const auto keys = cursor.number<std::uint64_t>();
     for (std::uint64_t i = 0; i < keys; ++i) {
-        cursor.take_text();
-        cursor.skip_value(cursor.number<std::uint32_t>());
+        const std::string_view key = cursor.take_text();
+        const auto type = cursor.number<std::uint32_t>();
+        const std::size_t begin = cursor.at();
+        cursor.skip_value(type);
+        values_.emplace(key, Value{type, file_.bytes().subspan(begin, cursor.at() - begin)});
     }
     std::vector<std::pair<Entry*, std::uint64_t>> offsets;
     for (std::uint64_t i = 0; i < tensors; ++i) {
@@ -234,6 +237,29 @@ const GgufFile::Entry& GgufFile::tensor(std::string_view name) const {
     if (found == tensors_.end())
         fail(ExitCode::bad_input, file_.path().string(), ": has no tensor ", name);
     return found->second;
+}
+
+const GgufFile::Value* GgufFile::find_value(std::string_view key, std::uint32_t type) const {
+    const auto found = values_.find(key);
+    return found == values_.end() || found->second.type != type ? nullptr : &found->second;
+}
+
+std::optional<std::int64_t> GgufFile::find_size(std::string_view key) const {
+    const Value* value = find_value(key, uint32_type);
+    if (value == nullptr) return std::nullopt;
+    return Cursor(value->bytes, file_.path().string()).number<std::uint32_t>();
+}
+
+std::optional<float> GgufFile::find_number(std::string_view key) const {
+    const Value* value = find_value(key, float32_type);
+    if (value == nullptr) return std::nullopt;
+    return Cursor(value->bytes, file_.path().string()).number<float>();
+}
+
+std::optional<std::string_view> GgufFile::find_text(std::string_view key) const {
+    const Value* value = find_value(key, string_type);
+    if (value == nullptr) return std::nullopt;
+    return Cursor(value->bytes, file_.path().string()).take_text();
 }
 
 }  // namespace gptrain

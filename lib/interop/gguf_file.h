@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,8 +71,21 @@ public:
     /// Error (bad_input) if there is no such tensor.
     const Entry& tensor(std::string_view name) const;
 
+    /// The value of a key; nothing if the file does not have it, or with another type.
+    std::optional<std::int64_t> find_size(std::string_view key) const;  ///< uint32
+    std::optional<float> find_number(std::string_view key) const;       ///< float32
+    std::optional<std::string_view> find_text(std::string_view key) const;
+
 private:
+    struct Value {
+        std::uint32_t type = 0;
+        std::span<const std::byte> bytes;
+    };
+    /// Null if there is none of this type.
+    const Value* find_value(std::string_view key, std::uint32_t type) const;
+
     MappedFile file_;
+    std::map<std::string, Value, std::less<>> values_;
     std::map<std::string, Entry, std::less<>> tensors_;
 };
 

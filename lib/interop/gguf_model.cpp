@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -19,6 +20,20 @@ std::string_view architecture_of(HfClass hf_class) {
          what...);
 }
 
+std::string key_of(HfClass hf_class, std::string_view name) {
+    return text(architecture_of(hf_class), ".", name);
+}
+
+std::string_view eps_name(const ModelShape& model) {
+    const bool rms = model.normalization == Normalization::rmsnorm;
+    return rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+}
+
+/// llama.cpp multiplies what a file gives by the factor that holds if none is given.
+double attention_factor(const RopeScaling& yarn) {
+    return *yarn.attention_factor / (0.1 * std::log(yarn.factor) + 1);
+}
+
 class ModelKeys {
 public:
     ModelKeys(const ModelShape& model, GgufMetadata& to)
@@ -34,17 +49,12 @@ public:
         to_.add_size(key("attention.head_count_kv"), model_.groups);
         to_.add_size(key("attention.key_length"), model_.head_dim);
         to_.add_size(key("attention.value_length"), model_.head_dim);
-        const bool rms = model_.normalization == Normalization::rmsnorm;
-        to_.add_number(
-            key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
-            model_.norm_eps);
+        to_.add_number(key(eps_name(model_)), model_.norm_eps);
         if (model_.position_embedding == PositionEmbedding::rope) add_rope();
     }
 
 private:
-    std::string key(std::string_view name) const {
-        return text(architecture_of(hf_class_), ".", name);
-    }
+    std::string key(std::string_view name) const { return key_of(hf_class_, name); }
 
     void add_rope() {
         to_.add_size(key("rope.dimension_count"), model_.head_dim);
@@ -57,16 +67,72 @@ private:
         if (scaling.kind == RopeScalingKind::linear) return;
         to_.add_size(key("rope.scaling.original_context_length"),
                      scaling.original_max_position_embeddings);
-        // llama.cpp multiplies it by the factor that holds if none is given.
-        if (scaling.attention_factor) {
-            to_.add_number(key("rope.scaling.attn_factor"),
-                           *scaling.attention_factor / (0.1 * std::log(scaling.factor) + 1));
-        }
+        if (scaling.attention_factor)
+            to_.add_number(key("rope.scaling.attn_factor"), attention_factor(scaling));
     }
 
     const ModelShape& model_;
     HfClass hf_class_;
     GgufMetadata& to_;
+};
+
+/// The settings of a file that was written, each with what the model has.
+class ReadKeys {
+public:
+    ReadKeys(const GgufFile& file, const ModelShape& model)
+        : file_(file), model_(model), hf_class_(hf_class_of(model)) {}
+
+    void check() const {
+        const std::string_view architecture = "general.architecture";
+        check_same(architecture, architecture_of(hf_class_), file_.find_text(architecture));
+        check_size("vocab_size", model_.vocab);
+        check_size("context_length", gguf_context(model_));
+        check_size("embedding_length", model_.hidden);
+        check_size("block_count", model_.layers);
+        check_size("feed_forward_length", model_.ffn);
+        check_size("attention.head_count", model_.heads);
+        check_size("attention.head_count_kv", model_.groups);
+        check_size("attention.key_length", model_.head_dim);
+        check_size("attention.value_length", model_.head_dim);
+        check_number(eps_name(model_), model_.norm_eps);
+        if (model_.position_embedding == PositionEmbedding::rope) check_rope();
+    }
+
+private:
+    static void check_same(std::string_view key, const auto& written, const auto& read) {
+        GPTRAIN_CHECK(read, key, " was not read back");
+        GPTRAIN_CHECK(*read == written, key, " ", written, " was read back as ", *read);
+    }
+    void check_size(std::string_view name, std::int64_t written) const {
+        const std::string key = key_of(hf_class_, name);
+        check_same(key, written, file_.find_size(key));
+    }
+    void check_number(std::string_view name, double written) const {
+        const std::string key = key_of(hf_class_, name);
+        check_same(key, static_cast<float>(written), file_.find_number(key));
+    }
+
+    void check_rope() const {
+        check_size("rope.dimension_count", model_.head_dim);
+        check_number("rope.freq_base", model_.rope_theta);
+        const std::string kind = key_of(hf_class_, "rope.scaling.type");
+        if (!model_.rope_scaling || model_.rope_scaling->kind == RopeScalingKind::llama3) {
+            GPTRAIN_CHECK(!file_.find_text(kind), kind, " was read back");
+            return;
+        }
+        const RopeScaling& scaling = *model_.rope_scaling;
+        check_same(kind, name_of(scaling.kind), file_.find_text(kind));
+        check_number("rope.scaling.factor", scaling.factor);
+        if (scaling.kind == RopeScalingKind::linear) return;
+        check_size("rope.scaling.original_context_length",
+                   scaling.original_max_position_embeddings);
+        if (scaling.attention_factor)
+            check_number("rope.scaling.attn_factor", attention_factor(scaling));
+    }
+
+    const GgufFile& file_;
+    const ModelShape& model_;
+    HfClass hf_class_;
 };
 
 }  // namespace
@@ -103,6 +169,15 @@ std::int64_t gguf_context(const ModelShape& model) {
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {
     to.add_text("general.architecture", architecture_of(hf_class_of(model)));
     ModelKeys(model, to).add();
+}
+
+void check_gguf_settings(const GgufFile& file, const ModelShape& model) {
+    ReadKeys(file, model).check();
+    const std::vector<float> factors = gguf_rope_factors(model);
+    if (factors.empty()) return;
+    GPTRAIN_CHECK(std::ranges::equal(file.tensor(gguf_rope_factors_name).bytes,
+                                     std::as_bytes(std::span(factors))),
+                  gguf_rope_factors_name, " was not read back as it was written");
 }
 
 std::vector<float> gguf_rope_factors(const ModelShape& model) {

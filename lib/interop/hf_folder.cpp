@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/float_values.h"
 #include "base/log.h"
+#include "interop/hf_read_back.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {
@@ -214,8 +215,17 @@ void HfFolder::read(const Shard& part, std::span<float> to) const {
     read_stored(places_.find(part.name)->second, part, to);
 }
 
-void HfFolder::check(const WeightReader& weights) const {
-    check_stored(places_, model_tensors(shape_), weights);
+void HfFolder::check(const ModelShape& model, const WeightReader& weights) const {
+    check_read_back(model, shape_, config_.hf_class);
+    const std::vector<Shard> tensors = model_tensors(model);
+    check_stored(places_, tensors, weights);
+    std::set<std::string> ours;
+    for (const Shard& tensor : tensors)
+        ours.insert(tensor.name);
+    for (const auto& [name, place] : places_) {
+        GPTRAIN_CHECK(ours.contains(name) || all_zero(place.bytes, place.dtype), name,
+                      " was not read back as 0");
+    }
 }
 
 void warn_of_unused_tensors(const HfFolder& folder) {

@@ -45,8 +45,9 @@ public:
     const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
     /// to = the elements of a shard of one of our tensors, as fp32. Several threads may call it.
     void read(const Shard& part, std::span<float> to) const;
-    /// check_stored of all tensors, for a folder that was written.
-    void check(const WeightReader& weights) const;
+    /// For a folder to which `model` was written: check_read_back of it, and check_stored of all
+    /// tensors.
+    void check(const ModelShape& model, const WeightReader& weights) const;
 
 private:
     void open_files();

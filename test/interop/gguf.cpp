@@ -141,6 +141,36 @@ TEST_CASE("the keys of a model are those that llama.cpp reads") {
           std::vector<std::int64_t>{48, 16});
 }
 
+TEST_CASE("a file whose keys are not those of the model is an error that names the key") {
+    const auto fault = [](const std::string& name, const auto& change) {
+        const test::TempFolder out;
+        const HfFolder folder(models / name);
+        write(folder, out / "model.gguf");
+        ModelShape other = folder.shape();
+        change(other);
+        const GgufModel back(out / "model.gguf", other);
+        return test::message_of(ExitCode::bug, [&] {
+            back.check([&](const Shard& part, std::span<float> to) { folder.read(part, to); });
+        });
+    };
+    CHECK(test::contains(fault("llama3", [](ModelShape& model) { model.rope_theta = 1e4; }),
+                         "llama.rope.freq_base 10000 was read back as 500"));
+    CHECK(test::contains(fault("llama3", [](ModelShape& model) { model.rope_scaling->factor = 4; }),
+                         "rope_freqs.weight was not read back as it was written"));
+    CHECK(test::contains(fault("qwen2", [](ModelShape& model) { model.rope_scaling->factor = 2; }),
+                         "qwen2.rope.scaling.factor 2 was read back as 4"));
+    CHECK(test::contains(fault("qwen2", [](ModelShape& model) { model.rope_scaling.reset(); }),
+                         "qwen2.rope.scaling.type was read back"));
+    CHECK(test::contains(
+        fault("qwen2", [](ModelShape& model) { model.rope_scaling->attention_factor = 1; }),
+        "qwen2.rope.scaling.attn_factor was not read back"));
+    CHECK(test::contains(fault("llama_tied", [](ModelShape& model) { model.norm_eps = 1e-6; }),
+                         "llama.attention.layer_norm_rms_epsilon 1e-06 was read back as 1e-05"));
+    CHECK(
+        test::contains(fault("mistral_window", [](ModelShape& model) { model.sliding_window = 4; }),
+                       "llama.context_length 4 was read back as 5"));
+}
+
 TEST_CASE("what llama.cpp has not is an error that names the key") {
     const auto refused = [](const std::string& name, const auto& change) {
         ModelShape model = HfFolder(models / name).shape();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -123,14 +124,16 @@ TEST_CASE("every element of an export is compared with the model") {
             const HfFolder folder(models / name);
             export_again(folder, out / name, 4000, dtype);
             const HfFolder back(out / name);
-            back.check(
-                [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
+            back.check(folder.shape(), [&](const Shard& part, std::span<float> values) {
+                folder.read(part, values);
+            });
             const auto swapped = [&](const Shard& part, std::span<float> values) {
                 folder.read(part, values);
                 if (part.global.rank() == 2) std::swap(values[1], values.back());
             };
-            CHECK(test::contains(test::message_of(ExitCode::bug, [&] { back.check(swapped); }),
-                                 "was not read back as it was written"));
+            CHECK(test::contains(
+                test::message_of(ExitCode::bug, [&] { back.check(folder.shape(), swapped); }),
+                "was not read back as it was written"));
         }
     }
 }
@@ -180,6 +183,80 @@ TEST_CASE("any box and range of a tensor is read") {
 std::filesystem::path copy_of(const std::string& name, const test::TempFolder& to) {
     std::filesystem::copy(models / name, to / name, std::filesystem::copy_options::recursive);
     return to / name;
+}
+
+/// The error for an export of `name` whose config.json was changed.
+std::string lost(const std::string& name, const std::function<void(Json&)>& change) {
+    const test::TempFolder out;
+    const HfFolder folder(models / name);
+    export_again(folder, out / name, std::int64_t{1} << 30);
+    const std::filesystem::path path = out / name / "config.json";
+    Json config = parse_json(test::contents(path), "config.json");
+    change(config);
+    test::fill(path, to_document(config));
+    const HfFolder back(out / name);
+    return test::message_of(ExitCode::bug, [&] {
+        back.check(folder.shape(),
+                   [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
+    });
+}
+
+TEST_CASE("a setting that an export has lost is an error that names it, with both values") {
+    CHECK(lost("llama3", [](Json&) {}).empty());
+    CHECK(test::contains(lost("llama3",
+                              [](Json& config) {
+                                  config.erase("rope_theta");
+                                  config["rope_parameters"].erase("rope_theta");
+                              }),
+                         "model.rope_theta 500 was read back as 10000"));
+    CHECK(test::contains(lost("llama3",
+                              [](Json& config) {
+                                  config.erase("rope_scaling");
+                                  config["rope_parameters"] = {{"rope_theta", 500.0}};
+                              }),
+                         "model.rope_scaling {\"kind\":\"llama3\""));
+    const auto without = [](const std::string& name, const std::string& key) {
+        return lost(name, [&](Json& config) { REQUIRE(config.erase(key) == 1); });
+    };
+    CHECK(test::contains(without("mistral_window", "sliding_window"),
+                         "model.sliding_window 5 was read back as 4096"));
+    CHECK(test::contains(without("ministral", "layer_types"),
+                         "model.full_attention_layers [0] was read back as []"));
+    CHECK(test::contains(without("llama_tied", "rms_norm_eps"),
+                         "model.norm_eps 1e-05 was read back as 1e-06"));
+    CHECK(test::contains(without("gpt2_erf", "activation_function"),
+                         "model.activation gelu_erf was read back as gelu"));
+    CHECK(test::contains(lost("gpt2", [](Json& config) { config["initializer_range"] = 0.5; }),
+                         "model.init_std 0.02 was read back as 0.5"));
+    // The same shapes of tensors.
+    CHECK(test::contains(lost("llama",
+                              [](Json& config) {
+                                  config["num_attention_heads"] = 2;
+                                  config["num_key_value_heads"] = 1;
+                                  config["head_dim"] = 16;
+                              }),
+                         "model.num_attention_heads 4 was read back as 2"));
+}
+
+TEST_CASE("a GPT-2 without biases is written with biases of 0") {
+    const HfFolder folder(models / "gpt2");
+    const auto weights = [&](const Shard& part, std::span<float> values) {
+        folder.read(part, values);
+    };
+    ModelShape model = folder.shape();
+    model.bias = model.qkv_bias = false;
+    const test::TempFolder out;
+    write_hf_model(out.path(),
+                   {.model = model, .ids = {}, .dtype = DType::f32, .max_shard_bytes = 1 << 20},
+                   weights);
+    const HfFolder back(out.path());
+    back.check(model, weights);
+    const Shard bias = Shard::whole("h.0.attn.k.bias", {model.hidden});
+    std::vector<float> values(static_cast<std::size_t>(model.hidden), 1);
+    back.read(bias, values);
+    CHECK(values == std::vector<float>(values.size(), 0));
+    CHECK(test::contains(test::message_of(ExitCode::bug, [&] { folder.check(model, weights); }),
+                         "was not read back as 0"));
 }
 
 TEST_CASE("next to an index, the single file is read") {

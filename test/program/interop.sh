@@ -56,6 +56,14 @@ says out "activation: gelu_erf"
 expect_exit 2 "$gptrain" export exact --format gguf --output none
 says err "gpt2 of llama.cpp has no model.activation gelu_erf" "--format hf"
 
+# GPT-2 always has biases: without any they are 0.
+train 0 unbiased training.steps=2 model.bias=false
+expect_exit 0 "$gptrain" export unbiased --format hf --output hf-unbiased
+says out "differ by at most 0;"
+expect_exit 0 "$gptrain" import hf-unbiased --output from-unbiased
+expect_exit 0 "$gptrain" inspect from-unbiased
+says out "bias: true"
+
 # What cannot be exported or imported leaves nothing.
 train 0 mixed model.normalization=rmsnorm
 expect_exit 2 "$gptrain" export mixed --format hf --output none

@@ -1,0 +1,77 @@
+#include "interop/hf_read_back.h"
+
+#include <string_view>
+
+#include "base/error.h"
+#include "spec/spec_json.h"
+
+namespace gptrain {
+namespace {
+
+/// Only what the kind uses.
+RopeScaling used_scaling(const RopeScaling& scaling) {
+    RopeScaling used = {.kind = scaling.kind, .factor = scaling.factor};
+    if (scaling.kind == RopeScalingKind::linear) return used;
+    used.original_max_position_embeddings = scaling.original_max_position_embeddings;
+    if (scaling.kind == RopeScalingKind::llama3) {
+        used.low_freq_factor = scaling.low_freq_factor;
+        used.high_freq_factor = scaling.high_freq_factor;
+    } else {
+        used.beta_fast = scaling.beta_fast;
+        used.beta_slow = scaling.beta_slow;
+        used.attention_factor = scaling.attention_factor;
+    }
+    return used;
+}
+
+/// Without what is not read, or is written otherwise.
+ModelShape readable(ModelShape model, HfClass hf_class) {
+    const ModelShape plain;
+    model.dropout = plain.dropout;
+    if (!has_windows(model)) {
+        model.sliding_window.reset();
+        model.full_attention_layers.clear();
+    }
+    if (model.rope_scaling) model.rope_scaling = used_scaling(*model.rope_scaling);
+    if (model.position_embedding == PositionEmbedding::learned) model.rope_theta = plain.rope_theta;
+    if (hf_class == HfClass::gpt2) model.bias = model.qkv_bias = true;
+    return model;
+}
+
+void check_same(const ModelShape& ours, const ModelShape& theirs) {
+    const auto check = [](std::string_view key, const auto& written, const auto& read) {
+        GPTRAIN_CHECK(written == read, "model.", key, " ", written, " was read back as ", read);
+    };
+    check("num_layers", ours.layers, theirs.layers);
+    check("hidden_size", ours.hidden, theirs.hidden);
+    check("num_attention_heads", ours.heads, theirs.heads);
+    check("num_query_groups", ours.groups, theirs.groups);
+    check("head_dim", ours.head_dim, theirs.head_dim);
+    check("ffn_hidden_size", ours.ffn, theirs.ffn);
+    check("vocab_size", ours.vocab, theirs.vocab);
+    check("max_position_embeddings", ours.max_positions, theirs.max_positions);
+    check("position_embedding", name_of(ours.position_embedding),
+          name_of(theirs.position_embedding));
+    check("rope_theta", ours.rope_theta, theirs.rope_theta);
+    const Json settings = attention_settings(ours);
+    const Json their_settings = attention_settings(theirs);
+    for (const auto& [key, value] : settings.items())
+        check(key, to_line(value), to_line(their_settings.at(key)));
+    check("qk_norm", ours.qk_norm, theirs.qk_norm);
+    check("normalization", name_of(ours.normalization), name_of(theirs.normalization));
+    check("norm_eps", ours.norm_eps, theirs.norm_eps);
+    check("activation", name_of(ours.activation), name_of(theirs.activation));
+    check("bias", ours.bias, theirs.bias);
+    check("qkv_bias", ours.qkv_bias, theirs.qkv_bias);
+    check("tie_embeddings", ours.tie_embeddings, theirs.tie_embeddings);
+    check("init_std", ours.init_std, theirs.init_std);
+    GPTRAIN_CHECK(ours == theirs, "the model was not read back as it was written");
+}
+
+}  // namespace
+
+void check_read_back(const ModelShape& written, const ModelShape& read, HfClass hf_class) {
+    check_same(readable(written, hf_class), readable(read, hf_class));
+}
+
+}  // namespace gptrain
