@@ -267,6 +267,27 @@ TEST_CASE("next to an index, the single file is read") {
     CHECK(HfFolder(model).shape() == HfFolder(models / "llama").shape());
 }
 
+TEST_CASE("an index and the files that it names must agree") {
+    const auto fault = [](const std::function<void(Json&)>& change) {
+        const test::TempFolder folder;
+        const std::filesystem::path path = copy_of("mistral", folder) / hf_index_name;
+        Json index = parse_json(test::contents(path), "index");
+        change(index["weight_map"]);
+        test::fill(path, to_document(index));
+        std::string message =
+            test::message_of(ExitCode::bad_input, [&] { HfFolder opened(folder / "mistral"); });
+        CHECK(message.starts_with(path.string()));
+        return message;
+    };
+    const std::string head = "lm_head.weight";
+    CHECK(test::contains(
+        fault([&](Json& files) { files["more.weight"] = files.at(head); }),
+        "places tensor more.weight in model-00003-of-00003.safetensors, which does not have it"));
+    CHECK(test::contains(
+        fault([](Json& files) { files.erase("model.norm.weight"); }),
+        "does not place tensor model.norm.weight in model-00002-of-00003.safetensors, "));
+}
+
 TEST_CASE("a tied head in the file must have the embedding's values") {
     for (const bool changed : {false, true}) {
         const test::TempFolder folder;
