@@ -42,6 +42,21 @@ std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, std::string_view te
     return ids;
 }
 
+/// RFC 4648, with padding.
+std::string base64(std::string_view bytes) {
+    constexpr std::string_view digits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string out;
+    for (; !bytes.empty(); bytes.remove_prefix(std::min<std::size_t>(3, bytes.size()))) {
+        std::uint32_t group = 0;
+        for (std::size_t i = 0; i < 3; ++i)
+            group = group << 8 | (i < bytes.size() ? static_cast<std::uint8_t>(bytes[i]) : 0u);
+        for (std::size_t i = 0; i < 4; ++i)
+            out += i <= bytes.size() ? digits[group >> (18 - 6 * i) & 63] : '=';
+    }
+    return out;
+}
+
 /// The ids by the definition: merge the leftmost pair of the lowest rank until there is none.
 std::vector<std::int32_t> merged_slowly(std::vector<std::int32_t> ids,
                                         const std::vector<BpeMerge>& merges) {
@@ -244,6 +259,26 @@ TEST_CASE("added_tokens.json adds tokens to vocab.json") {
     expected.push_back(first + 1);
     CHECK(ids_of(tokenizer, "<|im_start|>let there<|x|>") == expected);
     CHECK(tokenizer.decode(expected) == "let there<|x|>");
+}
+
+TEST_CASE("a file of tiktoken with the tokens of a tokenizer.json gives its ids") {
+    const std::string json = read_file(fixture / "llama3.json", max_tokenizer_bytes);
+    const BpeDescription description = parse_tokenizer_json(json, "llama3");
+    // The added tokens come last.
+    const std::size_t ranked = description.tokens.size() - description.added.size();
+    std::string ranks;
+    for (std::size_t id = 0; id < ranked; ++id)
+        ranks += text(base64(description.tokens[id].bytes), " ", id, "\n");
+    CHECK(is_tiktoken(ranks));
+    TiktokenFamily family = {Splitter::llama3, false, {}};
+    for (const AddedToken& added : description.added)
+        family.specials.push_back(added.content);
+    const Tokenizer tokenizer(convert_tiktoken(ranks, "ranks", family), "ranks");
+    for (const Json& line : expected_lines()) {
+        const auto& encoded = line.at("text").get_ref<const std::string&>();
+        CAPTURE(encoded);
+        CHECK(ids_of(tokenizer, encoded) == line.at("llama3").get<std::vector<std::int32_t>>());
+    }
 }
 
 TEST_CASE("the mask token is found by name") {
