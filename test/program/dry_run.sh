@@ -89,6 +89,21 @@ END
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8
 says out "bubble 21.9 %"
 
+# The model's keys that change what attention computes are in its rows, in a dry run as in inspect.
+settings parallel.pipeline=1 parallel.layers=auto model.position_embedding=rope model.rope_theta=1.0e6 \
+    'model.rope_scaling={kind: yarn, factor: 4.0, original_max_position_embeddings: 512}' \
+    model.qk_norm=true model.qkv_bias=false model.sliding_window=512 'model.full_attention_layers=[0, 3]'
+for words in "--config equal.yaml --dry-run" "inspect equal.yaml"; do
+    # shellcheck disable=SC2086
+    expect_exit 0 "$gptrain" $words "${set[@]}"
+    says out "rope (theta 1e+06, yarn x 4), " ", biases except of q, k, v, norms of q and k, " \
+        ", window of 512 tokens except in 2 layers, "
+done
+settings parallel.pipeline=1 parallel.layers=auto model.bias=false model.qkv_bias=true model.sliding_window=1
+expect_exit 0 "$gptrain" inspect equal.yaml "${set[@]}"
+says out "learned positions (2048)" ", biases of q, k, v, window of 1 token, "
+says_not out "norms of q and k" "except in"
+
 # Data ranks that do not divide the batch: the step takes as long as that of those with the most
 # microbatches, as if all had them.
 for batch in 32 33; do
