@@ -9,7 +9,8 @@
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
-#   one-step    loss and gradient of small models of every class against transformers
+#   one-step    small models of every class against transformers: logits after import and export, loss
+#               and every gradient of one step
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
 #               compiles llama.cpp; wants an otherwise idle machine)
 #
@@ -58,7 +59,7 @@ choose() {
         one-step)
             file=one_step.py
             alone=$torch
-            packages="$torch_needs $transformers" ;;
+            packages="$torch_needs $transformers h5py==3.16.0" ;;
         llama)
             file=llama_speed.py
             packages="$llama" ;;
