@@ -28,18 +28,19 @@ Result train(const RunSpec& spec) {
     return train(run, 1, 2);
 }
 
-RunSpec two_layers(bool llama) {
-    RunSpec spec = llama ? tiny_llama_spec() : tiny_spec();
+RunSpec two_layers(RunSpec spec, Precision compute) {
     spec.model.num_layers = 2;
     spec.model.dropout = 0.2;
-    spec.precision.compute = llama ? Precision::fp16 : Precision::bf16;
+    spec.precision.compute = compute;
     return spec;
 }
 
 }  // namespace
 
 TEST_CASE("recomputation and schedule change no bit on the emulated backend", "[emulator]") {
-    RunSpec spec = two_layers(GENERATE(false, true));
+    RunSpec spec = GENERATE(two_layers(tiny_spec(), Precision::bf16),
+                            two_layers(tiny_llama_spec(), Precision::fp16),
+                            two_layers(tiny_qwen_spec(), Precision::bf16));
     spec.recompute = Recompute::none;
     const Result none = train(spec);
     REQUIRE(std::isfinite(none.losses.back()));
@@ -51,7 +52,7 @@ TEST_CASE("recomputation and schedule change no bit on the emulated backend", "[
 }
 
 TEST_CASE("a restored state goes on bit for bit on the emulated backend", "[emulator]") {
-    const RunSpec spec = two_layers(false);
+    const RunSpec spec = two_layers(tiny_spec(), Precision::bf16);
     TinyRun straight(spec);
     train(straight, 1, 2);
     TinyRun resumed(spec);
