@@ -59,7 +59,7 @@ struct Pass {
     const Batch& batch;
     StepRef step;
     bool training = true;  ///< enables dropout
-    /// Its weight gradients are the first of the step in their chunk.
+    /// Its weight gradients (of a forward: the head's) are the first of the step in their chunk.
     bool first_gradients = false;
     /// The texts of a batch [1, T] of several. If empty, each row of the batch is a text.
     std::span<const TextRows> texts = {};

@@ -91,10 +91,13 @@ void Head::score_targets(const Tensor& logits, const Tensor& targets,
     tp.all_reduce(scores.sums, Reduce::sum).wait();
 }
 
-void Head::add_weight_gradient(const Tensor& n, const Tensor& dlogits) const {
+void Head::weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const {
     if (!weight_.trained()) return;
-    context_.backend.run(
-        LinearWeightGrad{.x = n, .dy = dlogits, .dweight = weight_.grad, .dbias = {}});
+    context_.backend.run(LinearWeightGrad{.x = n,
+                                          .dy = dlogits,
+                                          .dweight = weight_.grad,
+                                          .dbias = {},
+                                          .accumulate = !(first && weight_.overwritten)});
 }
 
 void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const {
@@ -120,7 +123,7 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
                                              .weight = weight_.weight,
                                              .gelu_input = {},
                                              .dx = gradients.dn.slice(0, begin, count)});
-        if (!defers) add_weight_gradient(x, logits);
+        if (!defers) weight_gradient(x, logits, pass.first_gradients && begin == 0);
     }
 }
 
@@ -141,7 +144,7 @@ void Head::weight_gradient(const DeferredHead& deferred) const {
     // In the chunks in which F would have added it, so that the sum has the same bits.
     for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
-        add_weight_gradient(n.slice(0, begin, count), deferred.dlogits.slice(0, begin, count));
+        weight_gradient(n.slice(0, begin, count), deferred.dlogits.slice(0, begin, count), false);
     }
 }
 

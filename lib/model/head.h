@@ -78,7 +78,8 @@ private:
         Tensor dlogits;  ///< [B S, V]
     };
     void loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const;
-    void add_weight_gradient(const Tensor& n, const Tensor& dlogits) const;
+    /// Overwrites the gradient if these are the `first` rows of a step and nothing clears it.
+    void weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const;
     void cross_entropy(const CrossEntropy& args) const;
     /// Fills `scores` for the rows of logits, over the vocabulary of all ranks of tp.
     void score_targets(const Tensor& logits, const Tensor& targets,

@@ -190,6 +190,14 @@ private:
         return shard;
     }
 
+    /// The first forward of the head comes before anything adds to the gradient of a tied embedding
+    /// on the same stage. Deferred, it comes last.
+    bool overwritten_by_head(const Group& group) const {
+        return group.name == head_matrix(request_.model) && !request_.defers_head &&
+               std::any_of(request_.chunks.begin(), request_.chunks.end(),
+                           [](const ChunkPart& part) { return part.head; });
+    }
+
     bool in_int8(const Group& group) const {
         switch (request_.int8) {
             case Int8Matrices::none: return false;
@@ -209,15 +217,15 @@ private:
     /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
-        ParameterGroup placed = {
-            .name = group.name,
-            .shape = {},
-            .rows = {},
-            .begin = end_,
-            .trained = trained(group),
-            .fp8 = group.fp8,
-            .overwritten = request_.overwrites_gradients && group.linear && trained(group),
-            .fp8_begin = end_};
+        ParameterGroup placed = {.name = group.name,
+                                 .shape = {},
+                                 .rows = {},
+                                 .begin = end_,
+                                 .trained = trained(group),
+                                 .fp8 = group.fp8,
+                                 .overwritten = request_.overwrites_gradients && trained(group) &&
+                                                (group.linear || overwritten_by_head(group)),
+                                 .fp8_begin = end_};
         if (in_int8(group)) {
             placed.int8 = layout_.int8_end = next_int8_place();
             placed.in_compute_dtype = !group.linear;

@@ -136,7 +136,8 @@ struct LayoutRequest {
     bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
     Int8Matrices int8 = Int8Matrices::none;
     ParameterRules rules = {};  ///< which parameters are trained, and how
-    /// The first weight gradient of a step overwrites the gradients of trained linear layers.
+    /// The first weight gradient of a step overwrites the gradients of trained linear layers, and
+    /// of the head's weight unless some are deferred.
     bool overwrites_gradients = true;
 };
 

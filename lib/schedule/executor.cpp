@@ -83,11 +83,14 @@ std::int64_t Executor::replay_key(const Action& action, bool first_gradients) co
 void Executor::compute(const Schedule& schedule, std::size_t index, const Boundary& ends) {
     const Action& action = schedule.actions[index];
     const GptChunk::GradsFinal final = grads_final(schedule, index);
-    const bool first_gradients = starts_gradients(schedule.actions, index);
     const ModelContext& context = stage_.context;
     const ProfileRange range(context.backend, name_of(action.kind));
     const auto place = static_cast<std::size_t>(action.chunk);
     const GptChunk& chunk = stage_.chunks[place];
+    // F computes the weight gradient of the head.
+    const bool starts_head =
+        action.kind == ActionKind::forward && chunk.has_head() && is_first(schedule.actions, index);
+    const bool first_gradients = starts_head || starts_gradients(schedule.actions, index);
     const SavedChunk& saved = stage_.memory.saved[place][static_cast<std::size_t>(action.slot)];
     DeferredHead head;
     if (action.deferred_head != Action::none)

@@ -47,16 +47,19 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
     return schedule;
 }
 
-bool starts_gradients(std::span<const Action> actions, std::size_t index) {
+bool is_first(std::span<const Action> actions, std::size_t index) {
     const Action& action = actions[index];
-    const bool computes_gradients =
-        action.kind == ActionKind::backward || action.kind == ActionKind::backward_weights;
     const std::span<const Action> earlier = actions.first(index);
     // The nearest is the first to be found.
-    return computes_gradients &&
-           std::none_of(earlier.rbegin(), earlier.rend(), [&](const Action& other) {
-               return other.kind == action.kind && other.chunk == action.chunk;
-           });
+    return std::none_of(earlier.rbegin(), earlier.rend(), [&](const Action& other) {
+        return other.kind == action.kind && other.chunk == action.chunk;
+    });
+}
+
+bool starts_gradients(std::span<const Action> actions, std::size_t index) {
+    const ActionKind kind = actions[index].kind;
+    return (kind == ActionKind::backward || kind == ActionKind::backward_weights) &&
+           is_first(actions, index);
 }
 
 bool defers_weights(ScheduleKind kind) {

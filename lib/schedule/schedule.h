@@ -66,6 +66,8 @@ struct Schedule {
 /// microbatches.
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage);
 
+/// True if the step's earlier actions have none of this kind for this chunk.
+bool is_first(std::span<const Action> actions, std::size_t index);
 /// True if the action computes the first weight gradients of its chunk in the step. The head's,
 /// which F or WH computes, do not count.
 bool starts_gradients(std::span<const Action> actions, std::size_t index);

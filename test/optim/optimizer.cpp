@@ -111,7 +111,7 @@ TEST_CASE("ranks of dp hold about equal parts of a sharded state, else everythin
         CHECK(std::abs(part - whole[0] / data_ranks) < 2 * spec.model.hidden_size);
 }
 
-TEST_CASE("a step clears all gradients but those of linear layers", "[optim]") {
+TEST_CASE("a step clears all gradients but those of linear layers and the head", "[optim]") {
     RunSpec spec = GENERATE(0, 1) == 0 ? mesh_spec() : with_lora(mesh_spec());
     if (GENERATE(false, true)) spec.training.frozen = {"wte.weight", "h.1.*"};
     if (spec.adapter) spec.training.frozen.clear();
@@ -132,9 +132,34 @@ TEST_CASE("a step clears all gradients but those of linear layers", "[optim]") {
         for (const FlatRange& range : ranges)
             cleared += std::max<std::int64_t>(
                 0, std::min(range.end, parameter.end()) - std::max(range.begin, parameter.begin));
-        const bool kept = overwrites && !spec.adapter && is_matrix_of_block(name);
+        const bool kept =
+            overwrites && !spec.adapter && (is_matrix_of_block(name) || name == "wte.weight");
         CHECK(cleared == (kept ? 0 : parameter.shard.elements()));
     }
+}
+
+TEST_CASE("the head overwrites the gradient of its weight, where it comes first", "[optim]") {
+    const bool tied = GENERATE(true, false);
+    RunSpec spec = tiny_spec();
+    spec.model.tie_embeddings = tied;
+    const ModelShape model = make_plan(spec, {}).model;
+    const std::string weight = tied ? "wte.weight" : "head.weight";
+    const auto overwritten = [&](bool embedding, bool head, bool defers) {
+        const ParameterLayout layout =
+            make_layout({.model = model,
+                         .chunks = {{.num_layers = 1, .embedding = embedding, .head = head}},
+                         .split_tied_embedding = tied && embedding != head,
+                         .defers_head = defers});
+        const auto group =
+            std::find_if(layout.groups.begin(), layout.groups.end(),
+                         [&](const ParameterGroup& other) { return other.name == weight; });
+        return group != layout.groups.end() && group->overwritten;
+    };
+    CHECK(overwritten(true, true, false));
+    CHECK(overwritten(false, true, false));
+    CHECK_FALSE(overwritten(false, true, true));
+    // The first stage only adds to the embedding's gradient.
+    CHECK_FALSE(overwritten(true, false, false));
 }
 
 TEST_CASE("weight decay applies to tensors of two dims alone, embeddings included", "[optim]") {
