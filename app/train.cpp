@@ -14,6 +14,7 @@
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
 #include "planner/mesh_cost.h"
+#include "report/run_directory.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
 #include "spec/plan_checks.h"

@@ -17,6 +17,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/records.h"
 #include "checkpoint/shard_record.h"
+#include "checkpoint/verify.h"
 
 namespace gptrain {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/write_checkpoint.h"
 #include "infer/run_tokenizer.h"
 #include "interop/hf_folder.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "infer/token_batch.h"
 #include "meter/meter_communicator.h"
 #include "stored/load_streamed.h"
 #include "stored/saved_run.h"

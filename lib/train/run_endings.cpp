@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/log.h"
 #include "checkpoint/folder.h"
 #include "train/replicas.h"
 #include "train/run.h"
