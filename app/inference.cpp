@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "infer/token_batch.h"
+#include "infer/inference.h"
 #include "start.h"
 #include "stored/open_model.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "infer/token_batch.h"
 #include "meter/meter_communicator.h"
 #include "stored/load_streamed.h"
 #include "stored/saved_run.h"
@@ -165,6 +164,15 @@ StageSizes evaluation_sizes(const RunPlan& plan, const Mesh& mesh) {
 std::string more_ranks_advice() {
     return "use more devices or machines: start more ranks with --set parallel.tensor=N or "
            "--set parallel.pipeline=N";
+}
+
+MeshConnections answer_connections(const RunPlan& plan) {
+    MeshConnections connections = mesh_connections(plan);
+    const Channel answers = {connections.head_stage, 0};
+    std::vector<Channel>& channels = connections.channels;
+    if (answers.from != 0 && std::find(channels.begin(), channels.end(), answers) == channels.end())
+        channels.push_back(answers);
+    return connections;
 }
 
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {

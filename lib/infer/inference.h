@@ -84,6 +84,10 @@ StageSizes evaluation_sizes(const RunPlan& plan, const Mesh& mesh);
 /// Advice for a model that does not fit.
 std::string more_ranks_advice();
 
+/// What answers need from the mesh besides the model's connections: a channel that brings logits
+/// from the stage with the head to the first one.
+MeshConnections answer_connections(const RunPlan& plan);
+
 /// The mesh of a rank at `place`, for the meter: its messages transfer nothing.
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);
 

@@ -28,13 +28,4 @@ Batch TokenBatch::upload(Backend& backend, const Shape& shape, std::span<const s
     return batch;
 }
 
-MeshConnections answer_connections(const RunPlan& plan) {
-    MeshConnections connections = mesh_connections(plan);
-    const Channel answers = {connections.head_stage, 0};
-    std::vector<Channel>& channels = connections.channels;
-    if (answers.from != 0 && std::find(channels.begin(), channels.end(), answers) == channels.end())
-        channels.push_back(answers);
-    return connections;
-}
-
 }  // namespace gptrain

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "comm/mesh.h"
 #include "infer/inference.h"
 
 namespace gptrain {
@@ -25,9 +24,5 @@ private:
     const RunPlan& plan_;
     Batch all_;  ///< [1, rows]
 };
-
-/// What answers need from the mesh besides the model's connections: a channel that brings logits
-/// from the stage with the head to the first one.
-MeshConnections answer_connections(const RunPlan& plan);
 
 }  // namespace gptrain

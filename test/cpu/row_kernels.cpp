@@ -160,7 +160,10 @@ void check_special_values(const RowKernels<T>& kernels) {
     }
     auto y = values;
     kernels.activate(Activation::relu, values.data(), y.data(), std::ssize(values));
-    const std::vector<float> sums(values.size(), 0x1.0180p0f);  // halfway between bf16 numbers
+    // Halfway between bf16 numbers, the first of which is even, then odd.
+    std::vector<float> sums;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        sums.push_back(i % 2 == 0 ? 0x1.01p0f : 0x1.03p0f);
     auto halfway = values;
     const std::vector<T> large(values.size(), from_float<T>(40));  // where gelu' is 1
     kernels.times_gelu_slope(sums.data(), large.data(), false, halfway.data(), std::ssize(values));
