@@ -4,20 +4,12 @@
 
 #include <limits>
 
+#include "cpu/lanes.h"
 #include "cpu/row_kernels.h"
 #include "cpu/vector_math.h"
 
 namespace gptrain::cpu {
 namespace {
-
-/// Calls f(i, lanes) for the vectors at 0, V::size, ... below `count`.
-template <class V>
-void for_vectors_of(std::int64_t count, const auto& f) {
-    std::int64_t i = 0;
-    for (; i + V::size <= count; i += V::size)
-        f(i, typename V::Full());
-    if (i < count) f(i, typename V::Part{count - i});
-}
 
 /// Calls f(curve), where curve(u) is the value and the slope of the activation.
 template <class V>
@@ -33,7 +25,7 @@ void with_curve(Activation activation, const auto& f) {
 template <class V, class T>
 void activate(Activation activation, const T* u, T* y, std::int64_t count) {
     with_curve<V>(activation, [&](auto curve) {
-        for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+        for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
             store(y + i, curve(load(u + i, lanes)).value, lanes);
         });
     });
@@ -42,7 +34,7 @@ void activate(Activation activation, const T* u, T* y, std::int64_t count) {
 template <class V, class T>
 void activate_backward(Activation activation, const T* u, const T* dy, T* du, std::int64_t count) {
     with_curve<V>(activation, [&](auto curve) {
-        for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+        for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
             store(du + i, load(dy + i, lanes) * curve(load(u + i, lanes)).slope, lanes);
         });
     });
@@ -50,7 +42,7 @@ void activate_backward(Activation activation, const T* u, const T* dy, T* du, st
 
 template <class V, class T>
 void swiglu(const T* up, const T* gate, T* y, std::int64_t count) {
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         const V g = load(gate + i, lanes);
         const V silu = g * logistic(g).value;
         store(y + i, silu * load(up + i, lanes), lanes);
@@ -60,7 +52,7 @@ void swiglu(const T* up, const T* gate, T* y, std::int64_t count) {
 template <class V, class T>
 void swiglu_backward(const T* up, const T* gate, const T* dy, T* d_up, T* d_gate,
                      std::int64_t count) {
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         const V u = load(up + i, lanes);
         const V g = load(gate + i, lanes);
         const V gradient = load(dy + i, lanes);
@@ -74,7 +66,7 @@ void swiglu_backward(const T* up, const T* gate, const T* dy, T* d_up, T* d_gate
 
 template <class V, class T>
 void times_gelu_slope(const float* sums, const T* u, bool accumulate, T* to, std::int64_t count) {
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         V x = load(sums + i, lanes) * gelu(load(u + i, lanes)).slope;
         if (accumulate) x = x + load(to + i, lanes);
         store(to + i, x, lanes);
@@ -85,7 +77,7 @@ template <class V, class T>
 float maximum(const T* row, std::int64_t count) {
     const V least = -std::numeric_limits<float>::infinity();
     V largest = least;
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         largest = max(largest, masked(load(row + i, lanes), lanes, least));
     });
     return largest.maximum();
@@ -94,7 +86,7 @@ float maximum(const T* row, std::int64_t count) {
 template <class V, class T>
 float exp_sum(const T* row, float shift, std::int64_t count) {
     V sum = 0.0f;
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         sum = sum + masked(exp(load(row + i, lanes) - V(shift)), lanes, V(0.0f));
     });
     return sum.sum();
@@ -102,7 +94,7 @@ float exp_sum(const T* row, float shift, std::int64_t count) {
 
 template <class V, class T>
 void scaled_exp(T* row, float shift, float scale, std::int64_t count) {
-    for_vectors_of<V>(count, [&](std::int64_t i, auto lanes) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         store(row + i, V(scale) * exp(load(row + i, lanes) - V(shift)), lanes);
     });
 }

@@ -2,22 +2,16 @@
 // vector8.h. Only for code that runs after a check of the CPU.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
 #include <immintrin.h>
 
 #include "base/dtype.h"
+#include "cpu/lanes.h"
 
 namespace gptrain::cpu {
 
 /// Same interface as Vec8.
 struct Vec16 {
     static constexpr int size = 16;
-    /// All lanes, or the first `count` lanes, as in vector8.h.
-    struct Full {};
-    struct Part {
-        std::int64_t count;
-    };
     __m512 v;
 
     Vec16() = default;
@@ -52,7 +46,7 @@ struct Vec16 {
 
 namespace detail {
 
-inline __mmask16 lane_mask(Vec16::Part part) {
+inline __mmask16 lane_mask(PartLanes<Vec16> part) {
     return static_cast<__mmask16>((1U << part.count) - 1);
 }
 
@@ -80,45 +74,33 @@ inline __m256i round_to(F16, Vec16 x) {
 
 }  // namespace detail
 
-inline Vec16 load(const float* p, Vec16::Full) {
+inline Vec16 load(const float* p, FullLanes<Vec16>) {
     return Vec16::load(p);
 }
-inline Vec16 load(const float* p, Vec16::Part part) {
+inline Vec16 load(const float* p, PartLanes<Vec16> part) {
     return _mm512_maskz_loadu_ps(detail::lane_mask(part), p);
 }
 template <class T>
-Vec16 load(const T* p, Vec16::Full) {
+Vec16 load(const T* p, FullLanes<Vec16>) {
     return detail::widen(T{}, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-template <class T>
-Vec16 load(const T* p, Vec16::Part part) {
-    T lanes[16] = {};
-    std::memcpy(lanes, p, static_cast<std::size_t>(part.count) * sizeof(T));
-    return load(lanes, Vec16::Full());
-}
 
-inline void store(float* p, Vec16 x, Vec16::Full) {
+inline void store(float* p, Vec16 x, FullLanes<Vec16>) {
     x.store(p);
 }
-inline void store(float* p, Vec16 x, Vec16::Part part) {
+inline void store(float* p, Vec16 x, PartLanes<Vec16> part) {
     _mm512_mask_storeu_ps(p, detail::lane_mask(part), x.v);
 }
 template <class T>
-void store(T* p, Vec16 x, Vec16::Full) {
+void store(T* p, Vec16 x, FullLanes<Vec16>) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), detail::round_to(T{}, x));
-}
-template <class T>
-void store(T* p, Vec16 x, Vec16::Part part) {
-    T lanes[16];
-    store(lanes, x, Vec16::Full());
-    std::memcpy(p, lanes, static_cast<std::size_t>(part.count) * sizeof(T));
 }
 
 /// x with the inactive lanes of `other`.
-inline Vec16 masked(Vec16 x, Vec16::Full, Vec16) {
+inline Vec16 masked(Vec16 x, FullLanes<Vec16>, Vec16) {
     return x;
 }
-inline Vec16 masked(Vec16 x, Vec16::Part part, Vec16 other) {
+inline Vec16 masked(Vec16 x, PartLanes<Vec16> part, Vec16 other) {
     return _mm512_mask_blend_ps(detail::lane_mask(part), other.v, x.v);
 }
 

@@ -3,24 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <immintrin.h>
 
 #include "base/dtype.h"
+#include "cpu/lanes.h"
 
 namespace gptrain::cpu {
 
-/// All eight lanes.
-struct Full {};
-/// The first `count` lanes, fewer than eight; the others read as 0 and are not written.
-struct Part {
-    std::int64_t count;
-};
+struct Vec8;
+using Full = FullLanes<Vec8>;
+using Part = PartLanes<Vec8>;
 
 struct Vec8 {
     static constexpr int size = 8;
-    using Full = cpu::Full;
-    using Part = cpu::Part;
     __m256 v;
 
     Vec8() = default;
@@ -126,21 +121,10 @@ template <class T>
 Vec8 load(const T* p, Full) {
     return detail::widen(T{}, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-template <class T>
-Vec8 load(const T* p, Part part) {
-    T lanes[8] = {};
-    std::memcpy(lanes, p, static_cast<std::size_t>(part.count) * sizeof(T));
-    return load(lanes, Full());
-}
 
 inline Vec8 load(const std::int8_t* p, Full) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-}
-inline Vec8 load(const std::int8_t* p, Part part) {
-    std::int8_t lanes[8] = {};
-    std::memcpy(lanes, p, static_cast<std::size_t>(part.count));
-    return load(lanes, Full());
 }
 
 inline void store(float* p, Vec8 x, Full) {
@@ -152,12 +136,6 @@ inline void store(float* p, Vec8 x, Part part) {
 template <class T>
 void store(T* p, Vec8 x, Full) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), detail::round_to(T{}, x));
-}
-template <class T>
-void store(T* p, Vec8 x, Part part) {
-    T lanes[8];
-    store(lanes, x, Full());
-    std::memcpy(p, lanes, static_cast<std::size_t>(part.count) * sizeof(T));
 }
 
 /// x as it reads back after being stored as T.
@@ -181,10 +159,7 @@ inline Vec8 masked(Vec8 x, Part part, Vec8 other = 0.0f) {
 /// Calls f(i, lanes) for the vectors at begin, begin + 8, ... in [begin, end).
 template <class F>
 void for_vectors(std::int64_t begin, std::int64_t end, const F& f) {
-    std::int64_t i = begin;
-    for (; i + 8 <= end; i += 8)
-        f(i, Full());
-    if (i < end) f(i, Part{end - i});
+    for_vectors_of<Vec8>(begin, end, f);
 }
 
 }  // namespace gptrain::cpu
