@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that one version stands everywhere: in CMakeLists.txt, at the top of CHANGELOG.md, in
-# CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one.
+# CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one. The
+# date must not lie in the future: man pages carry it, and their checker warns of such a date.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,6 +24,10 @@ date=${heading##* }
 expect CHANGELOG.md "## $version, $date" "$heading"
 expect CITATION.cff "version: $version" "$(grep '^version:' CITATION.cff)"
 expect CITATION.cff "date-released: $date" "$(grep '^date-released:' CITATION.cff)"
+if [[ $date > $(date -u +%F) ]]; then
+    echo "error: CHANGELOG.md: $date lies in the future; write a date no later than today" >&2
+    failed=1
+fi
 for tag in $(git tag --points-at HEAD 'v[0-9]*'); do
     expect "the tag of this commit" "v$version" "$tag"
 done
