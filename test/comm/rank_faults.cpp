@@ -35,7 +35,9 @@ void meet(std::string_view fault, const MpiSession& session, Backend& backend) {
         if (guilty) std::raise(SIGKILL);
         all.all_reduce(x, Reduce::sum).wait();
     } else if (fault == "shapes") {
-        const std::int64_t elements = guilty ? 90'000 : 60'000;
+        // Short messages: OpenMPI 4.1 itself crashes in 1 of 20 tries if it truncates one that is
+        // too long to be sent at once.
+        const std::int64_t elements = guilty ? 900 : 600;
         all.all_reduce(x.slice(0, 0, elements), Reduce::sum).wait();
         all.barrier();
     } else if (fault == "short") {
