@@ -11,12 +11,33 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+/// A tile of keys and their values as operands.
+struct Keys {
+    TileOperand k;  ///< left, like v
+    TileOperand k_right;
+    TileOperand v;
+};
+
+/// A tile of queries, or of their gradient, as right operands.
+struct Queries {
+    TileOperand rows;        ///< [queries][dim]
+    TileOperand transposed;  ///< [dim][queries]
+};
+
+/// Rows of memory for this many keys: an odd number packed as both operands takes that of one more.
+std::int64_t key_rows(std::int64_t keys) {
+    return round_up(keys, 2);
+}
+
 /// Memory of one thread.
-struct Tiles {
-    float* k;  ///< [keys][padded_dim], like v, dk and dv
+struct Memory {
+    float* k;  ///< operands of all keys: [key_rows][padded_dim], like v, dk and dv
     float* v;
     float* dk;
     float* dv;
+    Keys* keys;         ///< of each tile
+    float* staging;     ///< a tile that is packed
+    float* transposed;  ///< its transpose
     float* q;
     float* q_transposed;
     float* d_o;
@@ -24,24 +45,27 @@ struct Tiles {
     float* dq;
     float* scores;
     float* dp;
+    float* packed_scores;
     float* factors;
     float* lse;
     float* delta;
 
-    Tiles(Scratch& scratch, std::int64_t keys, std::int64_t dim) {
+    Memory(Scratch& scratch, std::int64_t key_count, std::int64_t dim) {
         for (float** rows : {&k, &v, &dk, &dv})
-            *rows = scratch.take<float>(keys * padded_dim(dim));
-        for (float** tile : {&q, &q_transposed, &d_o, &d_o_transposed, &dq})
+            *rows = scratch.take<float>(key_rows(key_count) * padded_dim(dim));
+        keys = scratch.take<Keys>(div_ceil(key_count, tile_size));
+        for (float** tile : {&staging, &transposed, &q, &q_transposed, &d_o, &d_o_transposed, &dq})
             *tile = scratch.take<float>(tile_size * padded_dim(dim));
-        for (float** tile : {&scores, &dp, &factors})
+        for (float** tile : {&scores, &dp, &packed_scores, &factors})
             *tile = scratch.take<float>(tile_size * tile_size);
         for (float** row : {&lse, &delta})
             *row = scratch.take<float>(tile_size);
     }
-    static std::int64_t bytes(std::int64_t keys, std::int64_t dim) {
-        return 4 * Scratch::bytes_of<float>(keys * padded_dim(dim)) +
-               5 * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
-               3 * Scratch::bytes_of<float>(tile_size * tile_size) +
+    static std::int64_t bytes(std::int64_t key_count, std::int64_t dim) {
+        return 4 * Scratch::bytes_of<float>(key_rows(key_count) * padded_dim(dim)) +
+               Scratch::bytes_of<Keys>(div_ceil(key_count, tile_size)) +
+               7 * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
+               4 * Scratch::bytes_of<float>(tile_size * tile_size) +
                2 * Scratch::bytes_of<float>(tile_size);
     }
 };
@@ -60,102 +84,120 @@ public:
           width_(padded_dim(dim_)),
           scale_(score_scale(dim_)) {}
 
-    void run(std::int64_t b, std::int64_t group, const Tiles& tiles) const {
+    void run(std::int64_t b, std::int64_t group, const Memory& memory) const {
         const std::int64_t keys = args_.k.size(1);
         const std::int64_t queries = args_.q.size(1);
         const std::int64_t heads = args_.q.size(2) / args_.k.size(2);
-        load_tile(rows_of_head<T>(args_.k, b, group), 0, keys, dim_, tiles.k);
-        load_tile(rows_of_head<T>(args_.v, b, group), 0, keys, dim_, tiles.v);
-        std::fill(tiles.dk, tiles.dk + keys * width_, 0.0f);
-        std::fill(tiles.dv, tiles.dv + keys * width_, 0.0f);
+        for (std::int64_t key = 0; key < keys; key += tile_size) {
+            memory.keys[key / tile_size] =
+                load_keys(b, group, key, std::min(tile_size, keys - key), memory);
+        }
+        std::fill(memory.dk, memory.dk + keys * width_, 0.0f);
+        std::fill(memory.dv, memory.dv + keys * width_, 0.0f);
         for (std::int64_t head = group * heads; head < (group + 1) * heads; ++head) {
             for (std::int64_t begin = 0; begin < queries; begin += tile_size)
-                run_queries({b, head, begin, std::min(tile_size, queries - begin)}, tiles);
+                run_queries({b, head, begin, std::min(tile_size, queries - begin)}, memory);
         }
         const bool add = gradients_.accumulate;
-        store_tile(tiles.dk, rows_of_head<G>(gradients_.dk, b, group), 0, keys, dim_, scale_, add);
-        store_tile(tiles.dv, rows_of_head<G>(gradients_.dv, b, group), 0, keys, dim_, 1.0f, add);
+        store_tile(memory.dk, rows_of_head<G>(gradients_.dk, b, group), 0, keys, dim_, scale_, add);
+        store_tile(memory.dv, rows_of_head<G>(gradients_.dv, b, group), 0, keys, dim_, 1.0f, add);
     }
 
 private:
-    void run_queries(const QueryTile& at, const Tiles& tiles) const {
-        start(at, tiles);
+    Keys load_keys(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
+                   const Memory& memory) const {
+        float* k_memory = memory.k + key * width_;
+        float* v_memory = memory.v + key * width_;
+        float* k = place_of_tile(kernels_, memory.staging, k_memory);
+        load_tile(rows_of_head<T>(args_.k, b, group), key, count, dim_, k);
+        Keys keys{};
+        keys.k_right = kernels_.right({k, width_, 1}, count, width_, k_memory);
+        keys.k =
+            kernels_.left({k, width_, 1}, count, width_, k_memory + key_rows(count) / 2 * width_);
+        float* v = place_of_tile(kernels_, memory.staging, v_memory);
+        load_tile(rows_of_head<T>(args_.v, b, group), key, count, dim_, v);
+        keys.v = kernels_.left({v, width_, 1}, count, width_, v_memory);
+        return keys;
+    }
+
+    void run_queries(const QueryTile& at, const Memory& memory) const {
+        const Queries q = load_queries(args_.q, at, memory.q, memory.q_transposed, memory);
+        const Queries d_o =
+            load_queries(gradients_.d_o, at, memory.d_o, memory.d_o_transposed, memory);
+        start(at, memory);
         VisibleKeys visible(args_, at.b, at.begin, at.count);
         for (std::int64_t key = visible.begin(); key < visible.end(); key += tile_size) {
-            ScoreTile tile = {.scores = tiles.scores,
-                              .keys = std::min(tile_size, visible.end() - key),
-                              .queries = round_up(at.count, tile_unit),
-                              .first = nullptr,
-                              .last = nullptr,
-                              .dropout = nullptr};
-            visible.mask(key, tile);
-            if (mask_.on()) {
-                const FactorTile factors = {
-                    mask_, at.b, at.head, args_.q_begin + at.begin, tile.queries, tiles.factors};
-                factors.draw(args_.k_begin + key, tile.keys);
-                tile.dropout = tiles.factors;
-            }
-            add_keys(tile, key, at.count, tiles);
+            const ScoreTile tile =
+                score_tile(args_, mask_, at, visible, key, memory.scores, memory.factors);
+            add_keys(tile, key, q, d_o, at.count, memory);
         }
-        store_tile(tiles.dq, rows_of_head<G>(gradients_.dq, at.b, at.head), at.begin, at.count,
+        store_tile(memory.dq, rows_of_head<G>(gradients_.dq, at.b, at.head), at.begin, at.count,
                    dim_, scale_, gradients_.accumulate);
     }
 
-    void start(const QueryTile& at, const Tiles& tiles) const {
-        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
-        transpose_tile(tiles.q, at.count, width_, tiles.q_transposed);
-        load_tile(rows_of_head<T>(gradients_.d_o, at.b, at.head), at.begin, at.count, dim_,
-                  tiles.d_o);
-        transpose_tile(tiles.d_o, at.count, width_, tiles.d_o_transposed);
-        std::fill(tiles.dq, tiles.dq + at.count * width_, 0.0f);
-        std::fill(tiles.lse, tiles.lse + tile_size, infinity);
-        std::fill(tiles.delta, tiles.delta + tile_size, 0.0f);
+    /// Makes a tile of `rows` an operand in `own`, and its transpose one in `own_transposed`.
+    Queries load_queries(const Tensor& rows, const QueryTile& at, float* own, float* own_transposed,
+                         const Memory& memory) const {
+        float* tile = place_of_tile(kernels_, memory.staging, own);
+        load_tile(rows_of_head<T>(rows, at.b, at.head), at.begin, at.count, dim_, tile);
+        float* transposed = place_of_tile(kernels_, memory.transposed, own_transposed);
+        transpose_tile(tile, at.count, width_, transposed);
+        return {kernels_.right({tile, width_, 1}, at.count, width_, own),
+                kernels_.right({transposed, tile_size, 1}, width_, tile_size, own_transposed)};
+    }
+
+    /// Clears dq, and finds lse and delta.
+    void start(const QueryTile& at, const Memory& memory) const {
+        std::fill(memory.dq, memory.dq + at.count * width_, 0.0f);
+        std::fill(memory.lse, memory.lse + tile_size, infinity);
+        std::fill(memory.delta, memory.delta + tile_size, 0.0f);
 
         const Rows<T> o = rows_of_head<T>(args_.o, at.b, at.head);
+        const Rows<T> d_o = rows_of_head<T>(gradients_.d_o, at.b, at.head);
         const std::int64_t row = at.b * args_.q.size(2) + at.head;
         const float* lse = args_.lse.as<float>() + row * args_.q.size(1) + at.begin;
         for (std::int64_t i = 0; i < at.count; ++i) {
             Vec8 sum = 0.0f;
-            const float* d_o = tiles.d_o + i * width_;
             for_vectors(0, dim_, [&](std::int64_t d, auto lanes) {
-                sum = fma(Vec8::load(d_o + d), load(o[at.begin + i] + d, lanes), sum);
+                sum =
+                    fma(load(d_o[at.begin + i] + d, lanes), load(o[at.begin + i] + d, lanes), sum);
             });
-            tiles.delta[i] = sum.sum();
-            if (lse[i] != -infinity) tiles.lse[i] = lse[i];
+            memory.delta[i] = sum.sum();
+            if (lse[i] != -infinity) memory.lse[i] = lse[i];
         }
     }
 
-    void add_keys(const ScoreTile& tile, std::int64_t key, std::int64_t queries,
-                  const Tiles& tiles) const {
-        const float* k = tiles.k + key * width_;
-        const float* v = tiles.v + key * width_;
-        kernels_.multiply(gemm_by_key(tile, dim_, k, tiles.q_transposed, scale_, tile.scores));
-        kernels_.multiply(gemm_by_key(tile, dim_, v, tiles.d_o_transposed, 1, tiles.dp));
-        kernels_.softmax_gradient(tile, {tiles.lse, tiles.delta, tiles.dp});
+    void add_keys(const ScoreTile& tile, std::int64_t key, const Queries& q, const Queries& d_o,
+                  std::int64_t count, const Memory& memory) const {
+        const Keys& keys = memory.keys[key / tile_size];
+        kernels_.multiply(gemm_by_key(tile, dim_, keys.k, q.transposed, scale_, tile.scores));
+        kernels_.multiply(gemm_by_key(tile, dim_, keys.v, d_o.transposed, 1, memory.dp));
+        kernels_.softmax_gradient(tile, {memory.lse, memory.delta, memory.dp});
+        add_by_key(tile.scores, tile.keys, d_o.rows, count, memory.dv + key * width_, memory);
+        add_by_key(memory.dp, tile.keys, q.rows, count, memory.dk + key * width_, memory);
+        kernels_.multiply(
+            {.a = kernels_.left({memory.dp, 1, tile_size}, count, tile.keys, memory.packed_scores),
+             .b = keys.k_right,
+             .c = memory.dq,
+             .c_row = width_,
+             .rows = count,
+             .cols = width_,
+             .length = tile.keys,
+             .accumulate = true});
+    }
 
-        TileGemm sums = {.a = tile.scores,
-                         .a_row = tile_size,
-                         .a_col = 1,
-                         .b = tiles.d_o,
-                         .b_row = width_,
-                         .c = tiles.dv + key * width_,
-                         .c_row = width_,
-                         .rows = tile.keys,
-                         .cols = width_,
-                         .length = queries,
-                         .accumulate = true};
-        kernels_.multiply(sums);
-        sums.a = tiles.dp;
-        sums.b = tiles.q;
-        sums.c = tiles.dk + key * width_;
-        kernels_.multiply(sums);
-        sums.a_row = 1;
-        sums.a_col = tile_size;
-        sums.b = k;
-        sums.c = tiles.dq;
-        sums.rows = queries;
-        sums.length = tile.keys;
-        kernels_.multiply(sums);
+    /// sums [keys][dim] += scores [keys][queries] rows
+    void add_by_key(const float* scores, std::int64_t keys, const TileOperand& rows,
+                    std::int64_t count, float* sums, const Memory& memory) const {
+        kernels_.multiply(
+            {.a = kernels_.left({scores, tile_size, 1}, keys, count, memory.packed_scores),
+             .b = rows,
+             .c = sums,
+             .c_row = width_,
+             .rows = keys,
+             .cols = width_,
+             .length = count,
+             .accumulate = true});
     }
 
     const AttentionForward& args_;
@@ -174,12 +216,12 @@ void run_typed(const AttentionBackward& args, Scratch& scratch) {
     const std::int64_t dim = args.forward.q.size(3);
     const TileKernels kernels = tile_kernels(args.forward.q.dtype());
     const Backward<T, G> backward(args, kernels);
-    const std::int64_t bytes = Tiles::bytes(keys, dim);
+    const std::int64_t bytes = Memory::bytes(keys, dim);
     std::byte* memory = scratch.take_bytes(bytes * omp_get_max_threads());
     parallel_items(args.forward.k.size(0) * groups, args.forward.q.size(1) * keys * dim / 4,
                    [&](std::int64_t item) {
                        Scratch own(memory + omp_get_thread_num() * bytes, bytes);
-                       backward.run(item / groups, item % groups, Tiles(own, keys, dim));
+                       backward.run(item / groups, item % groups, Memory(own, keys, dim));
                    });
 }
 
@@ -194,7 +236,7 @@ void run(const AttentionBackward& args, Scratch& scratch) {
 
 std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,
                                               int threads) {
-    return threads * Tiles::bytes(keys, head_dim);
+    return threads * Memory::bytes(keys, head_dim);
 }
 
 }  // namespace gptrain::cpu

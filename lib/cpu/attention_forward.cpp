@@ -12,31 +12,47 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Memory of one thread.
-struct Tiles {
-    float* q;
+/// Tiles of queries that share the tiles of keys and values: each of these is loaded and packed
+/// once for all of them.
+constexpr std::int64_t tiles_at_once = 4;
+
+/// Memory for a tile of queries.
+struct QueryMemory {
     float* q_transposed;
-    float* k;
-    float* v;
     float* o;
-    float* scores;
-    float* factors;
     float* maximum;
     float* sum;
-    float* rescale;
+};
 
-    Tiles(Scratch& scratch, std::int64_t dim) {
-        for (float** tile : {&q, &q_transposed, &k, &v, &o})
+/// Memory of one thread.
+struct Memory {
+    float* staging;     ///< a tile that is packed
+    float* transposed;  ///< its transpose
+    float* k;
+    float* v;
+    float* scores;
+    float* packed_scores;
+    float* factors;
+    float* rescale;
+    QueryMemory queries[tiles_at_once];
+
+    Memory(Scratch& scratch, std::int64_t dim) {
+        for (float** tile : {&staging, &transposed, &k, &v})
             *tile = scratch.take<float>(tile_size * padded_dim(dim));
-        for (float** tile : {&scores, &factors})
+        for (float** tile : {&scores, &packed_scores, &factors})
             *tile = scratch.take<float>(tile_size * tile_size);
-        for (float** row : {&maximum, &sum, &rescale})
-            *row = scratch.take<float>(tile_size);
+        rescale = scratch.take<float>(tile_size);
+        for (QueryMemory& own : queries) {
+            own.q_transposed = scratch.take<float>(tile_size * padded_dim(dim));
+            own.o = scratch.take<float>(tile_size * padded_dim(dim));
+            own.maximum = scratch.take<float>(tile_size);
+            own.sum = scratch.take<float>(tile_size);
+        }
     }
     static std::int64_t bytes(std::int64_t dim) {
-        return 5 * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
-               2 * Scratch::bytes_of<float>(tile_size * tile_size) +
-               3 * Scratch::bytes_of<float>(tile_size);
+        return (4 + 2 * tiles_at_once) * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
+               3 * Scratch::bytes_of<float>(tile_size * tile_size) +
+               (1 + 2 * tiles_at_once) * Scratch::bytes_of<float>(tile_size);
     }
 };
 
@@ -48,77 +64,110 @@ public:
           kernels_(kernels),
           mask_(args.dropout),
           dim_(args.q.size(3)),
+          width_(padded_dim(dim_)),
           scale_(score_scale(dim_)) {}
 
-    void run(const QueryTile& at, const Tiles& tiles) const {
-        const std::int64_t queries = round_up(at.count, tile_unit);
-        const std::int64_t group = at.head * args_.k.size(2) / args_.q.size(2);
-        const Rows<T> k = rows_of_head<T>(args_.k, at.b, group);
-        const Rows<T> v = rows_of_head<T>(args_.v, at.b, group);
-        start(at, tiles);
-        VisibleKeys visible(args_, at.b, at.begin, at.count);
-        for (std::int64_t key = visible.begin(); key < visible.end(); key += tile_size) {
-            const std::int64_t keys = std::min(tile_size, visible.end() - key);
-            load_tile(k, key, keys, dim_, tiles.k);
-            load_tile(v, key, keys, dim_, tiles.v);
-            ScoreTile tile = {tiles.scores, keys, queries, nullptr, nullptr, nullptr};
-            visible.mask(key, tile);
-            if (mask_.on()) {
-                const FactorTile factors = {
-                    mask_, at.b, at.head, args_.q_begin + at.begin, queries, tiles.factors};
-                factors.draw(args_.k_begin + key, keys);
-                tile.dropout = tiles.factors;
-            }
-            add_keys(tile, at.count, tiles);
+    /// Handles queries [begin, begin + count) of a head, up to tiles_at_once tiles.
+    void run(std::int64_t b, std::int64_t head, std::int64_t begin, std::int64_t count,
+             const Memory& memory) const {
+        const std::int64_t tiles = div_ceil(count, tile_size);
+        const std::int64_t group = head * args_.k.size(2) / args_.q.size(2);
+        Queries queries[tiles_at_once];
+        std::int64_t first = args_.k.size(1);
+        std::int64_t end = 0;
+        for (std::int64_t i = 0; i < tiles; ++i) {
+            const std::int64_t at = begin + i * tile_size;
+            queries[i] = start({b, head, at, std::min(tile_size, begin + count - at)}, i, memory);
+            const VisibleKeys& visible = queries[i].visible;
+            if (visible.begin() < visible.end()) first = std::min(first, visible.begin());
+            end = std::max(end, visible.end());
         }
-        finish(at, tiles);
+        for (std::int64_t key = first; key < end; key += tile_size) {
+            const Keys keys = load(b, group, key, std::min(tile_size, end - key), memory);
+            for (std::int64_t i = 0; i < tiles; ++i) {
+                const VisibleKeys& visible = queries[i].visible;
+                if (visible.begin() <= key && key < visible.end())
+                    add_keys(queries[i], keys, memory);
+            }
+        }
+        for (std::int64_t i = 0; i < tiles; ++i)
+            finish(queries[i]);
     }
 
 private:
-    void start(const QueryTile& at, const Tiles& tiles) const {
-        const std::int64_t width = padded_dim(dim_);
-        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_, tiles.q);
-        transpose_tile(tiles.q, at.count, width, tiles.q_transposed);
-        std::fill(tiles.o, tiles.o + at.count * width, 0.0f);
-        std::fill(tiles.maximum, tiles.maximum + tile_size, -infinity);
-        std::fill(tiles.sum, tiles.sum + tile_size, 0.0f);
+    /// A tile of queries in progress.
+    struct Queries {
+        QueryTile at;
+        VisibleKeys visible;
+        TileOperand q_transposed;
+        QueryMemory memory;
+    };
+    /// A tile of keys and their values.
+    struct Keys {
+        std::int64_t begin;
+        TileOperand k;
+        TileOperand v;
+    };
+
+    Queries start(const QueryTile& at, std::int64_t index, const Memory& memory) const {
+        const QueryMemory& own = memory.queries[index];
+        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_,
+                  memory.staging);
+        float* transposed = place_of_tile(kernels_, memory.transposed, own.q_transposed);
+        transpose_tile(memory.staging, at.count, width_, transposed);
+        std::fill(own.o, own.o + at.count * width_, 0.0f);
+        std::fill(own.maximum, own.maximum + tile_size, -infinity);
+        std::fill(own.sum, own.sum + tile_size, 0.0f);
+        return {at, VisibleKeys(args_, at.b, at.begin, at.count),
+                kernels_.right({transposed, tile_size, 1}, width_, tile_size, own.q_transposed),
+                own};
     }
 
-    void add_keys(const ScoreTile& tile, std::int64_t count, const Tiles& tiles) const {
-        const std::int64_t width = padded_dim(dim_);
-        kernels_.multiply(
-            gemm_by_key(tile, dim_, tiles.k, tiles.q_transposed, scale_, tile.scores));
-        kernels_.softmax(tile, {tiles.maximum, tiles.sum, tiles.rescale});
-        for (std::int64_t i = 0; i < count; ++i) {
-            if (tiles.rescale[i] == 1) continue;
-            const Vec8 factor = tiles.rescale[i];
-            float* row = tiles.o + i * width;
-            for (std::int64_t d = 0; d < width; d += Vec8::size)
+    Keys load(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
+              const Memory& memory) const {
+        float* k = place_of_tile(kernels_, memory.staging, memory.k);
+        load_tile(rows_of_head<T>(args_.k, b, group), key, count, dim_, k);
+        const TileOperand left = kernels_.left({k, width_, 1}, count, width_, memory.k);
+        float* v = place_of_tile(kernels_, memory.staging, memory.v);
+        load_tile(rows_of_head<T>(args_.v, b, group), key, count, dim_, v);
+        return {key, left, kernels_.right({v, width_, 1}, count, width_, memory.v)};
+    }
+
+    void add_keys(Queries& own, const Keys& keys, const Memory& memory) const {
+        const QueryTile& at = own.at;
+        const ScoreTile tile =
+            score_tile(args_, mask_, at, own.visible, keys.begin, memory.scores, memory.factors);
+        kernels_.multiply(gemm_by_key(tile, dim_, keys.k, own.q_transposed, scale_, tile.scores));
+        kernels_.softmax(tile, {own.memory.maximum, own.memory.sum, memory.rescale});
+        for (std::int64_t i = 0; i < at.count; ++i) {
+            if (memory.rescale[i] == 1) continue;
+            const Vec8 factor = memory.rescale[i];
+            float* row = own.memory.o + i * width_;
+            for (std::int64_t d = 0; d < width_; d += Vec8::size)
                 (Vec8::load(row + d) * factor).store(row + d);
         }
-        kernels_.multiply({.a = tile.scores,
-                           .a_row = 1,
-                           .a_col = tile_size,
-                           .b = tiles.v,
-                           .b_row = width,
-                           .c = tiles.o,
-                           .c_row = width,
-                           .rows = count,
-                           .cols = width,
+        kernels_.multiply({.a = kernels_.left({tile.scores, 1, tile_size}, at.count, tile.keys,
+                                              memory.packed_scores),
+                           .b = keys.v,
+                           .c = own.memory.o,
+                           .c_row = width_,
+                           .rows = at.count,
+                           .cols = width_,
                            .length = tile.keys,
                            .accumulate = true});
     }
 
-    void finish(const QueryTile& at, const Tiles& tiles) const {
-        const std::int64_t width = padded_dim(dim_);
+    void finish(const Queries& own) const {
+        const QueryTile& at = own.at;
         const Rows<T> o = rows_of_head<T>(args_.o, at.b, at.head);
         const std::int64_t row = at.b * args_.q.size(2) + at.head;
         float* lse = args_.lse.as<float>() + row * args_.q.size(1) + at.begin;
         for (std::int64_t i = 0; i < at.count; ++i) {
-            const bool none = tiles.maximum[i] == -infinity;
-            const Vec8 factor = none ? 0.0f : 1 / tiles.sum[i];
-            store_tile(tiles.o + i * width, o, at.begin + i, 1, dim_, factor, false);
-            lse[i] = lse_of(tiles.maximum[i], tiles.sum[i]);
+            const float maximum = own.memory.maximum[i];
+            const float sum = own.memory.sum[i];
+            const Vec8 factor = maximum == -infinity ? 0.0f : 1 / sum;
+            store_tile(own.memory.o + i * width_, o, at.begin + i, 1, dim_, factor, false);
+            lse[i] = lse_of(maximum, sum);
         }
     }
 
@@ -126,6 +175,7 @@ private:
     const TileKernels& kernels_;
     DropoutMask mask_;
     std::int64_t dim_;
+    std::int64_t width_;
     float scale_;
 };
 
@@ -135,22 +185,23 @@ void run_tiles(const AttentionForward& args, Scratch& scratch) {
     const std::int64_t heads = args.q.size(2);
     const std::int64_t dim = args.q.size(3);
     const std::int64_t rows = args.q.size(0) * heads;
-    const std::int64_t tiles_of_row = div_ceil(queries, tile_size);
+    const std::int64_t threads = omp_get_max_threads();
     const TileKernels kernels = tile_kernels(args.q.dtype());
     const Forward<T> forward(args, kernels);
-    const std::int64_t bytes = Tiles::bytes(dim);
-    std::byte* memory = scratch.take_bytes(bytes * omp_get_max_threads());
-    const std::int64_t cost = std::min(queries, tile_size) * args.k.size(1) * dim / 8;
-    parallel_items(rows * tiles_of_row, cost, [&](std::int64_t item) {
+    const std::int64_t bytes = Memory::bytes(dim);
+    std::byte* memory = scratch.take_bytes(bytes * threads);
+    // Enough parts for every thread come first.
+    const std::int64_t tiles = std::clamp<std::int64_t>(
+        rows * div_ceil(queries, tile_size) / (4 * threads), 1, tiles_at_once);
+    const std::int64_t part = tiles * tile_size;
+    const std::int64_t parts = div_ceil(queries, part);
+    const std::int64_t cost = std::min(queries, part) * args.k.size(1) * dim / 8;
+    parallel_items(rows * parts, cost, [&](std::int64_t item) {
         Scratch own(memory + omp_get_thread_num() * bytes, bytes);
-        const Tiles tiles(own, dim);
         // The last queries see the most keys, so they go first.
-        const std::int64_t begin = (tiles_of_row - 1 - item / rows) * tile_size;
-        forward.run({.b = item % rows / heads,
-                     .head = item % rows % heads,
-                     .begin = begin,
-                     .count = std::min(tile_size, queries - begin)},
-                    tiles);
+        const std::int64_t begin = (parts - 1 - item / rows) * part;
+        forward.run(item % rows / heads, item % rows % heads, begin,
+                    std::min(part, queries - begin), Memory(own, dim));
     });
 }
 
@@ -165,7 +216,7 @@ void run(const AttentionForward& args, Scratch& scratch) {
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {
-    return threads * std::max(Tiles::bytes(head_dim), few_queries_scratch_bytes(head_dim));
+    return threads * std::max(Memory::bytes(head_dim), few_queries_scratch_bytes(head_dim));
 }
 
 }  // namespace gptrain::cpu

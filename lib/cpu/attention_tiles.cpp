@@ -25,6 +25,23 @@ void transpose8(const float* from, std::int64_t from_row, float* to, std::int64_
     }
 }
 
+/// factors [keys][tile_size] = the dropout factors of a pair of tiles, whose keys start at position
+/// key_position. Those of the queries are counted from q_begin.
+void draw_factors(const DropoutMask& mask, const QueryTile& at, std::int64_t q_begin,
+                  std::int64_t key_position, const ScoreTile& tile, float* factors) {
+    const std::int64_t end = key_position + tile.keys;
+    for (std::int64_t key = key_position / 4 * 4; key < end; key += 4) {
+        for (std::int64_t i = 0; i < tile.queries; i += Vec8::size) {
+            const DropoutMask::Keys drawn = mask.keys(at.b, q_begin + at.begin + i, at.head, key);
+            for (std::int64_t j = 0; j < 4; ++j) {
+                const std::int64_t row = key + j - key_position;
+                if (row < 0 || row >= tile.keys) continue;
+                drawn.factors[j].store(factors + row * tile_size + i);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed) {
@@ -81,18 +98,20 @@ void VisibleKeys::mask(std::int64_t key, ScoreTile& tile) {
     tile.last = all ? nullptr : last_in_tile_;
 }
 
-void FactorTile::draw(std::int64_t key_position, std::int64_t keys) const {
-    const std::int64_t end = key_position + keys;
-    for (std::int64_t key = key_position / 4 * 4; key < end; key += 4) {
-        for (std::int64_t i = 0; i < queries; i += Vec8::size) {
-            const DropoutMask::Keys drawn = mask.keys(sequence, query_position + i, head, key);
-            for (std::int64_t j = 0; j < 4; ++j) {
-                const std::int64_t row = key + j - key_position;
-                if (row < 0 || row >= keys) continue;
-                drawn.factors[j].store(factors + row * tile_size + i);
-            }
-        }
+ScoreTile score_tile(const AttentionForward& args, const DropoutMask& mask, const QueryTile& at,
+                     VisibleKeys& visible, std::int64_t key, float* scores, float* factors) {
+    ScoreTile tile = {.scores = scores,
+                      .keys = std::min(tile_size, visible.end() - key),
+                      .queries = round_up(at.count, tile_unit),
+                      .first = nullptr,
+                      .last = nullptr,
+                      .dropout = nullptr};
+    visible.mask(key, tile);
+    if (mask.on()) {
+        draw_factors(mask, at, args.q_begin, args.k_begin + key, tile, factors);
+        tile.dropout = factors;
     }
+    return tile;
 }
 
 }  // namespace gptrain::cpu

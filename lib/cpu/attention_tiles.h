@@ -72,15 +72,18 @@ void store_tile(const float* tile, const Rows<T>& rows, std::int64_t begin, std:
 /// transposed [dim][tile_size] = tile^T; columns from `count` on are 0. dim is padded.
 void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed);
 
-/// c [keys][tile_size] = scale k q^T, one row for each key, where k [keys][padded_dim] and
-/// q_transposed [dim][tile_size] are tiles.
-inline TileGemm gemm_by_key(const ScoreTile& tile, std::int64_t dim, const float* k,
-                            const float* q_transposed, float scale, float* c) {
+/// Where to load a tile whose operands go to `memory`: packed ones are copies, so the tile itself
+/// is not kept.
+inline float* place_of_tile(const TileKernels& kernels, float* staging, float* memory) {
+    return kernels.packs ? staging : memory;
+}
+
+/// c [keys][tile_size] = scale k q^T, one row for each key, where k [keys][padded_dim] and q^T
+/// [padded_dim][queries].
+inline TileGemm gemm_by_key(const ScoreTile& tile, std::int64_t dim, const TileOperand& k,
+                            const TileOperand& q_transposed, float scale, float* c) {
     return {.a = k,
-            .a_row = padded_dim(dim),
-            .a_col = 1,
             .b = q_transposed,
-            .b_row = tile_size,
             .c = c,
             .c_row = tile_size,
             .rows = tile.keys,
@@ -110,10 +113,12 @@ KeyRange keys_seen(const AttentionForward& args, std::int64_t b, std::int64_t i)
 /// The keys that a tile of queries sees, by index among the keys of the call.
 class VisibleKeys {
 public:
+    VisibleKeys() = default;
     VisibleKeys(const AttentionForward& args, std::int64_t b, std::int64_t begin,
                 std::int64_t count);
 
-    /// No query of the tile sees keys outside [begin, end); begin is a multiple of tile_size.
+    /// No query of the tile sees keys outside [begin, end); begin is a multiple of tile_size. If no
+    /// query sees any, both are 0.
     std::int64_t begin() const { return begin_; }
     std::int64_t end() const { return end_; }
     /// Sets `first` and `last` for the tile of keys that starts at `key`.
@@ -128,17 +133,9 @@ private:
     std::int64_t end_ = 0;
 };
 
-/// Dropout factors of a pair of tiles.
-struct FactorTile {
-    const DropoutMask& mask;
-    std::int64_t sequence;
-    std::int64_t head;
-    std::int64_t query_position;
-    std::int64_t queries;
-    float* factors;  ///< [keys][tile_size]
-
-    /// Draws the factors of keys key_position, key_position + 1, ...
-    void draw(std::int64_t key_position, std::int64_t keys) const;
-};
+/// The scores, not yet computed, of a tile of queries and the keys from `key` on: which keys each
+/// query sees, and the dropout factors, which are drawn into `factors` [keys][tile_size].
+ScoreTile score_tile(const AttentionForward& args, const DropoutMask& mask, const QueryTile& at,
+                     VisibleKeys& visible, std::int64_t key, float* scores, float* factors);
 
 }  // namespace gptrain::cpu

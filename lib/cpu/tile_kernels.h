@@ -13,15 +13,26 @@ constexpr std::int64_t tile_size = 64;
 /// Column counts are multiples of this.
 constexpr std::int64_t tile_unit = 16;
 
-/// c = scale a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col], where a_row or a_col is
-/// 1. Rows of b and c are b_row and c_row floats apart; `rows` is at most tile_size, `cols` a
-/// multiple of tile_unit.
+/// A tile: element (i, j) is data[i row + j col], where row or col is 1.
+struct TileView {
+    const float* data;
+    std::int64_t row;
+    std::int64_t col;
+};
+
+/// An operand of GEMMs as the kernels that made it read it.
+struct TileOperand {
+    const void* data;
+    std::int64_t row;   ///< distance of the rows of a left operand
+    std::int64_t term;  ///< distance of the terms of the sums
+};
+
+/// c = scale a b, or c += a b, where a is a left operand [rows][length], b a right operand
+/// [length][cols]. Rows of c are c_row floats apart; `rows` is at most tile_size, `cols` a multiple
+/// of tile_unit.
 struct TileGemm {
-    const float* a;
-    std::int64_t a_row;
-    std::int64_t a_col;
-    const float* b;
-    std::int64_t b_row;
+    TileOperand a;
+    TileOperand b;
     float* c;
     std::int64_t c_row;
     std::int64_t rows;
@@ -60,6 +71,14 @@ struct SoftmaxGradient {
 
 /// Sums are fp32. Those with bf16 dot products round a and b of a GEMM to bf16.
 struct TileKernels {
+    /// Whether operands are packed copies, which take up to half of what a tile does whose sizes
+    /// are rounded up to tile_unit. Otherwise an operand is the tile itself.
+    bool packs;
+    /// Left operand [rows][length], packed into `memory`.
+    TileOperand (*left)(const TileView& a, std::int64_t rows, std::int64_t length, float* memory);
+    /// Right operand [length][cols], packed into `memory`. Its rows are contiguous; cols is a
+    /// multiple of tile_unit.
+    TileOperand (*right)(const TileView& b, std::int64_t length, std::int64_t cols, float* memory);
     void (*multiply)(const TileGemm& product);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
     void (*softmax_gradient)(const ScoreTile& tile, const SoftmaxGradient& gradient);

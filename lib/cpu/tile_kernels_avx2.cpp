@@ -4,7 +4,12 @@
 namespace gptrain::cpu {
 
 TileKernels avx2_tile_kernels() {
-    return {multiply<Vec8, 6, 2>, softmax<Vec8>, softmax_gradient<Vec8>};
+    return {.packs = false,
+            .left = tile_itself,
+            .right = rows_themselves,
+            .multiply = multiply<Vec8, 6, 2>,
+            .softmax = softmax<Vec8>,
+            .softmax_gradient = softmax_gradient<Vec8>};
 }
 
 TileKernels tile_kernels(DType compute) {

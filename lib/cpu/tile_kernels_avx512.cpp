@@ -4,7 +4,12 @@
 namespace gptrain::cpu {
 
 TileKernels avx512_tile_kernels() {
-    return {multiply<Vec16, 6, 4>, softmax<Vec16>, softmax_gradient<Vec16>};
+    return {.packs = false,
+            .left = tile_itself,
+            .right = rows_themselves,
+            .multiply = multiply<Vec16, 6, 4>,
+            .softmax = softmax<Vec16>,
+            .softmax_gradient = softmax_gradient<Vec16>};
 }
 
 }  // namespace gptrain::cpu

@@ -12,41 +12,73 @@
 namespace gptrain::cpu {
 namespace {
 
-/// A GEMM of fp32 tiles in vectors of type V.
-template <class V>
-struct FloatProduct {
-    using Vector = V;
+inline TileOperand tile_itself(const TileView& tile, std::int64_t /*rows*/, std::int64_t /*cols*/,
+                               float* /*memory*/) {
+    return {tile.data, tile.row, tile.col};
+}
+
+inline TileOperand rows_themselves(const TileView& tile, std::int64_t /*rows*/,
+                                   std::int64_t /*cols*/, float* /*memory*/) {
+    return {tile.data, 0, tile.row};
+}
+
+/// Calls f(0) to f(count - 1) without a loop. What a loop indexes is kept in memory: compilers
+/// unroll it too late to use registers.
+template <int count, class F>
+void unrolled(const F& f) {
+    [&]<int... i>(std::integer_sequence<int, i...>) {
+        (f(i), ...);
+    }
+    (std::make_integer_sequence<int, count>());
+}
+
+/// A GEMM of tiles. Terms has the type of an operand's elements, how many terms of a sum an element
+/// holds, and their arithmetic in vectors.
+template <class Terms>
+struct Product {
+    using Vector = typename Terms::Vector;
+    using Element = typename Terms::Element;
     const TileGemm& p;
 
-    /// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
+    /// Computes rows [row, row + R) and columns [col, col + C Vector::size) of c in registers.
     template <int R, int C>
     void block(std::int64_t row, std::int64_t col) const {
-        V sums[R][C];
+        Vector sums[R][C];
         float* c = p.c + row * p.c_row + col;
-        for (int r = 0; r < R; ++r) {
-            for (int v = 0; v < C; ++v)
-                sums[r][v] = p.accumulate ? V::load(c + r * p.c_row + v * V::size) : V(0.0f);
+        const auto at = [&](int r, int v) { return c + r * p.c_row + v * Vector::size; };
+        const auto each_sum = [](const auto& f) {
+            unrolled<R>([&](int r) { unrolled<C>([&](int v) { f(r, v); }); });
+        };
+        each_sum([&](int r, int v) {
+            sums[r][v] = p.accumulate ? Vector::load(at(r, v)) : Vector(0.0f);
+        });
+        const Element* a = static_cast<const Element*>(p.a.data) + row * p.a.row;
+        const Element* b = static_cast<const Element*>(p.b.data) + col;
+        for (std::int64_t k = 0; k < p.length; k += Terms::per_element) {
+            typename Terms::Elements right[C];
+            unrolled<C>([&](int v) { right[v] = Terms::load(b + v * Vector::size); });
+            unrolled<R>([&](int r) {
+                const auto left = Terms::broadcast(a[r * p.a.row]);
+                unrolled<C>([&](int v) { sums[r][v] = Terms::add(left, right[v], sums[r][v]); });
+            });
+            a += p.a.term;
+            b += p.b.term;
         }
-        const float* a = p.a + row * p.a_row;
-        const float* b = p.b + col;
-        for (std::int64_t k = 0; k < p.length; ++k) {
-            V right[C];
-            for (int v = 0; v < C; ++v)
-                right[v] = V::load(b + v * V::size);
-            for (int r = 0; r < R; ++r) {
-                const V left = a[r * p.a_row];
-                for (int v = 0; v < C; ++v)
-                    sums[r][v] = fma(left, right[v], sums[r][v]);
-            }
-            a += p.a_col;
-            b += p.b_row;
-        }
-        const V scale = p.scale;
-        for (int r = 0; r < R; ++r) {
-            for (int v = 0; v < C; ++v)
-                (sums[r][v] * scale).store(c + r * p.c_row + v * V::size);
-        }
+        const Vector scale = p.scale;
+        each_sum([&](int r, int v) { (sums[r][v] * scale).store(at(r, v)); });
     }
+};
+
+/// Elements are fp32, in vectors of type V.
+template <class V>
+struct FloatTerms {
+    using Vector = V;
+    using Element = float;
+    using Elements = V;
+    static constexpr int per_element = 1;
+    static V load(const float* b) { return V::load(b); }
+    static V broadcast(float a) { return a; }
+    static V add(V a, V b, V sum) { return fma(a, b, sum); }
 };
 
 /// Computes the last `rows` < R rows.
@@ -79,7 +111,7 @@ void multiply_columns(const Product& product, std::int64_t rows, std::int64_t co
 
 template <class V, int R, int C>
 void multiply(const TileGemm& p) {
-    multiply_columns<FloatProduct<V>, R, C>({p}, p.rows, p.cols);
+    multiply_columns<Product<FloatTerms<V>>, R, C>({p}, p.rows, p.cols);
 }
 
 template <class V>

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/philox.h"
 #include "catch.h"
 
@@ -44,23 +45,32 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
     const auto a = eighths(rows * length, 1);
     const auto b = eighths(length * stride, 2);
     auto c = eighths(rows * stride, 3);
+    const TileView left = {a.data(), a_by_columns ? 1 : length, a_by_columns ? rows : 1};
+    // Room for the operands as the kernels promise it; behind it stands what must stay.
+    constexpr float untouched = 77;
+    const auto packed_size = [](std::int64_t size, std::int64_t other) {
+        return round_up(size, tile_unit) * round_up(other, tile_unit) / 2;
+    };
+    std::vector<float> a_memory(packed_size(rows, length) + 1, untouched);
+    std::vector<float> b_memory(packed_size(length, cols) + 1, untouched);
+    const TileOperand a_operand = kernels.left(left, rows, length, a_memory.data());
+    const TileOperand b_operand =
+        kernels.right({b.data(), stride, 1}, length, cols, b_memory.data());
+    CHECK(a_memory.back() == untouched);
+    CHECK(b_memory.back() == untouched);
     for (const bool accumulate : {true, false}) {
         const float scale = accumulate ? 1 : 0.25f;
         auto expected = c;
         for (std::int64_t i = 0; i < rows; ++i) {
             for (std::int64_t j = 0; j < cols; ++j) {
                 float sum = accumulate ? c[i * stride + j] : 0;
-                for (std::int64_t p = 0; p < length; ++p) {
-                    sum += a[a_by_columns ? p * rows + i : i * length + p] * b[p * stride + j];
-                }
+                for (std::int64_t p = 0; p < length; ++p)
+                    sum += a[i * left.row + p * left.col] * b[p * stride + j];
                 expected[i * stride + j] = scale * sum;
             }
         }
-        kernels.multiply({.a = a.data(),
-                          .a_row = a_by_columns ? 1 : length,
-                          .a_col = a_by_columns ? rows : 1,
-                          .b = b.data(),
-                          .b_row = stride,
+        kernels.multiply({.a = a_operand,
+                          .b = b_operand,
                           .c = c.data(),
                           .c_row = stride,
                           .rows = rows,
