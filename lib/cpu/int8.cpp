@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cpu/parallel.h"
-#include "cpu/vector8.h"
+#include "cpu/row_kernels.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
@@ -70,13 +70,11 @@ void run(const FromInt8& args) {
     const Rows<float> scales(args.x.scales);
     with_compute_type(args.out.dtype(), [&](auto type) {
         const Rows<decltype(type)> out(args.out);
+        const auto& kernels = row_kernels<decltype(type)>();
         parallel_ranges(args.out.size(0), columns, 1, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 for_blocks(columns, [&](std::int64_t block, std::int64_t at, std::int64_t count) {
-                    const Vec8 scale(scales[row][block]);
-                    for_vectors(at, at + count, [&](std::int64_t i, auto lanes) {
-                        store(out[row] + i, load(values[row] + i, lanes) * scale, lanes);
-                    });
+                    kernels.from_int8(values[row] + at, scales[row][block], out[row] + at, count);
                 });
             }
         });

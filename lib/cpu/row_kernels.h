@@ -1,5 +1,5 @@
-// The costly arithmetic on rows of elements: activations, and the softmax of logits. Compiled for
-// AVX2 and for AVX-512.
+// The costly arithmetic on rows of elements: activations, the softmax of logits, and the conversion
+// of int8 weights. Compiled for AVX2 and for AVX-512.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,8 @@ struct RowKernels {
     float (*exp_sum)(const T* row, float shift, std::int64_t count);
     /// row = scale exp(row - shift)
     void (*scaled_exp)(T* row, float shift, float scale, std::int64_t count);
+    /// row = scale values
+    void (*from_int8)(const std::int8_t* values, float scale, T* row, std::int64_t count);
 };
 
 template <class T>

@@ -100,6 +100,13 @@ void scaled_exp(T* row, float shift, float scale, std::int64_t count) {
 }
 
 template <class V, class T>
+void from_int8(const std::int8_t* values, float scale, T* row, std::int64_t count) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+        store(row + i, load(values + i, lanes) * V(scale), lanes);
+    });
+}
+
+template <class V, class T>
 RowKernels<T> row_kernels_of() {
     return {.activate = activate<V, T>,
             .activate_backward = activate_backward<V, T>,
@@ -108,7 +115,8 @@ RowKernels<T> row_kernels_of() {
             .times_gelu_slope = times_gelu_slope<V, T>,
             .maximum = maximum<V, T>,
             .exp_sum = exp_sum<V, T>,
-            .scaled_exp = scaled_exp<V, T>};
+            .scaled_exp = scaled_exp<V, T>,
+            .from_int8 = from_int8<V, T>};
 }
 
 }  // namespace

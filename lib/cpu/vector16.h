@@ -84,6 +84,10 @@ template <class T>
 Vec16 load(const T* p, FullLanes<Vec16>) {
     return detail::widen(T{}, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+inline Vec16 load(const std::int8_t* p, FullLanes<Vec16>) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
 
 inline void store(float* p, Vec16 x, FullLanes<Vec16>) {
     x.store(p);

@@ -150,6 +150,22 @@ void check_softmax(const RowKernels<T>& kernels, std::int64_t count) {
         row, [&](std::int64_t i) { return exp_of(i) / 2; }, count);
 }
 
+template <class T>
+void check_int8(const RowKernels<T>& kernels, std::int64_t count) {
+    constexpr float scale = 0.37f;
+    std::vector<std::int8_t> values;
+    std::vector<T> expected;
+    for (std::int64_t i = 0; i < count; ++i) {
+        values.push_back(static_cast<std::int8_t>(i * 37 % 255 - 127));
+        expected.push_back(from_float<T>(scale * static_cast<float>(values.back())));
+    }
+    expected.push_back(from_float<T>(7));  // behind the row
+    std::vector<T> row(expected.size(), from_float<T>(7));
+    kernels.from_int8(values.data(), scale, row.data(), count);
+    CHECK(std::equal(row.begin(), row.end(), expected.begin(),
+                     [](T a, T b) { return to_float(a) == to_float(b); }));
+}
+
 /// 2^-130 is a denormal number.
 template <class T>
 void check_special_values(const RowKernels<T>& kernels) {
@@ -185,6 +201,7 @@ void check_kernels() {
             check_activations(set.kernels, count);
             check_swiglu(set.kernels, count);
             check_softmax(set.kernels, count);
+            check_int8(set.kernels, count);
         }
         check_special_values(set.kernels);
     }
