@@ -4,9 +4,8 @@
 //   bench_cpu SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]
 //
 // Prints one JSON object: shape, dtype, tokens_per_s (median of STEPS steps after two warmup
-// steps), model_gflops, onednn_gflops (null if oneDNN has no such GEMM), ratio, peak_bytes of the
-// process, predicted_bytes of the meter.
-#include <optional>
+// steps), model_gflops, onednn_gflops (median of GEMMs after each step; null if oneDNN has none of
+// this dtype), ratio (to fp32 then), peak_bytes of the process, predicted_bytes of the meter.
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -42,26 +41,31 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     Engine engine(*backend, mesh, plan, cost.memory);
     engine.initialise();
     StepBatch batch = made_up_batch(plan, mesh.place().dp);
-    std::vector<double> seconds;
-    for (std::int64_t step = 1; step <= steps + 2; ++step) {
-        batch.step = step;
-        const double elapsed = bench::seconds_of([&] {
+    const auto step = [&] {
+        ++batch.step;
+        return bench::seconds_of([&] {
             engine.step(batch);
             engine.read_state();
         });
-        if (step > 2) seconds.push_back(elapsed);
-    }
+    };
+    batch.step = 0;
+    step();
+    step();
     const std::int64_t peak = peak_bytes();
+    bench::GemmRate gemms(precision);
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < steps; ++i) {
+        seconds.push_back(step());
+        gemms.run();
+    }
     const double tokens_per_s = batch.weight_sum / bench::median(seconds);
     const double gflops = tokens_per_s * flops_per_token(plan.model, seq_length) * 1e-9;
-    const std::optional<double> own_rate = bench::gemm_rate(precision);
-    const double rate = own_rate ? *own_rate : bench::gemm_rate(Precision::fp32).value();
     return {{"shape", text("B", sequences, "xT", seq_length)},
             {"dtype", name_of(precision)},
             {"tokens_per_s", tokens_per_s},
             {"model_gflops", gflops},
-            {"onednn_gflops", own_rate ? Json(*own_rate) : Json()},
-            {"ratio", gflops / rate},
+            {"onednn_gflops", gemms.has_precision() ? Json(gemms.gflops()) : Json()},
+            {"ratio", gflops / gemms.gflops()},
             {"peak_bytes", peak},
             {"predicted_bytes", cost.memory.total()}};
 }

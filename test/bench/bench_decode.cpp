@@ -7,8 +7,9 @@
 // Prints one JSON object: weights; prompt_tokens_per_s and prompt_gflops of a prompt of 512 tokens;
 // onednn_gflops (in fp32 if oneDNN has no such GEMM), prompt_ratio; decode_tokens_per_s of TOKENS
 // tokens (64) after the prompt; decode_gb_per_s, what their ops read and write; copy_gb_per_s and
-// read_gb_per_s of loops over 1 GiB, decode_ratio to the former. Rates are medians: of 5 prompts,
-// of the tokens, of loops that run before every eighth token. int8: int8 weights, all else in bf16.
+// read_gb_per_s of loops over 1 GiB, decode_ratio to the former. Rates are medians: of 9 prompts,
+// of GEMMs after each prompt, of the tokens, of loops that run before every eighth token. int8:
+// int8 weights, all else in bf16.
 #include <cstring>
 #include <numeric>
 #include <omp.h>
@@ -122,11 +123,16 @@ Json measure(const std::string& weights, std::int64_t tokens) {
         return bench::seconds_of(
             [&] { generator.next_token(given, [](std::span<const float>) { return 1; }); });
     };
-    std::vector<double> prompts;
-    for (int i = 0; i < 6; ++i) {
+    const auto read_prompt = [&] {
         generator.move_to(0);
-        const double seconds = next(prompt_tokens);
-        if (i > 0) prompts.push_back(seconds);
+        return next(prompt_tokens);
+    };
+    read_prompt();
+    bench::GemmRate gemms(compute_of(weights));
+    std::vector<double> prompts;
+    for (int i = 0; i < 9; ++i) {
+        prompts.push_back(read_prompt());
+        gemms.run();
     }
     MemoryLoops loops;
     std::vector<double> steps;
@@ -135,8 +141,6 @@ Json measure(const std::string& weights, std::int64_t tokens) {
         steps.push_back(next(1));
     }
 
-    const auto own_rate = bench::gemm_rate(compute_of(weights));
-    const double gemm = own_rate ? *own_rate : bench::gemm_rate(Precision::fp32).value();
     const double prompt = bench::median(prompts);
     const double step = bench::median(steps);
     const double gflops = work_of_tokens(plan, needs, 0, prompt_tokens).flops / prompt * 1e-9;
@@ -145,8 +149,8 @@ Json measure(const std::string& weights, std::int64_t tokens) {
     return {{"weights", weights},
             {"prompt_tokens_per_s", prompt_tokens / prompt},
             {"prompt_gflops", gflops},
-            {"onednn_gflops", gemm},
-            {"prompt_ratio", gflops / gemm},
+            {"onednn_gflops", gemms.gflops()},
+            {"prompt_ratio", gflops / gemms.gflops()},
             {"decode_tokens_per_s", 1 / step},
             {"decode_gb_per_s", rate},
             {"copy_gb_per_s", loops.copy_rate()},
