@@ -21,7 +21,24 @@ constexpr std::int64_t block_size = 64;
 /// Heads of a group that share these reads.
 constexpr std::int64_t heads_at_once = 4;
 
+/// Keys whose products with a query are computed together.
+constexpr int keys_at_once = 4;
+
 constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// For keys, which are short rows and may lie apart, as in packed q, k and v. Prefetches groups of
+/// O rows three groups before they are read, into L2, because L1 can wait for too few lines at a
+/// time.
+template <int O, class T>
+struct PrefetchApart {
+    Rows<T> rows;
+
+    /// Called for every line of the rows that are read.
+    void operator()(std::int64_t at) const {
+        for (int o = 0; o < O; ++o)
+            _mm_prefetch(rows[3 * O + o] + at, _MM_HINT_T1);
+    }
+};
 
 /// o (of `vectors` vectors) = rescale o + sum of weights[j] values[j]
 template <int vectors, class T>
@@ -91,15 +108,15 @@ private:
             for (int o = 0; o < others; ++o)
                 for (std::int64_t d = 0; d < dim_; d += 64 / static_cast<std::int64_t>(sizeof(T)))
                     _mm_prefetch(values[j + o] + d, _MM_HINT_T1);
-            RowProducts<1, others> sums;
+            RowProducts<Vec8, 1, others> sums;
             const Rows<T> next = rows_from(keys, j);
             sums.add(q_, next, 0, dim_, PrefetchApart<others, T>{next});
             for (int o = 0; o < others; ++o)
                 scores[j + o] = scale_ * sums.of[0][o].sum();
             j += others;
         };
-        while (j + others_at_once <= count)
-            products(std::integral_constant<int, others_at_once>());
+        while (j + keys_at_once <= count)
+            products(std::integral_constant<int, keys_at_once>());
         while (j < count)
             products(std::integral_constant<int, 1>());
         std::fill(scores + count, scores + round_up(count, Vec8::size), -infinity);

@@ -1,9 +1,10 @@
 // Whole vectors and the first lanes of vectors: code written over both handles rows of any length.
-// V is Vec8 or Vec16.
+// V is Vec8 or Vec16. Also loops that keep vectors in registers.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace gptrain::cpu {
 
@@ -23,6 +24,16 @@ void for_vectors_of(std::int64_t begin, std::int64_t end, const F& f) {
     for (; i + V::size <= end; i += V::size)
         f(i, FullLanes<V>());
     if (i < end) f(i, PartLanes<V>{end - i});
+}
+
+/// Calls f(0) to f(count - 1) without a loop. What a loop indexes is kept in memory: compilers
+/// unroll it too late to use registers.
+template <int count, class F>
+void unrolled(const F& f) {
+    [&]<int... i>(std::integer_sequence<int, i...>) {
+        (f(i), ...);
+    }
+    (std::make_integer_sequence<int, count>());
 }
 
 // For elements that the instruction set cannot load or store by lanes: by way of a whole vector.

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <limits>
-#include <utility>
 
+#include "cpu/lanes.h"
 #include "cpu/tile_kernels.h"
 #include "cpu/vector_math.h"
 
@@ -20,16 +20,6 @@ inline TileOperand tile_itself(const TileView& tile, std::int64_t /*rows*/, std:
 inline TileOperand rows_themselves(const TileView& tile, std::int64_t /*rows*/,
                                    std::int64_t /*cols*/, float* /*memory*/) {
     return {tile.data, 0, tile.row};
-}
-
-/// Calls f(0) to f(count - 1) without a loop. What a loop indexes is kept in memory: compilers
-/// unroll it too late to use registers.
-template <int count, class F>
-void unrolled(const F& f) {
-    [&]<int... i>(std::integer_sequence<int, i...>) {
-        (f(i), ...);
-    }
-    (std::make_integer_sequence<int, count>());
 }
 
 /// A GEMM of tiles. Terms has the type of an operand's elements, how many terms of a sum an element
