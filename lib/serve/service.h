@@ -36,8 +36,7 @@ public:
     Service(const PromptCodec& codec, const ConversationCodec* conversations,
             ServiceOptions options, ServeMetrics& metrics);
 
-    /// The error for a request that is not worth reading: an unknown path, a client without the
-    /// token, a web page of another origin.
+    /// As refusal_of, and counted.
     std::optional<HttpReply> refuse(const HttpRequest& request) const;
     /// Answers at once, or hands the wanted answers to new_answers. May take seconds for a long
     /// prompt.
