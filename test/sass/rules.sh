@@ -124,8 +124,16 @@ expect "what objects do not hold" "$(differences 32 '?' 1000 10.0)" ""
 expect "a register" "$(differences 33 64 1000 10.0)" "a.cu k<1>: registers 33, was 32"
 expect "instructions" "$(differences 32 64 1021 10.0)" "a.cu k<1>: instructions 1021, was 1000"
 expect "the loop" "$(differences 32 64 1000 10.3)" "a.cu k<1>: per_matrix 10.3, was 10.0"
-expect "another instance and a new kernel" \
-    "$(printf 'a.cu\tk<2>\t1\nb.cu\tnew\t1\n' | awk -f compare.awk "$table" - || true)" \
-    "b.cu new: not in the table
-a.cu k<1>: in the table, but not in the code"
+# unlisted NAME MATRIX: what the comparison says of a kernel that the table does not have.
+unlisted() {
+    printf 'a.cu\t%s\t1\t1\t1\t1\t1\t%s\t-\t-\t\n' "$@" | awk -f compare.awk "$table" - |
+        grep -v 'not in the code' || true
+}
+expect "a new kernel" "$(unlisted new -)" "a.cu new: not in the table"
+expect "another instance" "$(unlisted 'k<2>' -)" ""
+expect "another instance with matrix instructions" "$(unlisted 'k<2>' "8 HMMA")" \
+    "a.cu k<2>: not in the table"
+expect "one of them for fp16" "$(unlisted 'k<F16>' "8 HMMA")" ""
+expect "a kernel without code" "$(printf 'a.cu\tk<2>\t1\t1\t1\t1\t1\t-\n' | awk -f compare.awk "$table" - || true)" \
+    "a.cu k<1>: in the table, but not in the code"
 ((failures == 0))
