@@ -162,8 +162,9 @@ void check_fp8(const RunPlan& plan) {
 std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
     constexpr std::int64_t unit = 128;
     const std::int64_t budget = std::int64_t{cuda ? 1024 : 128} << 20;
-    const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
-    return std::min(rows, std::max(fitting, unit));
+    const std::int64_t fitting = std::max(budget / (vocab * size_of(dtype)) / unit * unit, unit);
+    const std::int64_t chunks = div_ceil(rows, fitting);
+    return std::min(rows, round_up(div_ceil(rows, chunks), unit));
 }
 
 OptimizerPlan optimizer_plan(const RunSpec& spec) {

@@ -178,10 +178,10 @@ struct RunPlan {
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;
-    /// Rows of logits that exist at a time: the largest multiple of 128 whose logits take at most
-    /// 128 MiB in the compute dtype, at least 128, and at most the rows of a microbatch. On CUDA
-    /// the limit is 1 GiB, because every chunk adds to the whole gradient of the head: 8 V H bytes
-    /// of traffic.
+    /// Rows of logits that exist at a time: a multiple of 128 whose logits take at most 128 MiB in
+    /// the compute dtype, at least 128, and at most the rows of a microbatch. These are divided
+    /// into as few chunks as fit, which are as equal as the multiple allows. On CUDA the limit is
+    /// 1 GiB, because every chunk adds to the whole gradient of the head: 8 V H bytes of traffic.
     std::int64_t head_rows = 0;
 
     /// On a data rank, up to this many final microbatches defer the head's weight gradient to the

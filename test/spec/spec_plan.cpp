@@ -158,7 +158,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK(plan.end_of_document.reset);
 }
 
-TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") {
+TEST_CASE("the head works on equal chunks that fit in 128 MiB, on CUDA in 1 GiB") {
     const auto chunk = [](std::int64_t vocab, const std::string& compute, std::int64_t rows,
                           bool cuda = false) {
         return plan_of({text("model.vocab_size=", vocab), text("precision.compute=", compute),
@@ -166,9 +166,10 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
                        {1, cuda, false})
             .head_rows;
     };
-    CHECK(chunk(50257, "fp32", 4096) == 640);           // 667 fit
-    CHECK(chunk(50257, "bf16", 4096) == 1280);          // 1335 fit
-    CHECK(chunk(50257, "bf16", 65536, true) == 10624);  // 10682 fit
+    CHECK(chunk(50257, "fp32", 4096) == 640);          // 667 fit: 7 chunks
+    CHECK(chunk(50257, "bf16", 4096) == 1024);         // 1335 fit: 4 chunks
+    CHECK(chunk(50257, "bf16", 65536, true) == 9472);  // 10682 fit: 7 chunks, the last of 8704
+    CHECK(chunk(50257, "fp32", 667) == 384);           // 640 are the largest multiple: 2 chunks
     CHECK(chunk(512, "fp32", 1000) == 1000);
     CHECK(chunk(16'777'216, "fp32", 4096) == 128);
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
