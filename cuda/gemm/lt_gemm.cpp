@@ -175,6 +175,7 @@ bool is_declined(cublasStatus_t status) {
 
 LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     : library_(library),
+      has_epilogue_(gemm.has_epilogue()),
       operation_(make_operation(library)),
       a_(make_layout(library, gemm.b)),
       b_(make_layout(library, gemm.a)),
@@ -186,10 +187,10 @@ LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
                       (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
                   "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ",
                   gemm.b.cols, " to ", gemm.c.rows, " x ", gemm.c.cols);
-    set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(gemm.b));
-    set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(gemm.a));
-    if (gemm.fast_accumulation) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
-    set_epilogue(gemm);
+    described_ = describe(gemm);
+}
+
+bool LtGemm::describe(const Gemm& gemm) const {
     // While it chooses, the library reads only the alignment of these addresses. Give it the
     // alignment that is in the key.
     Gemm aligned = gemm;
@@ -198,30 +199,33 @@ LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     if (gemm.a_sums != nullptr) aligned.a_sums = reinterpret_cast<float*>(address);
     if (gemm.gelu_input.data != nullptr) aligned.gelu_input.data = address;
     if (gemm.gelu.data != nullptr) aligned.c.data = address;
-    set_addresses(aligned);
+    return set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(gemm.b)) &&
+           set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(gemm.a)) &&
+           (!gemm.fast_accumulation || set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1})) &&
+           set_epilogue(gemm) && set_addresses(aligned);
 }
 
-void LtGemm::set_epilogue(const Gemm& gemm) const {
+bool LtGemm::set_epilogue(const Gemm& gemm) const {
     const cublasLtEpilogue_t epilogue = epilogue_of(gemm);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     const auto dtype = static_cast<std::int32_t>(library_type(gemm.c.dtype));
-    if (bias_vector_of(gemm) != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
     // Without a type of its own the auxiliary matrix has that of the result, as ours does.
-    if (has_gelu_epilogue(gemm))
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(gemm).row_stride);
+    return set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
+           (bias_vector_of(gemm) == nullptr || set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype)) &&
+           (!has_gelu_epilogue(gemm) ||
+            set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(gemm).row_stride));
 }
 
-void LtGemm::set_addresses(const Gemm& gemm) const {
+bool LtGemm::set_addresses(const Gemm& gemm) const {
     const void* bias = bias_vector_of(gemm);
-    if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    if (has_gelu_epilogue(gemm))
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(gemm).data);
-    if (!gemm.a.is_fp8()) return;
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b.scale);
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a.scale);
+    return (bias == nullptr || set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)) &&
+           (!has_gelu_epilogue(gemm) ||
+            set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(gemm).data)) &&
+           (!gemm.a.is_fp8() || (set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b.scale) &&
+                                 set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a.scale)));
 }
 
 std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes) const {
+    if (!described_) return {};
     const CublasLt& lt = library_.functions;
     cublasLtMatmulPreference_t made = nullptr;
     library_.check(lt.preference_create(&made), "cublasLtMatmulPreferenceCreate");
@@ -256,6 +260,7 @@ std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes
 }
 
 bool LtGemm::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const {
+    if (!described_) return false;
     cublasLtMatmulHeuristicResult_t result{};
     const cublasStatus_t status =
         library_.functions.check(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(),
@@ -266,7 +271,7 @@ bool LtGemm::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) cons
 
 cublasStatus_t LtGemm::run(const Gemm& gemm, const Algorithm& algorithm, const Stream& stream,
                            std::byte* workspace, std::int64_t workspace_bytes) const {
-    set_addresses(gemm);
+    if (!set_addresses(gemm)) return CUBLAS_STATUS_NOT_SUPPORTED;
     const float alpha = 1;
     const float beta = gemm.accumulate ? 1 : 0;
     std::byte* result = result_of(gemm).data;

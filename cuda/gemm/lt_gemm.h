@@ -104,20 +104,28 @@ public:
                        std::byte* workspace, std::int64_t workspace_bytes) const;
 
 private:
+    /// False if the library declines the attribute of a GEMM with an epilogue; without one that is
+    /// an error.
     template <class T>
-    void set(cublasLtMatmulDescAttributes_t which, const T& value) const {
-        library_.check(library_.functions.desc_set(operation_.get(), which, &value, sizeof value),
-                       "cublasLtMatmulDescSetAttribute");
+    bool set(cublasLtMatmulDescAttributes_t which, const T& value) const {
+        const cublasStatus_t status =
+            library_.functions.desc_set(operation_.get(), which, &value, sizeof value);
+        if (has_epilogue_ && is_declined(status)) return false;
+        library_.check(status, "cublasLtMatmulDescSetAttribute");
+        return true;
     }
-    void set_epilogue(const Gemm& gemm) const;
-    void set_addresses(const Gemm& gemm) const;
+    bool describe(const Gemm& gemm) const;
+    bool set_epilogue(const Gemm& gemm) const;
+    bool set_addresses(const Gemm& gemm) const;
 
     const LtLibrary& library_;
+    bool has_epilogue_;
     LtHandle<cublasLtMatmulDesc_t> operation_;
     LtHandle<cublasLtMatrixLayout_t> a_;  ///< our b, see lt_gemm.cpp
     LtHandle<cublasLtMatrixLayout_t> b_;  ///< our a
     LtHandle<cublasLtMatrixLayout_t> c_;
     std::array<std::int64_t, 3> alignments_;  ///< alignments of the library's a, b and c
+    bool described_ = false;                  ///< the library took the whole description
 };
 
 }  // namespace gptrain::cuda

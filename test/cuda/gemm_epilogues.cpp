@@ -243,7 +243,7 @@ TEST_CASE("a GEMM of 16 bits is divided where a size is no multiple of 8", "[gem
 TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "[gemms]") {
     const auto status = GENERATE(CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_ARCH_MISMATCH,
                                  CUBLAS_STATUS_INVALID_VALUE);
-    const auto call = GENERATE(fake_heuristic, fake_matmul);
+    const auto call = GENERATE(fake_desc_set, fake_heuristic, fake_matmul);
     const bool tuned = GENERATE(true, false);
     CAPTURE(status, call, tuned);
     const Answer declined(call, fake_with_epilogue, status);
@@ -252,6 +252,16 @@ TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "
     Gemms gemms(device.properties, &table);
     const EpilogueOps ops;
     if (tuned) gemms.tune([&] { ops.run(gemms, device); });
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{3, 0});
+    CHECK(ops.right());
+}
+
+TEST_CASE("addresses that the library declines later separate an epilogue too", "[gemms]") {
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    const EpilogueOps ops;
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 3});
+    const Answer declined(fake_desc_set, fake_with_epilogue, CUBLAS_STATUS_INVALID_VALUE);
     CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{3, 0});
     CHECK(ops.right());
 }

@@ -175,6 +175,16 @@ TEST_CASE("each call of the library is checked", "[gemms]") {
                    text("cuBLASLt: ", name, ": fault")));
 }
 
+TEST_CASE("a declined description of a GEMM without an epilogue is a fault", "[gemms]") {
+    const Answer declined(fake_desc_set, fake_plain, CUBLAS_STATUS_INVALID_VALUE);
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    const Sum sum;
+    CHECK(contains(
+        test::message_of(ExitCode::bug, [&] { gemms.multiply(sum.gemm(), device.context()); }),
+        "cublasLtMatmulDescSetAttribute: invalid value"));
+}
+
 TEST_CASE("a recorded algorithm that the library cannot check gives way to its first choice",
           "[gemms]") {
     const TempFolder folder;
