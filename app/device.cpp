@@ -2,7 +2,9 @@
 
 #include <omp.h>
 #include <utility>
+#include <vector>
 
+#include "agreed_attention.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "child_checks.h"
@@ -38,9 +40,9 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = cpu::make_backend()};
 }
 
-/// What is wrong with the attention kernels for sm_90a on some rank's GPU; empty if nothing is.
+/// What is wrong with the attention kernels for sm_90a on each rank's GPU; empty where nothing is.
 /// Processes of their own check them, before this one opens its GPU: an exclusive GPU has one user.
-std::string attention_fault(const MpiSession& session) {
+std::vector<std::string> attention_faults(const MpiSession& session) {
     std::string own;
     session.run_on_all([&] {
         const int device = cuda::device_of_rank(session);
@@ -51,24 +53,16 @@ std::string attention_fault(const MpiSession& session) {
             own = attention_fault_in_child(device);
         if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
     });
-    for (const std::string& fault : session.exchange(own))
-        if (!fault.empty()) return fault;
-    return "";
+    return session.exchange(own);
 }
 
-/// Only rank 0 tunes GEMMs, and stores the choices. With an `attention_fault` all ranks use the
-/// portable kernels, so that GPUs of one kind compute alike.
-Device open_cuda(int index, const std::string& attention_fault, const RunSpec& spec,
+/// Only rank 0 tunes GEMMs, and stores the choices.
+Device open_cuda(int index, const std::vector<std::string>& attention_faults, const RunSpec& spec,
                  const MpiSession& session, const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_from_environment();
-    options.check_attention = [&](int /*device*/) { return attention_fault; };
-    if (!attention_fault.empty() && options.attention == cuda::AttentionChoice::automatic) {
-        options.attention = cuda::AttentionChoice::portable;
-        if (session.rank() == 0) {
-            warn("the attention kernels for sm_90a failed their check (", attention_fault,
-                 "); using the portable ones; please report this");
-        }
-    }
+    options.attention = agreed_attention(attention_faults, options.attention, session.rank());
+    // It is done.
+    options.check_attention = [](int /*device*/) { return std::string(); };
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
     if (cache && !cache->empty() && session.rank() == 0)
@@ -108,9 +102,9 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
-    const std::string fault = attention_fault(session);
+    const std::vector<std::string> faults = attention_faults(session);
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.run_on_all([&] { device = open_cuda(chosen.index, fault, spec, session, cache); });
+    session.run_on_all([&] { device = open_cuda(chosen.index, faults, spec, session, cache); });
     device.shared = chosen.shared;
     return device;
 }

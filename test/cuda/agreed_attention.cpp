@@ -1,0 +1,55 @@
+// Which attention kernels the ranks of a run use after a failed check.
+#include "app/agreed_attention.h"
+
+#include "catch.h"
+#include "support/captured_stderr.h"
+
+namespace gptrain {
+namespace {
+
+using cuda::AttentionChoice;
+
+const std::vector<std::string> sound = {"", ""};
+const std::vector<std::string> faulty = {"", "rank 1: dq for head_dim 64 by 0.5"};
+
+struct Outcome {
+    std::vector<AttentionChoice> choices;  ///< of each rank
+    std::string warnings;
+    bool operator==(const Outcome&) const = default;
+};
+
+Outcome outcome(const std::vector<std::string>& faults, AttentionChoice wanted) {
+    const test::CapturedStderr captured;
+    std::vector<AttentionChoice> choices;
+    for (const int rank : {0, 1})
+        choices.push_back(agreed_attention(faults, wanted, rank));
+    return {choices, captured.text()};
+}
+
+}  // namespace
+
+TEST_CASE("a fault on one rank makes all take the portable kernels, with one warning") {
+    const Outcome agreed = outcome(faulty, AttentionChoice::automatic);
+    CHECK(agreed.choices == std::vector(2, AttentionChoice::portable));
+    CHECK(agreed.warnings ==
+          "warning: the attention kernels for sm_90a failed their check (rank 1: dq for head_dim "
+          "64 by 0.5); using the portable ones; please report this\n");
+}
+
+TEST_CASE("a fault is an error where the user asked for the faulty kernels") {
+    for (const int rank : {0, 1}) {
+        const std::string message = test::message_of(
+            ExitCode::usage, [&] { agreed_attention(faulty, AttentionChoice::sm90, rank); });
+        CHECK(message ==
+              "GPTRAIN_CUDA_ATTENTION=sm90: these kernels failed their check (rank 1: dq for "
+              "head_dim 64 by 0.5); unset it to use the portable ones");
+    }
+}
+
+TEST_CASE("without a fault each rank asks for what the user wants") {
+    const auto wanted =
+        GENERATE(AttentionChoice::automatic, AttentionChoice::portable, AttentionChoice::sm90);
+    CHECK(outcome(sound, wanted) == Outcome{{wanted, wanted}, ""});
+}
+
+}  // namespace gptrain
