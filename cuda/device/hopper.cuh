@@ -74,7 +74,7 @@ __device__ inline void load_box(void* to_shared, const TensorMap& map, const Box
         "r"(shared_address(&barrier))
         : "memory");
 }
-/// Starts to write the box; parts outside the tensor are skipped.
+/// Starts to write the box; parts behind the tensor are skipped. An H100 stops at a negative row.
 __device__ inline void store_box(const TensorMap& map, const BoxPlace& place,
                                  const void* from_shared) {
     asm volatile(

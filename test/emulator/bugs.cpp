@@ -148,6 +148,18 @@ void store_left_in_flight(Version version, const float* in, float* out) {
     if (version == Version::right) bulk_wait<0>();
 }
 
+/// Begins a box before its tensor, [1, 64, 1, 64] in bf16.
+void store_before_tensor(Version version, const float* in, float* out) {
+    const OperandShared& shared = operands(in, true);
+    block_barrier();
+    if (thread_index() != 0) return;
+    const TensorMap map =
+        tensor_map(Tensor(reinterpret_cast<std::byte*>(out), DType::bf16, {1, 64, 1, 64}), 64);
+    store_box(map, {0, 0, version == Version::right ? 0 : -1, 0}, shared.a);
+    bulk_commit();
+    bulk_wait<0>();
+}
+
 // ---- products of a warpgroup --------------------------------------------------------------------
 
 void unfinished_product(Version version, const float* in, float* out) {
@@ -208,6 +220,7 @@ TEST_CASE("misused bulk copies are found", "[emulator]") {
     check_refused(wrong_parity, bulk_block, "deadlock");
     check_refused(store_left_in_flight, bulk_block, "ends with bulk stores under way");
     check_refused(missing_expectation, bulk_block, "copies to a barrier under way");
+    check_refused(store_before_tensor, product_block, "a store of a box at row -1");
 }
 
 TEST_CASE("a product that was not waited for is found", "[emulator]") {

@@ -205,6 +205,9 @@ void load_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place, 
 void store_box(const TensorMap& encoded, const BoxPlace& place, const void* from_shared) {
     const TensorMapRequest map = emulator::decoded(encoded);
     const std::size_t bytes = check_box(from_shared, map, place);
+    // Stricter than PTX, which skips whatever is outside of the tensor.
+    if (place.row < 0)
+        emulator::fault(text("a store of a box at row ", place.row, ": an H100 stops there"));
     const emulator::BulkStores::Operations store = emulator::current().bulk_stores.open();
     note_read(store.reads, from_shared, bytes);
     for_box(map, place, from_shared, [&](std::int64_t, const std::byte* to) {
