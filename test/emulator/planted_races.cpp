@@ -125,6 +125,25 @@ void hand_over(Version version, const float* in, float* out) {
     }
 }
 
+// ---- constants ----------------------------------------------------------------------------------
+
+/// A barrier orders the write before the load, but does not update the cache of constants.
+void constant_after_write(Version version, const float* in, float* out) {
+    out[thread_index()] = in[thread_index()];
+    block_barrier();
+    const float* from = out + (threads - 1 - thread_index());
+    out[threads + thread_index()] = version == Version::right ? load(from) : load_constant(from);
+}
+
+/// The compiler may move such a load behind the barrier.
+void constant_before_write(Version version, const float* in, float* out) {
+    const float* from = out + counter_place;
+    const float before = version == Version::right ? load(from) : load_constant(from);
+    block_barrier();
+    out[thread_index()] = in[thread_index()] + before;
+    if (thread_index() == 0) out[counter_place] = 1;
+}
+
 // ---- copy_async ---------------------------------------------------------------------------------
 
 /// A thread waits for its own copies alone.
@@ -167,6 +186,11 @@ TEST_CASE("races between blocks are found", "[emulator]") {
     check_race(block_reads_what_another_writes, two_blocks);
     check_race(hand_over<true, false>, two_blocks);
     check_race(hand_over<false, true>, two_blocks);
+}
+
+TEST_CASE("a constant that its own launch writes is found, in order or not", "[emulator]") {
+    check_race(constant_after_write, one_block, "load_constant and a write");
+    check_race(constant_before_write, one_block, "load_constant and a write");
 }
 
 TEST_CASE("races with asynchronous copies are found", "[emulator]") {

@@ -61,6 +61,7 @@ struct Word {
     std::vector<Access> writes;
     std::vector<Reads> reads;         ///< of one block
     std::uint8_t read_by_others = 0;  ///< the bytes that further blocks have read
+    std::uint8_t constants = 0;       ///< the bytes that any thread has read as constants
 };
 
 struct Page {
@@ -84,6 +85,7 @@ public:
             word.writes.clear();
             word.reads.clear();
             word.read_by_others = 0;
+            word.constants = 0;
         }
         return word;
     }
@@ -186,6 +188,11 @@ std::string agent_of(const Access& access, const Block& block) {
                 later.lacks_fence(earlier) ? ": no proxy fence in between" : ""));
 }
 
+[[noreturn]] void report_constant(const Access& write) {
+    refuse(text("a race in global memory: load_constant and ", write.what,
+                agent_of(write, *current().block), place_of(write), " in one launch"));
+}
+
 bool conflict(const Access& a, const Access& b) {
     const bool both_atomic = a.kind == AccessKind::atomic && b.kind == AccessKind::atomic;
     return (a.bytes & b.bytes) != 0 && !both_atomic;
@@ -246,10 +253,19 @@ void keep_read(Word& word, const Access& read) {
     if (!kept) all.push_back(Reads::of(read));
 }
 
+/// Of each byte that was written, at least the last write is kept.
+void keep_constant(Word& word, std::uint8_t bytes) {
+    for (const Access& write : word.writes)
+        if ((write.bytes & bytes) != 0) report_constant(write);
+    word.constants |= bytes;
+}
+
 void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {
     Word& word = state.words.at(address, owner);
+    if (now.access.kind == AccessKind::constant) return keep_constant(word, now.access.bytes);
     pass_writes(now, word.writes, address);
     if (now.access.kind == AccessKind::read) return keep_read(word, now.access);
+    if ((word.constants & now.access.bytes) != 0) report_constant(now.access);
     pass_reads(now, word.reads, address);
     if ((word.read_by_others & now.access.bytes) != 0) {
         Access others = now.access;

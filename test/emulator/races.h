@@ -14,7 +14,9 @@
 
 namespace gptrain::emulator {
 
-enum class AccessKind : std::uint8_t { read, write, atomic };
+/// A constant is read through a cache that no write updates: no thread of the launch may write it,
+/// not even in order.
+enum class AccessKind : std::uint8_t { read, constant, write, atomic };
 
 /// Which path to memory an access takes. The proxies see each other's writes only after a fence.
 enum class Proxy : std::uint8_t { generic, async };

@@ -14,6 +14,7 @@
 #include "emulator/counts.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
+#include "emulator/races.h"
 #include "emulator/sites.h"
 
 // CUDA keywords that the host compiler does not know.
@@ -202,6 +203,7 @@ inline V load_once(const V* p) {
 }
 template <class V>
 inline V load_constant(const V* p) {
+    emulator::note_access(p, sizeof(V), emulator::AccessKind::constant, "load_constant");
     return load(p);
 }
 template <class V>
