@@ -65,16 +65,27 @@ double attention_seconds(const DeviceProfile& device, const OpWork& op) {
     return op.flops / (share * (forward ? rate.forward : rate.backward));
 }
 
+double seconds_of_bytes(const DeviceProfile& device, double bytes) {
+    return bytes / (device.memory_bandwidth * device.memory_efficiency);
+}
+
 double traffic_seconds(const DeviceProfile& device, const OpWork& op) {
     for (const OpBandwidth& own : device.op_bandwidths)
         if (own.op == op.name) return op.bytes / own.bandwidth;
-    return op.bytes / (device.memory_bandwidth * device.memory_efficiency);
+    return seconds_of_bytes(device, op.bytes);
+}
+
+/// Seconds of the kernel after a GEMM.
+double gelu_gradient_seconds(const DeviceProfile& device, const OpWork& op) {
+    return device.fuses_gelu_gradient ? 0 : seconds_of_bytes(device, op.gelu_gradient_bytes);
 }
 
 double work_seconds(const DeviceProfile& device, const OpWork& op) {
     using enum OpWork::Kind;
     switch (op.kind) {
-        case gemm: return std::max(gemm_seconds(device, op), traffic_seconds(device, op));
+        case gemm:
+            return std::max(gemm_seconds(device, op), traffic_seconds(device, op)) +
+                   gelu_gradient_seconds(device, op);
         case attention_forward:
         case attention_backward:
             return std::max(attention_seconds(device, op), traffic_seconds(device, op));

@@ -12,7 +12,8 @@ namespace gptrain {
 /// GEMM: the longer of its memory time (traffic / bandwidth) and its compute time (waves of tiles
 /// over the multiprocessors), with the fastest tile size and split of the sum:
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
-/// where the fill is gemm_fill in elements.
+/// where the fill is gemm_fill in elements. GELU' after it adds its traffic / (bandwidth x
+/// efficiency) on a device that does not fuse them.
 /// Attention: the longer of its traffic and of FLOPs / rate, where the rate falls as
 /// S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).

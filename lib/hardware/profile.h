@@ -70,6 +70,8 @@ struct DeviceProfile {
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
     double gemm_fill = 0;              ///< fill and drain of a tile's pipeline, as bytes along k
+    /// Whether a GEMM can end with GELU'; otherwise a kernel of its own follows.
+    bool fuses_gelu_gradient = true;
     std::vector<AttentionRate> attention;
     double attention_half_length = 0;  ///< sequence length at which attention has half its rate
     std::vector<OpBandwidth> op_bandwidths;

@@ -74,7 +74,10 @@ OpWork work_of(const Int8LinearForward& op) {
 
 OpWork work_of(const LinearInputGrad& op) {
     const Tensor& dy = op.dy8.empty() ? op.dy : op.dy8.rowwise;
-    return gemm(op, dy, op.dx.size(0), op.dx.size(1), dy.size(1));
+    OpWork work = gemm(op, dy, op.dx.size(0), op.dx.size(1), dy.size(1));
+    if (!op.gelu_input.empty())
+        work.gelu_gradient_bytes = static_cast<double>(op.gelu_input.bytes() + op.dx.bytes());
+    return work;
 }
 
 OpWork work_of(const LinearWeightGrad& op) {

@@ -53,6 +53,15 @@ TEST_CASE("a GEMM computes whole tiles in whole waves") {
     CHECK(op_seconds(tiled, gemm(5, 40, 10)) == Approx(4 * 1000 / 500.0 * 2));
 }
 
+TEST_CASE("where a GEMM cannot end with the gradient of GELU, a kernel follows it") {
+    OpWork op = gemm(10, 10, 10);
+    op.gelu_gradient_bytes = 100;
+    CHECK(op_seconds(device(), op) == Approx(2000 / 500.0));
+    DeviceProfile apart = device();
+    apart.fuses_gelu_gradient = false;
+    CHECK(op_seconds(apart, op) == Approx(2000 / 500.0 + 100 / 50.0));
+}
+
 TEST_CASE("attention has the rate of the nearest head size and falls off for short sequences") {
     DeviceProfile short_is_slow = device();
     OpWork op = {

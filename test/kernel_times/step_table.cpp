@@ -63,7 +63,7 @@ void StepTable::add(const std::string& what, const KernelsOn& kernels_on) {
         line.seconds.push_back(together(kernels));
         line.seconds_apart.push_back(apart(kernels));
         line.published.push_back(line.seconds_apart.back());
-        line.limits.emplace_back(sum(kernels).largest());
+        line.limits.emplace_back(line.seconds.back() > 0 ? sum(kernels).largest() : "fused");
     }
     lines_.push_back(line);
 }
@@ -78,8 +78,10 @@ void StepTable::add_gemms(const std::string& what, bool head) {
     for (const Gpu& gpu : gpus_) {
         double seconds = 0;
         for (const auto& [op, count] : work_.ops()) {
-            if (op.kind == OpWork::Kind::gemm && is_of_head(op, work_.plan()) == head)
-                seconds += count * op_seconds(gpu.hardware.device, op);
+            if (op.kind != OpWork::Kind::gemm || is_of_head(op, work_.plan()) != head) continue;
+            OpWork alone = op;
+            alone.gelu_gradient_bytes = 0;  // a line of its own
+            seconds += count * op_seconds(gpu.hardware.device, alone);
         }
         line.seconds.push_back(seconds);
         line.limits.emplace_back("profile");
@@ -124,6 +126,10 @@ void StepTable::add_known_kernels() {
                 work_.bytes("residual_norm_backward"));
     add_traffic("GELU", "ops/activation.cu", "forward_kernel<Bf16, 0, true, false>",
                 work_.gelu_bytes());
+    add("GELU, backward", [&](const Gpu& gpu) {
+        const bool fused = gpu.hardware.device.fuses_gelu_gradient;
+        return Kernels{{.memory = fused ? 0 : work_.gelu_gradient_bytes() / gpu.bandwidth()}};
+    });
     add_traffic("AdamW", "ops/optimizer.cu", "update_chunks<Bf16>", work_.bytes("adamw"));
     add("cross-entropy", [&](const Gpu& gpu) {
         return Kernels{cross_entropy(table_, gpu, work_.bytes("cross_entropy"))};

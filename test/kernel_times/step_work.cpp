@@ -56,6 +56,13 @@ double StepWork::gelu_bytes() const {
     return all;
 }
 
+double StepWork::gelu_gradient_bytes() const {
+    double all = 0;
+    for (const auto& [op, count] : ops_)
+        all += op.gelu_gradient_bytes * count;
+    return all;
+}
+
 bool is_of_head(const OpWork& op, const RunPlan& plan) {
     const std::int64_t features = op.name == "linear_forward"      ? op.cols
                                   : op.name == "linear_input_grad" ? op.length

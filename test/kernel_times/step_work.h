@@ -47,6 +47,8 @@ public:
     /// Bytes that GELU reads and writes after a GEMM, in a kernel of its own. (The meter counts
     /// what an op reads and writes once.)
     double gelu_bytes() const;
+    /// The same of its gradient. The GEMM's sums stay in L2.
+    double gelu_gradient_bytes() const;
 
 private:
     RunPlan plan_;

@@ -117,6 +117,7 @@ private:
         if (op.kind == OpWork::Kind::attention_backward && !is_core(run_))
             return attention_backward(sequences(op, 5));
         op.bytes *= kernel_traffic(op.name);
+        op.gelu_gradient_bytes = 0;  // below
         compute(op);
         const double weights = product_of(op.rows, op.cols);
         const bool sums = op.name == "linear_weight_grad" && is_first(run_);
