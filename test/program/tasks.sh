@@ -47,6 +47,30 @@ eval_tasks arc.yaml --limit 1
     fail "not one document: $(tail -n 1 out)"
 (($(wc -l <details) == 1)) || fail "not one line of details: $(cat details)"
 
+# The examples of the page work as printed: its files, and the shape of what it shows.
+page=$tests/../../docs/evaluation.md
+# page_block FILE: the block after a paragraph that begins with the name of the file.
+page_block() {
+    awk -v name="\`$1\`" '
+        /^```/ { inside = !inside; wanted = inside && index(paragraph, name) == 1; next }
+        wanted
+        !inside && NF { paragraph = $0 }' "$page"
+}
+# shape FILE: what the results of all models have in common.
+shape() { sed -n '/^{/s/\("few_shot":[0-9]*\).*/\1/p; /^[a-z]/s/ *[^ ]* *[^ ]*$//p' "$1"; }
+for file in capitals.jsonl capitals.yaml sums.jsonl sums.yaml; do
+    page_block $file >$file
+    [[ -s $file ]] || fail "$page has no $file"
+done
+mapfile -t examples < <(sed -n 's/^\$ gptrain eval .* --task //p' "$page")
+((${#examples[@]} == 2)) || fail "not two examples in $page: ${examples[*]}"
+for options in "${examples[@]}"; do
+    # shellcheck disable=SC2086
+    eval_tasks $options
+    sed -n "/^\\$ .* --task $options\$/,/^{/p" "$page" >printed
+    same <(shape printed) <(shape out)
+done
+
 # A plain text is one document. Megatron's perplexity has other words and no first token.
 printf 'and the earth was without form\nvoid darkness upon' >text.txt
 printf 'kind: perplexity\ndata: text.txt\ntext: "{{ text }}"\n' >text.yaml
