@@ -26,6 +26,10 @@ Json fields_of(const std::string& line, const std::string& place) {
     return fields;
 }
 
+Json text_field(std::string text) {
+    return {{"text", std::move(text)}};
+}
+
 RecordReader open_records(const std::filesystem::path& path, RecordUnit unit,
                           std::string_view folder_key) {
     require_path(path, ExitCode::bad_input, "data file of a task", text("; see ", folder_key));
@@ -45,14 +49,17 @@ void add_labels(const TaskFile& file, bool all, std::vector<TaskDocument>& docum
          documents.size(), " documents");
 }
 
+/// Each line is a JSON object, or the text of a document.
 std::vector<TaskDocument> read_lines(const TaskFile& file, std::optional<std::int64_t> limit) {
     const std::filesystem::path& path = file.path;
+    const bool json = named_json_lines(path);
     RecordReader reader = open_records(path, RecordUnit::line, file.folder_key);
     std::vector<TaskDocument> documents;
     for (Record record; (!limit || std::ssize(documents) < *limit) && reader.next(record);) {
         const std::string place = text(path.string(), ":", record.line);
         check_record(record, place);
-        documents.push_back({fields_of(record.bytes, place), place});
+        documents.push_back(
+            {json ? fields_of(record.bytes, place) : text_field(record.bytes), place});
     }
     return documents;
 }
@@ -67,7 +74,7 @@ std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<st
     const bool whole = file.documents == PlainText::whole;
     for (std::string& part : whole ? std::vector{record.bytes} : wikitext_pages(record.bytes)) {
         if (limit && std::ssize(documents) == *limit) break;
-        documents.push_back({{{"text", std::move(part)}}, place});
+        documents.push_back({text_field(std::move(part)), place});
     }
     return documents;
 }
@@ -76,8 +83,9 @@ std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<st
 
 std::vector<TaskDocument> read_task_documents(const TaskFile& file,
                                               std::optional<std::int64_t> limit) {
+    const bool by_lines = named_json_lines(file.path) || file.documents == PlainText::lines;
     std::vector<TaskDocument> documents =
-        named_json_lines(file.path) ? read_lines(file, limit) : read_plain_text(file, limit);
+        by_lines ? read_lines(file, limit) : read_plain_text(file, limit);
     if (documents.empty()) fail(ExitCode::bad_input, file.path.string(), ": has no documents");
     if (file.labels) add_labels(file, !limit, documents);
     return documents;

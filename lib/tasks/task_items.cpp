@@ -149,8 +149,10 @@ std::vector<TaskItem> Task::items(const TaskUse& use) const {
     }
     std::vector<TaskDocument> examples;
     if (shots > 0 && spec_.examples) {
-        examples = read_task_documents(
-            {.path = path_of(*spec_.examples), .folder_key = use.folder_key}, shots + 1);
+        examples = read_task_documents({.path = path_of(*spec_.examples),
+                                        .documents = spec_.documents,
+                                        .folder_key = use.folder_key},
+                                       shots + 1);
     } else if (shots > 0) {
         examples = read_task_documents(data, std::nullopt);
     }

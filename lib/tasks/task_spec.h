@@ -26,10 +26,11 @@ constexpr auto words_of(TaskKind) {
 }
 
 /// The documents of a plain text.
-enum class PlainText { whole, wikitext_pages };
+enum class PlainText { whole, lines, wikitext_pages };
 constexpr auto words_of(PlainText) {
     using enum PlainText;
-    return std::to_array<Word<PlainText>>({{whole, "whole"}, {wikitext_pages, "wikitext_pages"}});
+    return std::to_array<Word<PlainText>>(
+        {{whole, "whole"}, {lines, "lines"}, {wikitext_pages, "wikitext_pages"}});
 }
 
 /// How the texts of a data set are cleaned (clean_text.h).

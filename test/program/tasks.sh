@@ -41,6 +41,25 @@ eval_tasks winogrande --task-data data
 found "" >all
 as_expected all
 
+# The same passages as lines of a plain text.
+sed 's/^{"text": "\(.*\)"}$/\1\n/' lambada.jsonl >lambada_test_plain_text.txt
+eval_tasks lambada.yaml lambada_standard --task-data .
+for task in lambada lambada_standard; do
+    found "" | sed -n "s/^$task\t//p" >$task.found
+done
+(($(grep -c ^document lambada.found) == 20)) || fail "not 20 passages: $(cat lambada.found)"
+same lambada.found lambada_standard.found
+
+# Examples that are lines, too.
+mkdir plain
+sed 's/^{"question": "\([^"]*\)", "answer": "\([^"]*\)"}$/\1|\2/' questions.jsonl >plain/questions.txt
+sed 's/^data: .*/data: questions.txt\nexamples: questions.txt\ndocuments: lines/
+    s/question }}/text.split('"'|'"')[0] }}/; s/answer }}/text.split('"'|'"')[1] }}/' questions.yaml >plain/questions.yaml
+wanted="questions_1"
+eval_tasks plain/questions.yaml --few-shot 1
+found _1 >all
+as_expected all
+
 # The first documents only; a document has no standard error.
 eval_tasks arc.yaml --limit 1
 [[ $(tail -n 1 out) == '{"arc":{"documents":1,"few_shot":0,"acc":'*',"acc_stderr":null,'* ]] ||
@@ -163,6 +182,11 @@ printf '{"text": "a \377"}\n' >broken.jsonl
 bad_task 'kind: last_word\ndata: broken.jsonl\ntext: "{{ text }}"\n' 3 "broken.jsonl:1: invalid UTF-8"
 : >broken.jsonl
 bad_task 'kind: last_word\ndata: broken.jsonl\ntext: "{{ text }}"\n' 3 "broken.jsonl: has no documents"
+printf 'a b\n\na \377\n' >broken.txt
+bad_task 'kind: last_word\ndata: broken.txt\ndocuments: lines\ntext: "{{ text }}"\n' 3 "broken.txt:3: invalid UTF-8"
+printf '\n \n' >broken.txt
+bad_task 'kind: last_word\ndata: broken.txt\ndocuments: lines\ntext: "{{ text }}"\n' 3 "broken.txt: has no documents"
+bad_task 'kind: last_word\ndata: broken.txt\ndocuments: line\ntext: a\n' 2 "bad.yaml:3" "documents: found line" "lines"
 echo '{"text": ""}' >broken.jsonl
 bad_task 'kind: perplexity\ndata: broken.jsonl\ntext: "{{ text }}"\n' 3 "broken.jsonl:1: the text is empty"
 expect_exit 2 "$gptrain" eval --checkpoint "$tests/../interop/models/gpt2" --task arc.yaml
