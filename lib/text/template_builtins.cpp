@@ -262,9 +262,9 @@ const std::vector<Builtin>& string_methods() {
              return stripped_value(run, object.string(), arguments[0], StripSides::right);
          }},
         {"split",
-         {"sep"},
+         {"sep", "maxsplit"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return split_value(run, object.string(), arguments[0]);
+             return split_value(run, object.string(), arguments[0], arguments[1]);
          }},
         {"startswith",
          {"prefix"},

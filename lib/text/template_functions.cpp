@@ -50,13 +50,16 @@ TemplateValue replaced_value(TemplateRun& run, std::string_view text, const Temp
     }
 }
 
-TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator) {
+TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator,
+                          const TemplateValue* most) {
     if (separator == nullptr) run.fail("split without a separator is not supported");
     const std::string_view by = string_of(run, separator, "split");
     if (by.empty()) run.fail("split by an empty text");
+    if (most != nullptr && !most->is(Kind::integer)) run.fail("split needs an integer as maxsplit");
+    const std::int64_t limit = most == nullptr ? -1 : most->number;
     std::vector<TemplateValue> parts;
     while (true) {
-        const std::size_t at = text.find(by);
+        const std::size_t at = std::ssize(parts) == limit ? text.npos : text.find(by);
         run.count(16);
         parts.push_back(counted_string(run, std::string(text.substr(0, at))));
         if (at == text.npos) return list_value(run, std::move(parts));

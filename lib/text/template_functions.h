@@ -23,7 +23,9 @@ TemplateValue stripped_value(TemplateRun& run, std::string_view string,
                              const TemplateValue* argument, StripSides sides);
 TemplateValue replaced_value(TemplateRun& run, std::string_view text, const TemplateValue* from,
                              const TemplateValue* to);
-TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator);
+/// At the first `most` separators; at all if there is no `most` or it is negative, as in Python.
+TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator,
+                          const TemplateValue* most);
 /// In upper or lower case. Error for a letter whose other case is not one letter (change_case).
 TemplateValue with_case(TemplateRun& run, const TemplateValue& input, bool upper);
 TemplateValue capitalized_value(TemplateRun& run, const TemplateValue& input);

@@ -76,8 +76,10 @@ def piqa(_):
 
 
 def winogrande(index):
-    return dict(qID=f"made-{index}", sentence=f"{words(3, 6)} _ {words(2, 6)}.", option1=words(1, 1),
-                option2=words(1, 2), answer=choose.choice("12"))
+    # The blank is the first "_".
+    more = " under_heaven _" if index == 11 else ""
+    return dict(qID=f"made-{index}", sentence=f"{words(3, 6)} _ {words(2, 6)}{more}.",
+                option1=words(1, 1), option2=words(1, 2), answer=choose.choice("12"))
 
 
 def lambada(index):

@@ -126,6 +126,7 @@ TEST_CASE("what the subset lacks is named with its line") {
     refused("{% break %}", "outside of a loop");
     refused("{{ $ }}", "byte 36");
     refused("{{ 1 // 0 }}", "division by 0");
+    refused("{{ 'a'.split('a', 'b') }}", "split needs an integer as maxsplit");
     refused("{{ 9223372036854775807 + 1 }}", "too large");
     refused("{{ 'ß' | upper }}", "upper of 'ß' is not supported");
     refused("{{ 'Σ' | lower }}", "lower of 'Σ'");
@@ -137,6 +138,15 @@ TEST_CASE("letters change case, and lists become lists of an attribute, as in Py
     CHECK(rendered("{{ 'éCOLE'.capitalize() }}|{{ ''.capitalize() }}") == "École|");
     CHECK(rendered("{{ messages | map(attribute='role') | join(',') }}") ==
           "system,user,assistant,user");
+}
+
+TEST_CASE("a text is split at each separator or at the first ones, as in Python") {
+    CHECK(rendered("{{ 'a_b__c'.split('_') | join('|') }}") == "a|b||c");
+    CHECK(rendered("{{ 'a_b__c'.split('_', 1) | join('|') }}") == "a|b__c");
+    CHECK(rendered("{{ 'a_b__c'.split('_', maxsplit=2) | join('|') }}") == "a|b|_c");
+    CHECK(rendered("{{ 'a_b__c'.split('_', 0) | join('|') }}") == "a_b__c");
+    CHECK(rendered("{{ 'a_b__c'.split('_', -1) | join('|') }}") == "a|b||c");
+    CHECK(rendered("{{ 'a_b__c'.split('_', 9) | join('|') }}") == "a|b||c");
 }
 
 TEST_CASE("a template's work, depth and values are limited") {
