@@ -20,15 +20,28 @@ constexpr std::int64_t label_columns = 8;  // left of a chart
 constexpr std::int64_t least_chart_rows = 5;
 constexpr std::int64_t most_event_rows = 4;
 
+bool begins_character(char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // of UTF-8
+}
+
 /// One line without control characters, of at most so many characters.
 std::string fitted(std::string_view words, std::int64_t columns) {
     std::string out;
     for (const char c : without_controls(words)) {
-        const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // a character of UTF-8
-        if (begins && columns-- <= 0) break;
+        if (begins_character(c) && columns-- <= 0) break;
         out += c == '\n' ? ' ' : c;
     }
     return out;
+}
+
+/// A line of the fields, without those for which there is no room.
+std::string line_of(const Lines& fields, std::int64_t columns) {
+    std::string line;
+    for (const std::string& field : fields) {
+        const std::string longer = line.empty() ? field : text(line, "  ", field);
+        if (std::count_if(longer.begin(), longer.end(), begins_character) <= columns) line = longer;
+    }
+    return line;
 }
 
 std::string right_aligned(std::string_view words, std::int64_t columns) {
@@ -111,35 +124,35 @@ std::string progress_line(const WatchedRun& run, std::int64_t columns) {
     return progress_bar("step", step, steps, time_left(last, run.spec->training), columns);
 }
 
-std::string value_line(const RunLog& log) {
+/// The newest values.
+Lines value_fields(const RunLog& log) {
     const StepMetrics& last = log.steps.back();
-    std::string line;
+    Lines fields;
     const auto add = [&](std::string_view name, const std::optional<double>& value,
                          const auto& written) {
-        if (value) line += text(line.empty() ? "" : "  ", name, ' ', written(*value));
+        if (value) fields.push_back(text(name, ' ', written(*value)));
     };
     const auto four = [](double value) { return significant(value, 4); };
     add("mean_loss", last.mean_loss ? last.mean_loss : last.loss, loss_text);
     if (!log.validations.empty()) add("val_loss", log.validations.back().val_loss, loss_text);
     add("grad_norm", last.grad_norm, four);
     add("lr", last.lr, [](double value) { return scientific(value, 2); });
-    if (last.tokens_per_s) line += "  " + speed_text(*last.tokens_per_s);
+    if (last.tokens_per_s) fields.push_back(speed_text(*last.tokens_per_s));
     if (log.time_spent.sum() > 0)
-        line += text("  goodput ", fixed(100 * log.time_spent.goodput(), 1), " %");
-    return line;
+        fields.push_back(text("goodput ", fixed(100 * log.time_spent.goodput(), 1), " %"));
+    return fields;
 }
 
 /// The first metric of each task that was measured last.
-std::string task_line(const RunLog& log) {
-    std::string line;
+Lines task_fields(const RunLog& log) {
+    Lines fields;
     std::string_view task;
     for (const TaskMetric& each : log.tasks.back().metrics) {
         if (each.task == task) continue;
         task = each.task;
-        line +=
-            text(line.empty() ? "" : "  ", task, ' ', each.metric, ' ', significant(each.value, 4));
+        fields.push_back(text(task, ' ', each.metric, ' ', significant(each.value, 4)));
     }
-    return line;
+    return fields;
 }
 
 Lines event_lines(const RunLog& log) {
@@ -173,8 +186,8 @@ std::vector<std::string> watch_view(const WatchedRun& run, const TerminalSize& s
         lines.emplace_back("no step is logged yet");
     } else {
         lines.push_back(progress_line(run, size.columns));
-        lines.push_back(value_line(run.log));
-        if (!run.log.tasks.empty()) lines.push_back(task_line(run.log));
+        lines.push_back(line_of(value_fields(run.log), size.columns));
+        if (!run.log.tasks.empty()) lines.push_back(line_of(task_fields(run.log), size.columns));
         Range steps;
         steps.add(static_cast<double>(run.log.steps.front().step));
         steps.add(static_cast<double>(run.log.steps.back().step));

@@ -76,6 +76,27 @@ TEST_CASE("a view has the first metric of each task that was measured last") {
     CHECK(watch_view({label, log, nullptr}, {})[3] == "piqa acc 0.5  arc acc 0.25");
 }
 
+TEST_CASE("a value for which there is no room is left out whole") {
+    const RunLog log = test::log_of(
+        {"{\"step\": 5, \"mean_loss\": 4.231, \"grad_norm\": 0.7044, \"lr\": 7.95e-4, "
+         "\"tokens_per_s\": 3012, \"goodput\": {\"useful\": 95.7, \"init\": 4.3, \"load\": 0, "
+         "\"save\": 0, \"eval\": 0, \"lost\": 0}}",
+         "{\"step\": 5, \"tasks\": {\"t\xC3\xA4glich\": {\"acc\": 0.5}, \"arc\": {\"acc\": "
+         "0.25}}}"});
+    const std::string label = "runs/tiny";
+    const auto view = [&](std::int64_t columns) {
+        return watch_view({label, log, nullptr}, {columns, 24, false});
+    };
+    CHECK(view(76)[2] ==
+          "mean_loss 4.2310  grad_norm 0.7044  lr 7.95e-04  3,012 tok/s  goodput 95.7 %");
+    CHECK(view(75)[2] == "mean_loss 4.2310  grad_norm 0.7044  lr 7.95e-04  3,012 tok/s");
+    CHECK(view(33)[2] == "mean_loss 4.2310  lr 7.95e-04");
+    CHECK(view(29)[3] == "t\xC3\xA4glich acc 0.5  arc acc 0.25");
+    CHECK(view(28)[3] == "t\xC3\xA4glich acc 0.5");
+    CHECK(view(12)[3] == "arc acc 0.25");
+    CHECK(view(5)[2].empty());
+}
+
 TEST_CASE("a run without a step says so") {
     const std::string label = "runs/tiny";
     const auto lines = watch_view({label, {}, nullptr}, {});

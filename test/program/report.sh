@@ -100,4 +100,28 @@ cp -r wild longer
         'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 exec "$@"' - "$gptrain" report longer --watch >view 2>err
 says view "step 20/40"
 
+# In tmux the view fits into 80 columns, follows the window, and Ctrl-C ends it.
+if command -v tmux >/dev/null; then
+    tmux=(tmux -S "$work/tmux" -f /dev/null)
+    # shows PATTERN: a line of the screen matches it soon.
+    shows() {
+        local i
+        for ((i = 0; i < 200; ++i)); do
+            if "${tmux[@]}" capture-pane -p >screen 2>&1 && grep -qE "$1" screen; then return; fi
+            sleep 0.05
+        done
+        fail "tmux shows no line '$1': $(cat screen)"
+    }
+    "${tmux[@]}" new-session -d -x 80 -y 24 "'$gptrain' report wild --watch; echo \$? >code"
+    shows '^mean_loss .* (lr [0-9.e+-]+|tok/s)$'
+    says screen "finished: step 20/20" "step 3: update skipped"
+    "${tmux[@]}" resize-window -x 40 -y 12
+    shows '^mean_loss [0-9.]+  val_loss [0-9.]+$'
+    "${tmux[@]}" send-keys C-c
+    wait_for code 0
+    "${tmux[@]}" kill-server 2>/dev/null
+else
+    echo "not run: the view in tmux, which is missing"
+fi
+
 finish
