@@ -2,11 +2,12 @@
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
     not_run "there is no Chromium"
 
-# render URL: the page after its scripts have run, in the file page.
-render() {
+# browse OPTION... URL
+browse() {
     timeout --signal=KILL 60 "$chromium" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-        --user-data-dir="$work/chromium" --virtual-time-budget=100000000 --dump-dom "$1" \
-        >page 2>chromium.err
+        --user-data-dir="$work/chromium" --virtual-time-budget=100000000 "$@" 2>chromium.err
 }
+# render OPTION... URL: the page after its scripts have run, in the file page.
+render() { browse --dump-dom "$@" >page; }
 
 render about:blank || not_run "Chromium does not start: $(tail -n 1 chromium.err)"

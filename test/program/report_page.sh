@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The page of gptrain report, in a headless Chromium: it loads nothing else, and all its charts show
-# their values at the step under the pointer.
+# their values at the step under the pointer. It fits on a phone and on paper.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/browser_lib.sh"
 make_data
@@ -61,4 +61,22 @@ shows 1 20 ""
 shows 2 7 visible
 shows 3 13 visible
 shows 4 20 hidden
+
+# As wide as a phone, nothing sticks out.
+cat >phone.html <<'END'
+<iframe src="report.html" width="390" height="800"></iframe>
+<script>
+addEventListener("load", () => {
+  const {scrollWidth, clientWidth} = frames[0].document.documentElement;
+  document.body.append(`widths: ${scrollWidth} in ${clientWidth}`);
+});
+</script>
+END
+render --allow-file-access-from-files "file://$work/phone.html" || fail "Chromium: $(tail -n 3 chromium.err)"
+read -r inside outside < <(sed -n 's/.*widths: \([0-9]*\) in \([0-9]*\).*/\1 \2/p' page)
+((outside > 300 && outside <= 390 && inside <= outside)) || fail "$inside pixels in $outside on a phone"
+
+browse --print-to-pdf="$work/report.pdf" "file://$work/report.html" >/dev/null || fail "Chromium: $(tail -n 3 chromium.err)"
+pages=$(grep -ac '/Type /Page$' report.pdf)
+[[ $(head -c 5 report.pdf) == %PDF- ]] && ((pages > 0)) || fail "no pages in print: $pages"
 finish
