@@ -2,6 +2,7 @@
 # Checks that one version stands everywhere: in CMakeLists.txt, at the top of CHANGELOG.md, in
 # CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one. The
 # date must not lie in the future: man pages carry it, and their checker warns of such a date.
+# Also checks that README.md, Spack's recipe and the code ask for the same CUDA and NCCL.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,5 +32,23 @@ fi
 for tag in $(git tag --points-at HEAD 'v[0-9]*'); do
     expect "the tag of this commit" "v$version" "$tag"
 done
-((failed)) || echo "Version: $version everywhere."
+
+# oldest FILE PATTERN: the version in the line that matches.
+oldest() { sed -n "s/.*$2.*/\1/p" "$1"; }
+# expect_oldest FILE WHAT FOUND README: both are the same version.
+expect_oldest() {
+    [[ -z $3 || $3 != "$4" ]] || return 0
+    echo "error: $1: '$3' is the oldest $2, but '$4' in README.md" >&2
+    failed=1
+}
+cuda=$(oldest README.md 'a CUDA toolkit (\([0-9.]*\) or newer')
+nccl=$(oldest README.md 'NCCL \([0-9.]*\) or newer')
+recipe=scripts/spack/packages/gptrain/package.py
+expect_oldest $recipe CUDA "$(oldest $recipe '"cuda@\(.*\):"')" "$cuda"
+expect_oldest $recipe NCCL "$(oldest $recipe '"nccl@\(.*\):"')" "$nccl"
+file=scripts/cmake/Cuda.cmake
+expect_oldest $file CUDA "$(oldest $file 'set(oldest_nvcc \(.*\))')" "$cuda"
+file=cuda/runtime/libraries.cpp
+expect_oldest $file NCCL "$(oldest $file ' oldest = NCCL_VERSION(\(.*\), 0)' | sed 's/, /./')" "$nccl"
+((failed)) || echo "Version: $version everywhere; CUDA $cuda and NCCL $nccl or newer."
 exit $failed

@@ -55,4 +55,17 @@ is_there cpu.yaml.read
     --measured new/measured --only none) >out 2>err
 is_there new/measured
 
+# check_version.sh compares the recipe for Spack with README.md.
+root=$(dirname "$script")/../..
+(cd "$root" && cp --parents {CHANGELOG,README}.md CITATION.cff CMakeLists.txt cuda/runtime/libraries.cpp "$work/checkout")
+checkout/scripts/check_version.sh >out 2>err || fail "check_version.sh: $(cat err)"
+for line in 's/nccl@[0-9.]*:/nccl/' 's/cuda@[0-9.]*:/cuda@11:/'; do
+    recipe=checkout/scripts/spack/packages/gptrain/package.py
+    cp $recipe kept
+    sed -i "$line" $recipe
+    if checkout/scripts/check_version.sh >out 2>err; then fail "$line in the recipe goes unnoticed"; fi
+    says err "error: scripts/spack/packages/gptrain/package.py: " " in README.md"
+    mv kept $recipe
+done
+
 finish

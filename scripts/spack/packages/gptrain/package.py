@@ -33,7 +33,7 @@ class Gptrain(CMakePackage, CudaPackage):
     depends_on("mpi")
     depends_on("catch2@2.13:", type="test")
     depends_on("cuda@12.8:", when="+cuda")
-    depends_on("nccl", when="+cuda")
+    depends_on("nccl@2.26:", when="+cuda")
 
     conflicts("%gcc@:11", msg="gptrain is written in C++20")
     requires("target=x86_64_v3:", msg="the CPU backend needs AVX2 and FMA")
