@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "help/shell_text.h"
+
 namespace gptrain {
 namespace {
 
@@ -31,7 +33,9 @@ ValueChoices value_choices(const OptionHelp& option, const ProgramHelp& program)
     for (std::string_view rest = option.value; !rest.empty();) {
         const std::string_view part = rest.substr(0, rest.find('|'));
         rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-        if (names_path(part)) {
+        if (part == "COMMAND") {
+            choices.words = command_names(program.command);
+        } else if (names_path(part)) {
             choices.files = true;
         } else if (is_word(part)) {
             choices.words.emplace_back(part);

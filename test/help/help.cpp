@@ -103,6 +103,10 @@ TEST_CASE("what completes a value", "[help]") {
     prefix.names = {"--output-prefix"};
     prefix.value = "P";
     CHECK(value_choices(prefix, program).files);
+    OptionHelp command;
+    command.value = "COMMAND";
+    CHECK(value_choices(command, program).words == std::vector<std::string>{"look"});
+    CHECK_FALSE(value_choices(command, program).files);
 }
 
 TEST_CASE("a man page", "[help]") {

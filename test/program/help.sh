@@ -74,6 +74,10 @@ bash_completes gptrain --set model.num_lay "model.num_layers="
 bash_completes gptrain inspect run "run.yaml runs"
 bash_completes gptrain export --format "" "gguf hf"
 bash_completes gptrain --world-size "" ""
+bash_completes gptrain help e "eval export"
+commands=$("$gptrain" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\)  .*/\1/p' | sort | xargs)
+bash_completes gptrain help "" "$commands"
+bash_completes gptrain help --format m "man"
 bash_completes gpt-preprocess chat --template cha "chatml"
 if command -v zsh >/dev/null; then
     zsh -n gptrain.zsh 2>err && zsh -n preprocess.zsh 2>>err || fail "zsh: $(<err)"
@@ -86,6 +90,7 @@ if command -v fish >/dev/null; then
     fish_completes "gptrain ins" "inspect"
     fish_completes "gptrain plan --hardware h" "h100-sxm h200-sxm"
     fish_completes "gptrain export --format " "gguf hf"
+    fish_completes "gptrain help ins" "inspect"
 fi
 
 finish
