@@ -32,7 +32,13 @@ Json text_field(std::string text) {
 
 RecordReader open_records(const std::filesystem::path& path, RecordUnit unit,
                           std::string_view folder_key) {
-    require_path(path, ExitCode::bad_input, "data file of a task", text("; see ", folder_key));
+    using enum std::filesystem::file_type;
+    const auto type =
+        require_path(path, ExitCode::bad_input, "data file of a task", text("; see ", folder_key));
+    if (type != regular && type != directory) {
+        fail(ExitCode::bad_input, path.string(),
+             ": a device or a pipe; write what it gives to a file, which can be read again");
+    }
     return {path, unit, max_text_bytes};
 }
 

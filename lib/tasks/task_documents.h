@@ -30,7 +30,7 @@ struct TaskFile {
 /// (named_json_lines), or else the parts of a plain text, each as the field `text`. Blank lines
 /// are no documents. Either may be compressed. Line i of the file of labels is the field `label` of
 /// document i. Errors (bad_input) name file and line: bad JSON or UTF-8, no document, another
-/// number of labels.
+/// number of labels; a device or pipe, which need not end.
 std::vector<TaskDocument> read_task_documents(const TaskFile& file,
                                               std::optional<std::int64_t> limit);
 

@@ -182,6 +182,11 @@ printf '{"text": "a \377"}\n' >broken.jsonl
 bad_task 'kind: last_word\ndata: broken.jsonl\ntext: "{{ text }}"\n' 3 "broken.jsonl:1: invalid UTF-8"
 : >broken.jsonl
 bad_task 'kind: last_word\ndata: broken.jsonl\ntext: "{{ text }}"\n' 3 "broken.jsonl: has no documents"
+mkfifo pipe
+for file in /dev/zero pipe; do
+    bad_task "kind: perplexity\ndata: $file\ntext: '{{ text }}'\n" 3 "$file: a device or a pipe; write"
+done
+bad_task 'kind: perplexity\ndata: plain\ntext: "{{ text }}"\n' 3 "plain: a folder, not a text file"
 printf 'a b\n\na \377\n' >broken.txt
 bad_task 'kind: last_word\ndata: broken.txt\ndocuments: lines\ntext: "{{ text }}"\n' 3 "broken.txt:3: invalid UTF-8"
 printf '\n \n' >broken.txt
