@@ -4,7 +4,7 @@
 #include "checkpoint/describe.h"
 #include "comm/mpi_session.h"
 #include "cpu/gemm.h"
-#include "cuda/runtime/probe.h"
+#include "cuda/runtime/versions.h"
 #include "device.h"
 #include "serve/http_server.h"
 #include "text/decompressor.h"
@@ -16,7 +16,7 @@ namespace {
 std::string libraries() {
     std::string all = text(mpi_version(), ", ", cpu::onednn_version(), ", ", hdf5_version(), ", ",
                            decompressor_versions(), ", ", microhttpd_version(), GPTRAIN_LIBRARIES);
-    if (const std::string cuda = cuda::runtime_version(); !cuda.empty()) all += text(", ", cuda);
+    if (const std::string cuda = cuda::library_versions(); !cuda.empty()) all += text(", ", cuda);
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include "cuda/nccl/device_choice.h"
 #include "cuda/nccl/mesh.h"
 #include "cuda/runtime/probe.h"
+#include "cuda/runtime/versions.h"
 
 namespace gptrain::cuda {
 
@@ -12,7 +13,7 @@ DeviceProbe probe_device(int /*device*/) {
     return {DeviceState::not_built, "this program was built without CUDA"};
 }
 
-std::string runtime_version() {
+std::string library_versions() {
     return "";
 }
 

@@ -47,10 +47,6 @@ int driver_version() {
     return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
 }
 
-std::string runtime_version() {
-    return text("CUDA ", cuda_version_text(CUDART_VERSION));
-}
-
 DeviceProbe probe_device(int device) {
     set_cuda_environment();
     const int driver = driver_version();

@@ -40,7 +40,4 @@ inline std::string cuda_version_text(int version) {
 /// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
 int driver_version();
 
-/// "CUDA 13.0": the runtime in the program; empty without a CUDA backend.
-std::string runtime_version();
-
 }  // namespace gptrain::cuda

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "catch.h"
+#include "cuda/runtime/versions.h"
 #include "support/temp_folder.h"
 
 namespace gptrain::cuda {
@@ -94,6 +95,13 @@ TEST_CASE("the libraries of this machine have the functions that are used") {
         REQUIRE(contains(error.what(), "was not found"));
         WARN("not run: " << error.what());
     }
+}
+
+TEST_CASE("the program knows for which libraries it was built") {
+    const std::string versions = library_versions();
+    CHECK(versions.starts_with(text("CUDA ", CUDART_VERSION / 1000, ".")));
+    CHECK(contains(versions, text(", built for cuBLASLt ", CUBLAS_VER_MAJOR, ".")));
+    CHECK(versions.ends_with(text(" and NCCL ", NCCL_MAJOR, ".", NCCL_MINOR, ".", NCCL_PATCH)));
 }
 
 TEST_CASE("an NCCL that does not keep the order of messages is refused") {

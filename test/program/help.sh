@@ -6,6 +6,7 @@ expect_exit 0 "$gptrain" --version
 head -n 1 out | grep -qxE 'gptrain [0-9.]+ \((cpu backend|cpu and cuda backends)\)' ||
     fail "the first line of --version: $(head -n 1 out)"
 says out "commit:    " "compiler:  " oneDNN HDF5 zlib libzstd libmicrohttpd MPI
+if head -n 1 out | grep -q cuda; then says out ", CUDA " ", built for cuBLASLt " " and NCCL "; fi
 expect_exit 0 "$preprocess" --version
 says out "gpt-preprocess "
 expect_exit 2 "$gptrain" help --format html
