@@ -5,7 +5,10 @@
 #include <map>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "minimal_spec.h"
+#include "spec/section_reader.h"
+#include "spec/spec_keys.h"
 
 namespace gptrain::test {
 namespace {
@@ -53,6 +56,24 @@ const std::map<std::string, Fault> faults = {
     {"duplicate_key", {"7:1", "seed: duplicate key"}},
     {"duplicate_section", {"7:1", "optimizer: duplicate key"}},
     {"empty", {"1:1", "name: missing key"}},
+    {"eval_tasks_data_list", {"6:53", "eval_tasks.data: found a list of 1"}},
+    {"eval_tasks_few_shot_minus", {"6:57", "eval_tasks.few_shot: found -1"}},
+    {"eval_tasks_interval_huge", {"6:44", "eval_tasks.interval: found 9223372036854775808"}},
+    {"eval_tasks_interval_zero", {"6:44", "eval_tasks.interval: found 0"}},
+    {"eval_tasks_key", {"6:47", "eval_tasks.few_shots: unknown key"}},
+    {"eval_tasks_limit_zero", {"6:54", "eval_tasks.limit: found 0"}},
+    {"eval_tasks_list", {"6:13", "eval_tasks: found a list of 1"}},
+    {"eval_tasks_no_interval", {"6:13", "eval_tasks.interval: missing key"}},
+    {"eval_tasks_no_tasks", {"6:13", "eval_tasks.tasks: missing key"}},
+    {"eval_tasks_task_empty", {"6:22", "eval_tasks.tasks.0: found \"\" in quotes"}},
+    {"eval_tasks_task_nul", {"6:22", "eval_tasks.tasks.0: found \"a b\" in quotes"}},
+    {"eval_tasks_task_tilde", {"6:22", "eval_tasks.tasks.0: found ~/t.yaml; `~` is not expanded"}},
+    {"eval_tasks_tasks_empty", {"6:21", "eval_tasks.tasks: found a list of 0"}},
+    {"eval_tasks_tasks_many", {"6:21", "eval_tasks.tasks: found a list of 101"}},
+    {"eval_tasks_tasks_nested", {"6:22", "eval_tasks.tasks.0: found a list of 1"}},
+    {"eval_tasks_tasks_word", {"6:21", "eval_tasks.tasks: found hellaswag"}},
+    {"eval_tasks_twice", {"6:47", "tasks: duplicate key"}},
+    {"eval_tasks_word", {"6:13", "eval_tasks: found hellaswag"}},
     {"float_comma", {"6:17", "optimizer.lr: found \"0,1\" in quotes"}},
     {"float_hex", {"6:17", "optimizer.lr: found 0x1p-3"}},
     {"float_inf", {"6:17", "optimizer.lr: found .inf"}},
@@ -146,6 +167,14 @@ TEST_CASE("each hostile file is refused at the place of its fault") {
         ++count;
     }
     CHECK(count == faults.size());
+}
+
+TEST_CASE("the dictionary of the fuzzer has every key") {
+    const std::string words = read_file(path(GPTRAIN_TEST_DATA) / "../fuzz/spec.dict", 1 << 20);
+    for (const std::string& key : key_paths<RunSpec>()) {
+        CAPTURE(key);
+        CHECK(words.find(text("\"", key.substr(key.rfind('.') + 1), ": \"\n")) != words.npos);
+    }
 }
 
 TEST_CASE("what is not a small regular file is refused by its name") {
