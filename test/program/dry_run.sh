@@ -59,6 +59,26 @@ gpt530b 2240 7 $((4 * 28 * 15 * 2 * 2048 * 20480 / 8))
 gpt1t 3072 16 $((4 * 128 * 8 * 2048 * 25600 / 8))
 END
 
+# They fit the GPUs that they are made for.
+while read -r name ranks gpus; do
+    for gpu in $gpus; do
+        expect_exit 0 "$gptrain" --config "$configs/$name.yaml" --dry-run --world-size "$ranks" \
+            --hardware "$gpu"
+        grep -q "^fits: .* ($gpu)" out || fail "$name on $gpu: $(grep fit out)"
+    done
+done <<END
+gpt2-124m 1 a100-80gb h100-sxm
+gpt16b 192 a100-80gb
+gpt16b-h100 192 h100-sxm
+gpt22b 8 a100-80gb
+gpt22b-h100 8 h100-sxm
+gpt119b 1536 a100-80gb h100-sxm
+gpt175b 1024 a100-80gb
+gpt175b-h100 1024 h100-sxm
+gpt530b 2240 a100-80gb h100-sxm
+gpt1t 3072 a100-80gb h100-sxm
+END
+
 # Without a number of ranks it takes the fewest that the mesh needs, and reports that.
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
 says out "planned for 4 ranks, the minimum for the mesh" "tensor 2 = 4 ranks"
