@@ -55,7 +55,13 @@ chosen() {
     done
 }
 
-describe() { echo "$1 ${files[$1]}: ${finds[$1]} -> ${replacements[$1]:-(nothing)}"; }
+fault() { echo "${files[$1]}: ${finds[$1]} -> ${replacements[$1]:-(nothing)}"; }
+describe() { echo "$1 $(fault "$1")"; }
+
+listed_twice() {
+    local i
+    for ((i = 1; i < ${#files[@]}; ++i)); do fault "$i"; done | sort | uniq -d
+}
 
 # fits N: its text occurs exactly once in its file, and changes.
 fits() {
@@ -132,6 +138,11 @@ plant() {
 }
 
 read_list
+twice=$(listed_twice)
+if [[ $twice ]]; then
+    echo "error: $mutations: listed twice: $twice" >&2
+    exit 1
+fi
 mapfile -t numbers < <(chosen)
 if ((${#numbers[@]} == 0)); then
     echo "error: no such fault (--list prints them)" >&2
