@@ -1,7 +1,7 @@
 #include "cpu/few_rows.h"
 
-#include "cpu/few_rows_kernels.h"
 #include "cpu/parallel.h"
+#include "cpu/row_kernels.h"
 
 namespace gptrain::cpu {
 namespace {
@@ -30,7 +30,7 @@ bool has_few_rows(const LinearForward& args) {
 void multiply_few_rows(const LinearForward& args) {
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
-        multiply<T>(args.x, args.bias, args.y, args.accumulate, few_rows_kernels<T>().multiply,
+        multiply<T>(args.x, args.bias, args.y, args.accumulate, row_kernels<T>().multiply,
                     Rows<T>(args.weight));
     });
 }
@@ -42,7 +42,7 @@ void run(const Int8LinearForward& args) {
         const Int8Rows weight = {.values = Rows<std::int8_t>(args.weight.values),
                                  .scales = Rows<float>(args.weight.scales),
                                  .block = Int8Matrix::block};
-        multiply<T>(args.x, args.bias, args.y, false, few_rows_kernels<T>().multiply_int8, weight);
+        multiply<T>(args.x, args.bias, args.y, false, row_kernels<T>().multiply_int8, weight);
     });
 }
 

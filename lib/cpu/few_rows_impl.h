@@ -1,11 +1,11 @@
-// The kernels of few_rows_kernels.h for vector type V. As in tile_kernels_impl.h, nothing here may
-// be shared between the sources that include it.
+// Products of a few rows with the rows of a weight, for vector type V. As in tile_kernels_impl.h,
+// nothing here may be shared between the sources that include it.
 #pragma once
 
 #include <algorithm>
 #include <xmmintrin.h>
 
-#include "cpu/few_rows_kernels.h"
+#include "cpu/few_rows_operands.h"
 #include "cpu/row_products.h"
 
 namespace gptrain::cpu {
@@ -105,11 +105,6 @@ void multiply_few(const FewRows<T>& rows, const Weight& weight, std::int64_t beg
         multiply_outputs<V, outputs_at_once>(rows, weight, output);
     for (; output < end; ++output)
         multiply_outputs<V, 1>(rows, weight, output);
-}
-
-template <class V, class T>
-FewRowsKernels<T> few_rows_kernels_of() {
-    return {.multiply = multiply_few<V, T, Rows<T>>, .multiply_int8 = multiply_few<V, T, Int8Rows>};
 }
 
 }  // namespace

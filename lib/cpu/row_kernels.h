@@ -1,11 +1,12 @@
-// The costly arithmetic on rows of elements: activations, the softmax of logits, and the conversion
-// of int8 weights. Compiled for AVX2 and for AVX-512.
+// The costly arithmetic on rows of elements: activations, the softmax of logits, the conversion of
+// int8 weights, and products of a few rows. Compiled for AVX2 and for AVX-512.
 #pragma once
 
 #include <cstdint>
 
 #include "base/activation.h"
 #include "base/dtype.h"
+#include "cpu/few_rows_operands.h"
 
 namespace gptrain::cpu {
 
@@ -33,6 +34,12 @@ struct RowKernels {
     void (*scaled_exp)(T* row, float shift, float scale, std::int64_t count);
     /// row = scale values
     void (*from_int8)(const std::int8_t* values, float scale, T* row, std::int64_t count);
+    /// Outputs [begin, end) of a few rows, each row of the weight read once. The sums of a row do
+    /// not depend on the others.
+    void (*multiply)(const FewRows<T>& rows, const Rows<T>& weight, std::int64_t begin,
+                     std::int64_t end);
+    void (*multiply_int8)(const FewRows<T>& rows, const Int8Rows& weight, std::int64_t begin,
+                          std::int64_t end);
 };
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cpu/few_rows_impl.h"
 #include "cpu/lanes.h"
 #include "cpu/row_kernels.h"
 #include "cpu/vector_math.h"
@@ -116,7 +117,9 @@ RowKernels<T> row_kernels_of() {
             .maximum = maximum<V, T>,
             .exp_sum = exp_sum<V, T>,
             .scaled_exp = scaled_exp<V, T>,
-            .from_int8 = from_int8<V, T>};
+            .from_int8 = from_int8<V, T>,
+            .multiply = multiply_few<V, T, Rows<T>>,
+            .multiply_int8 = multiply_few<V, T, Int8Rows>};
 }
 
 }  // namespace
