@@ -20,21 +20,31 @@ namespace {
 constexpr std::int64_t heads = 2;
 constexpr std::int64_t groups = 1;
 
-/// More than one tile of queries and of keys, the last one partly filled.
+/// One sequence has more than one tile of queries and of keys, the last one partly filled.
 struct TrialSize {
     std::int64_t head_dim;
     std::int64_t queries;
     /// Dropout, documents that do not see each other, and gradients added in fp32.
     bool everything = false;
+    /// So many sequences that the sums of the sm_90a backward share memory (sm90::BackwardPlan).
+    bool many_sequences = false;
 
     std::string name() const {
         return text("head_dim ", head_dim, ", ", queries, " queries",
-                    everything ? ", dropout, documents, fp32 gradients" : "");
+                    everything ? ", dropout, documents, fp32 gradients" : "",
+                    many_sequences ? ", many sequences" : "");
+    }
+    std::int64_t sequences(const DeviceProperties& device) const {
+        return many_sequences ? 2 * device.multiprocessors + 5 : 1;
     }
 };
-// With 300 queries blocks of the sm_90a backward take turns at the sums (sm90::BackwardPlan).
-constexpr TrialSize trial_sizes[] = {
-    {64, 150}, {128, 150}, {64, 300}, {64, 150, true}, {128, 300, true}};
+constexpr TrialSize trial_sizes[] = {{.head_dim = 64, .queries = 150},
+                                     {.head_dim = 128, .queries = 150},
+                                     {.head_dim = 64, .queries = 300},
+                                     {.head_dim = 64, .queries = 150, .everything = true},
+                                     {.head_dim = 128, .queries = 300, .everything = true},
+                                     {.head_dim = 64, .queries = 70, .many_sequences = true},
+                                     {.head_dim = 128, .queries = 70, .many_sequences = true}};
 constexpr std::int64_t document_length = 70;
 
 /// Owns device memory.
@@ -66,7 +76,7 @@ class Trial {
 public:
     Trial(const TrialSize& size, const DeviceProperties& device, const Stream& stream)
         : limits_{.compute = DType::bf16,
-                  .sequences = 1,
+                  .sequences = size.sequences(device),
                   .seq_length = size.queries,
                   .heads = heads,
                   .groups = groups,
@@ -75,16 +85,17 @@ public:
           stream_(stream),
           scratch_bytes_(attention_scratch_bytes(limits_)),
           memory_(scratch_bytes_ + (std::int64_t{64} << 10) +
-                  16 * size.queries * heads * size.head_dim * size_of(DType::f32)),
-          q_shape_{1, size.queries, heads, size.head_dim},
-          k_shape_{1, size.queries, groups, size.head_dim} {
+                  16 * limits_.sequences * size.queries * heads * size.head_dim *
+                      size_of(DType::f32)),
+          q_shape_{limits_.sequences, size.queries, heads, size.head_dim},
+          k_shape_{limits_.sequences, size.queries, groups, size.head_dim} {
         scratch_.use(memory_.take(DType::u8, {scratch_bytes_}));
         AttentionForward& forward = backward_.forward;
         forward.q = random(q_shape_, "q");
         forward.k = random(k_shape_, "k");
         forward.v = random(k_shape_, "v");
         forward.o = memory_.take(DType::bf16, q_shape_);
-        forward.lse = memory_.take(DType::f32, {1, heads, size.queries});
+        forward.lse = memory_.take(DType::f32, {limits_.sequences, heads, size.queries});
         backward_.d_o = random(q_shape_, "d_o");
         const DType gradients = size.everything ? DType::f32 : DType::bf16;
         backward_.dq = memory_.take(gradients, q_shape_);

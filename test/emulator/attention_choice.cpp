@@ -103,15 +103,16 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
 TEST_CASE("the check of the kernels reaches each plan of the backward for sm_90a", "[choice]") {
     const EmulatedDevice device(8, 6, 99 << 10);
     const Stream stream;
-    // Head size; whether blocks take turns at the sums.
+    // Head size; whether groups of heads share the memory of their sums.
     static std::set<std::pair<std::int64_t, bool>> reached;
     reached.clear();
     AttentionKernels noted = portable;
     noted.backward = [](const AttentionBackward& args, const OpContext& context) {
         const Tensor& q = args.forward.q;
-        const sm90::BackwardPlan plan(q.size(0), q.size(1), q.size(2), args.forward.k.size(2),
-                                      q.size(3));
-        reached.emplace(q.size(3), plan.ordered);
+        const std::int64_t groups = args.forward.k.size(2);
+        const sm90::BackwardPlan plan(q.size(0), q.size(1), q.size(2), groups, q.size(3),
+                                      context.device.multiprocessors);
+        reached.emplace(q.size(3), plan.slots < q.size(0) * groups);
         portable_attention_backward(args, context);
     };
     CHECK(attention_difference(noted, portable, device.properties, stream).empty());

@@ -19,8 +19,6 @@ __global__ void __launch_bounds__(threads_of_block, 1)
             init(barriers, computing_groups);
         for (BufferBarriers& barriers : shared.queries)
             init(barriers, computing_groups * group_warps);
-        for (Barrier& barrier : shared.previous_full)
-            init(barrier, 1);
         fence_barriers();
     }
     block_barrier();
@@ -67,7 +65,9 @@ void prepare_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
     set_bytes(counters, 0, plan.counters() * static_cast<std::int64_t>(sizeof(unsigned)),
               context.stream);
     work.next_unit = counters;
-    work.turns = plan.ordered ? counters + 1 : nullptr;
+    work.turns = counters + 1;
+    work.slots = gptrain::narrow<int>(plan.slots);
+    work.slot_blocks = gptrain::narrow<int>(plan.slot_blocks);
 }
 
 template <class Shape>
@@ -76,19 +76,20 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     work.p = attention_params(args.forward);
     work.gradients = attention_gradients(args, nullptr);
     const AttentionParams& p = work.p;
-    const BackwardPlan plan(p.sequences, p.queries, p.heads, p.groups, p.head_dim);
+    const int at_once = std::min(context.device.multiprocessors, max_blocks);
+    const BackwardPlan plan(p.sequences, p.queries, p.heads, p.groups, p.head_dim, at_once);
     prepare_scratch(work, plan, Shape::rows, context);
     work.q = tensor_map(args.forward.q, Shape::rows);
     work.d_o = tensor_map(args.d_o, Shape::rows);
     work.k = tensor_map(args.forward.k, key_rows);
     work.v = tensor_map(args.forward.v, key_rows);
+    work.dq = args.accumulate ? TensorMap{} : tensor_map(args.dq, mma_rows);
     work.dk = args.accumulate ? TensorMap{} : tensor_map(args.dk, mma_rows);
     work.dv = args.accumulate ? TensorMap{} : tensor_map(args.dv, mma_rows);
     const bool dropout = p.dropout.on();
     work.key_tiles = static_cast<int>(div_ceil(p.keys - key_origin(p, dropout), key_rows));
-    const std::int64_t pairs = std::int64_t{p.sequences} * p.groups;
-    work.units = gptrain::narrow<int>(plan.ordered ? pairs * work.key_tiles : pairs);
-    const int at_once = std::min(context.device.multiprocessors, max_blocks);
+    GPTRAIN_CHECK(work.key_tiles < static_cast<int>(turns_of_owner), "too many tiles of keys");
+    work.units = gptrain::narrow<int>(std::int64_t{p.sequences} * p.groups * work.key_tiles);
     static_assert(sizeof(BackwardShared<Shape>) <= shared_bytes_of_block);
     launch(context.stream,
            {.blocks = std::min(work.units, at_once),

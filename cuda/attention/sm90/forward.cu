@@ -182,11 +182,12 @@ private:
         {
             Scores scores;
             multiply_scores(scores);
+            const bool masked = needs_mask(tile().visible, key);
             warpgroup_wait<0>();
             pin_registers(scores);
             release(shared_.k_barriers, k_ring_);
             float rescale[2];
-            softmax(scores, key, rescale);
+            softmax(scores, masked, key, rescale);
             narrow_pieces(pieces, scores);
         }
         for (int i = tile().key_tiles - 1; i > 0; --i) {
@@ -197,10 +198,11 @@ private:
             multiply_scores(scores);
             add_values(pieces);
             barrier_arrive(barrier::turn + (1 - group_), barrier::both_groups);
+            const bool masked = needs_mask(tile().visible, key);
             warpgroup_wait<1>();
             pin_registers(scores);
             release(shared_.k_barriers, k_ring_);
-            softmax(scores, key, rescale);
+            softmax(scores, masked, key, rescale);
             warpgroup_wait<0>();
             pin_registers(o_);
             release(shared_.v_barriers, v_ring_);
@@ -235,11 +237,14 @@ private:
 
     /// scores = exp(scale (scores - maximum)), with the maximum over all keys so far; earlier sums
     /// must be multiplied by `rescale`.
-    __device__ void softmax(Scores& scores, int key, float (&rescale)[2]) {
-        if (needs_mask(tile().visible, key)) mask(scores, key);
+    __device__ void softmax(Scores& scores, bool masked, int key, float (&rescale)[2]) {
+        if (masked) mask(scores, key);
         unrolled<2>([&](int h) {
-            float top = maximum_[h];
-            unrolled<32>([&](int j) { top = maximum(top, scores[j / 2 * 4 + 2 * h + j % 2]); });
+            float tops[2] = {maximum_[h], maximum_[h]};
+            unrolled<32>([&](int j) {
+                tops[j % 2] = maximum(tops[j % 2], scores[j / 2 * 4 + 2 * h + j % 2]);
+            });
+            float top = maximum(tops[0], tops[1]);
             top = maximum(top, shuffle_xor(top, 1));
             top = maximum(top, shuffle_xor(top, 2));
             const float base = top == -infinity ? 0 : top * p_.scale_log2;

@@ -5,7 +5,7 @@
 // multiplies do, so operands come from registers where possible.
 #pragma once
 
-#include "cuda/attention/sm90/shared.cuh"
+#include "cuda/attention/sm90/turns.cuh"
 
 namespace gptrain::cuda::sm90 {
 
@@ -16,25 +16,49 @@ public:
         : work_(work), p_(work.p), shared_(shared), group_(group) {}
 
     __device__ void run() {
-        barrier_arrive(barrier::scores_empty + (1 - group_), barrier::both_groups);
+        barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
         for (;; key_ring_.advance()) {
             wait(shared_.keys[key_ring_.at()].full, key_ring_.parity());
-            const KeyTile::Kind kind = keys().kind;
+            const int kind = uniform ? shuffle(static_cast<int>(keys().kind), 0) : keys().kind;
             if (kind == KeyTile::stop) break;
             unrolled<Shape::dim / 2>([&](int i) { dk_[i] = dv_[i] = 0; });
             if (kind == KeyTile::seen) all_queries();
             deliver_keys();
         }
         // Every arrival needs a matching wait.
-        barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
-        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
+        barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
+        wait_for(buffer());
         if (is_first_thread()) delivery() = {Delivery::stop, {}, 0, {}};
         hand_over();
+        wait_for(1 - buffer());
     }
 
 private:
+    /// Whether the compiler is shown that all lanes of a warp have the same group and take the same
+    /// branches. It then computes descriptors in uniform registers, with fewer instructions, but
+    /// keeps the group in one more register, for which there is no room with dropout and D = 128.
+    static constexpr bool uniform = !(with_dropout && Shape::dim == 128);
+
     /// 64 x 64.
     using Scores = float[32];
+
+    /// Statistics of this lane's columns of 64 queries; read at once if there are enough registers.
+    class Statistics {
+    public:
+        __device__ Statistics(const Vec<RowStatistics, 2>* of_step, int half)
+            : first_(of_step + half * mma_rows / 2 + lane_index() % 4) {
+            if constexpr (at_once) unrolled<8>([&](int j) { all_[j] = first_[4 * j]; });
+        }
+        /// Of columns 8 j + 2 (lane % 4) and the next one.
+        __device__ Vec<RowStatistics, 2> columns(int j) const {
+            return at_once ? all_[j] : first_[4 * j];
+        }
+
+    private:
+        static constexpr bool at_once = Shape::dim == 64;
+        const Vec<RowStatistics, 2>* first_;
+        Vec<RowStatistics, 2> all_[8];
+    };
 
     __device__ void all_queries() {
         for (bool more = true; more; ring_.advance()) {
@@ -54,16 +78,17 @@ private:
         }
     }
 
-    // Read where needed, to save registers.
+    // Computed or read where needed, to save registers.
+    __device__ int group() const { return uniform ? group_ : thread_index() / group_threads - 1; }
     __device__ const KeyTile& keys() const { return shared_.key_tiles[key_ring_.at()]; }
     __device__ const QueryStep& step() const { return shared_.steps[ring_.at()]; }
 
     __device__ void multiply_scores(Scores& scores, int half) const {
-        multiply_transposed(scores, shared_.k[key_ring_.at()], group_ * mma_rows,
+        multiply_transposed(scores, shared_.k[key_ring_.at()], group() * mma_rows,
                             shared_.q[ring_.at()], half * mma_rows);
     }
     __device__ void multiply_d_scores(Scores& d_scores, int half) const {
-        multiply_transposed(d_scores, shared_.v[key_ring_.at()], group_ * mma_rows,
+        multiply_transposed(d_scores, shared_.v[key_ring_.at()], group() * mma_rows,
                             shared_.d_o[ring_.at()], half * mma_rows);
     }
 
@@ -91,29 +116,28 @@ private:
     __device__ void add_half(Scores& scores, Scores& d_scores) {
         constexpr int row = half * mma_rows;
         const std::uint32_t kept = kept_scores(half);
+        const bool masked = step().has(QueryStep::masked);
+        const Statistics statistics(shared_.statistics[ring_.at()], half);
         warpgroup_wait<pending_at_scores>();
         pin_registers(scores);
+        if (masked) mask(scores, step().query + half * mma_rows);
         Pieces<4> pieces;
-        probabilities(scores, half, kept, pieces);
+        probabilities(scores, statistics, kept, pieces);
         multiply_accumulate(dv_, pieces, shared_.d_o[ring_.at()], row);
         warpgroup_wait<pending_at_d_scores>();
         pin_registers(d_scores);
-        gradients(scores, half, kept, d_scores);
+        gradients(scores, statistics, kept, d_scores);
         Pieces<4> d_pieces;
         narrow_pieces(d_pieces, d_scores);
-        if (half == 0) barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
+        if (half == 0) barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
         store_gradients(shared_.d_scores[half], d_pieces);
         fence_async_proxy();
         multiply_accumulate(dk_, d_pieces, shared_.q[ring_.at()], row);
     }
 
-    __device__ Vec<RowStatistics, 2> statistics(int half, int j) const {
-        return shared_.statistics[ring_.at()][half * mma_rows / 2 + 4 * j + lane_index() % 4];
-    }
-
     /// First key of this warp's rows of the scores.
     __device__ int first_key_row() const {
-        return keys().key + group_ * mma_rows + warp_index() % group_warps * 16;
+        return keys().key + group() * mma_rows + warp_index() % group_warps * 16;
     }
 
     /// Which scores of a half dropout keeps, one bit each.
@@ -124,11 +148,10 @@ private:
     }
 
     /// Turns scores into probabilities; `pieces` gets the kept ones, rounded.
-    __device__ void probabilities(Scores& scores, int half, std::uint32_t kept,
+    __device__ void probabilities(Scores& scores, const Statistics& statistics, std::uint32_t kept,
                                   Pieces<4>& pieces) const {
-        if (step().has(QueryStep::masked)) mask(scores, step().query + half * mma_rows);
         unrolled<8>([&](int j) {
-            const Vec<RowStatistics, 2> queries = statistics(half, j);
+            const Vec<RowStatistics, 2> queries = statistics.columns(j);
             unrolled<4>([&](int i) {
                 float& score = scores[4 * j + i];
                 score = exp2_approx(fma(score, p_.scale_log2, -queries[i % 2].lse_log2));
@@ -164,10 +187,10 @@ private:
     }
 
     /// Turns scores and d_scores into the gradients of the scaled scores.
-    __device__ void gradients(const Scores& scores, int half, std::uint32_t kept,
-                              Scores& d_scores) const {
+    __device__ void gradients(const Scores& scores, const Statistics& statistics,
+                              std::uint32_t kept, Scores& d_scores) const {
         unrolled<8>([&](int j) {
-            const Vec<RowStatistics, 2> queries = statistics(half, j);
+            const Vec<RowStatistics, 2> queries = statistics.columns(j);
             unrolled<4>([&](int i) {
                 float d = d_scores[4 * j + i];
                 if constexpr (with_dropout) d = kept >> (4 * j + i) & 1 ? d * p_.dropout.scale : 0;
@@ -182,15 +205,15 @@ private:
         const int row = lane % 8 + lane / 16 * 8;
         const int column = warp_index() % group_warps * 32 + lane / 8 % 2 * 16;
         std::byte* place =
-            to.bytes + group_ * to.panel_bytes + swizzle_128(row * row_bytes + column);
+            to.bytes + group() * to.panel_bytes + swizzle_128(row * row_bytes + column);
         unrolled<4>([&](int k) { store_tiles_transposed(place + k * 16 * row_bytes, pieces[k]); });
     }
 
     /// This group's block of dq: half of the rows of 128 queries, or half of the columns of 64.
     __device__ void multiply_dq(Scores& dq) const {
         constexpr bool by_rows = Shape::halves > 1;
-        const Rows left(shared_.d_scores[by_rows ? group_ : 0], 0);
-        const Features right(shared_.k[key_ring_.at()], by_rows ? 0 : group_ * panel_columns);
+        const Rows left(shared_.d_scores[by_rows ? group() : 0], 0);
+        const Features right(shared_.k[key_ring_.at()], by_rows ? 0 : group() * panel_columns);
         warpgroup_fence();
         unrolled<key_rows / 16>([&](int k) {
             warpgroup_multiply(dq, left.features(16 * k), right.rows(16 * k), k > 0);
@@ -203,52 +226,98 @@ private:
     /// Of the group: it alone writes the delivery, and reads the tile and step for it, because
     /// other lanes of its warp may still be here when it releases the step's buffer.
     __device__ bool is_first_thread() const { return thread_index() % group_threads == 0; }
-    __device__ Delivery& delivery() const { return shared_.deliveries[group_]; }
+    /// Steps take turns with the buffers; a tile of keys uses that of the next step.
+    __device__ int buffer() const { return ring_.at(); }
+    __device__ Delivery& delivery() const { return shared_.deliveries[group()][buffer()]; }
+    __device__ float* results() const { return shared_.results[group()][buffer()]; }
+    __device__ void wait_for(int buffer) const {
+        barrier_wait(barrier::delivery_empty + delivery_buffers * group() + buffer,
+                     barrier::group_and_warp);
+    }
     __device__ void hand_over() const {
         fence_async_proxy();
-        barrier_arrive(barrier::delivery_full + group_, barrier::group_and_warp);
+        barrier_arrive(barrier::delivery_full + delivery_buffers * group() + buffer(),
+                       barrier::group_and_warp);
     }
 
-    __device__ void deliver_queries(const Scores& dq) const {
-        barrier_arrive(barrier::scores_empty + (1 - group_), barrier::both_groups);
-        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
-        float* to = shared_.sums[group_] + thread_index() % group_threads * 4;
-        unrolled<8>([&](int i) {
-            *reinterpret_cast<Vec<float, 4>*>(to + i * 4 * group_threads) = {
-                dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
-        });
-        if (is_first_thread()) delivery() = {Delivery::query_sums, keys(), 0, step()};
+    __device__ void deliver_queries(Scores& dq) const {
+        barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
+        const bool complete = step().has(QueryStep::complete);
+        if (complete && step().turn > 0) add_previous(dq);
+        wait_for(buffer());
+        if (complete) {
+            finish_queries(dq);
+        } else {
+            float* to = results() + thread_index() % group_threads * 4;
+            unrolled<8>([&](int i) {
+                *reinterpret_cast<Vec<float, 4>*>(to + i * 4 * group_threads) = {
+                    dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
+            });
+        }
+        if (is_first_thread())
+            delivery() = {complete ? Delivery::queries : Delivery::query_sums, keys(), 0, step()};
         hand_over();
         if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
     }
 
-    /// dv overwrites this group's rows of v, and dk the sums.
+    /// What all earlier tiles of keys have added.
+    __device__ void add_previous(Scores& dq) const {
+        const DqTurn turn(work_, keys(), step(), Shape::rows, group());
+        turn.wait();
+        const float* from = turn.sums() + thread_index() % group_threads * 4;
+        unrolled<8>([&](int i) {
+            const auto x =
+                load_once(reinterpret_cast<const Vec<float, 4>*>(from + i * 4 * group_threads));
+            unrolled<4>([&](int j) { dq[4 * i + j] += x[j]; });
+        });
+    }
+
+    __device__ void finish_queries(const Scores& dq) const {
+        constexpr bool by_rows = Shape::halves > 1;
+        if (work_.gradients.accumulate) {
+            const HeadTensor& to = work_.gradients.dq;
+            float* head = to.template head<float>(keys().sequence, step().head);
+            add_rows(head + (by_rows ? 0 : group() * panel_columns), to.row_stride,
+                     step().query + (by_rows ? group() * mma_rows : 0), p_.queries, dq, p_.scale);
+        } else {
+            store_rounded(reinterpret_cast<std::byte*>(results()), 0, dq, p_.scale, p_.scale);
+        }
+    }
+
+    /// dv overwrites this group's rows of v.
     __device__ void deliver_keys() const {
         const float v_scale = with_dropout ? p_.dropout.scale : 1;
-        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
+        wait_for(buffer());
         if (work_.gradients.accumulate) {
             add_keys(work_.gradients.dk, dk_, p_.scale);
             add_keys(work_.gradients.dv, dv_, v_scale);
         } else {
             auto& v = shared_.v[key_ring_.at()];
             constexpr int panel_bytes = mma_rows * row_bytes;
-            store_rounded(v.bytes + group_ * panel_bytes, v.panel_bytes, dv_, v_scale, v_scale);
-            store_rounded(reinterpret_cast<std::byte*>(shared_.sums[group_]), panel_bytes, dk_,
-                          p_.scale, p_.scale);
+            store_rounded(v.bytes + group() * panel_bytes, v.panel_bytes, dv_, v_scale, v_scale);
+            store_rounded(reinterpret_cast<std::byte*>(results()), panel_bytes, dk_, p_.scale,
+                          p_.scale);
         }
-        if (is_first_thread()) delivery() = {Delivery::key_sums, keys(), key_ring_.at(), {}};
+        if (is_first_thread()) delivery() = {Delivery::key_values, keys(), key_ring_.at(), {}};
         hand_over();
     }
 
     __device__ void add_keys(const HeadTensor& to, const float (&c)[Shape::dim / 2],
                              float factor) const {
-        const int key = first_key_row() + lane_index() / 4;
+        add_rows(to.template head<float>(keys().sequence, keys().group), to.row_stride,
+                 keys().key + group() * mma_rows, p_.keys, c, factor);
+    }
+
+    /// Adds c to fp32 rows of a head from `begin` on; `rows` is how many the head has.
+    template <int n>
+    __device__ void add_rows(float* head, std::int64_t stride, int begin, int rows,
+                             const float (&c)[n], float factor) const {
+        const int first = begin + warp_index() % group_warps * 16 + lane_index() / 4;
         unrolled<2>([&](int h) {
-            const int row = key + 8 * h;
-            if (row < 0 || row >= p_.keys) return;
-            float* place = to.template head<float>(keys().sequence, keys().group) +
-                           row * to.row_stride + lane_index() % 4 * 2;
-            unrolled<Shape::dim / 8>([&](int j) {
+            const int row = first + 8 * h;
+            if (row < 0 || row >= rows) return;
+            float* place = head + row * stride + lane_index() % 4 * 2;
+            unrolled<n / 4>([&](int j) {
                 add_pair(place + 8 * j, c[4 * j + 2 * h] * factor, c[4 * j + 2 * h + 1] * factor);
             });
         });

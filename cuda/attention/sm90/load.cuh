@@ -1,14 +1,13 @@
 // The order of work in backward attention on sm_90a, and the thread that loads tiles.
 //
-// Tiles of keys are visited from the last to the first, tiles of queries from the diagonal on. A
-// unit of work is either all tiles of keys of a group of heads, whose dq no other unit adds to; or
-// one tile of keys, which adds in its turn. In the latter case, units that start together never
-// want the same tile of dq at the same time.
+// A unit of work is one tile of keys of a group of heads. Units visit the tiles of keys from the
+// last to the first, and each visits its tiles of queries from the diagonal on. It adds to their dq
+// in its turn; units that start together never want the same tile of dq at the same time.
 //
 // Blocks take units from a counter, so a block that starts late takes what the others have left.
-// Waiting for a turn cannot deadlock: a unit waits only for lower-numbered units of the same heads,
-// which resident blocks have already taken and process in order, so the lowest unfinished unit
-// never waits.
+// Waiting for a turn cannot deadlock: a unit waits only for lower-numbered units, of the same heads
+// or of those that had the same sums before, which resident blocks have already taken and process
+// in order. So the lowest unfinished unit never waits.
 #pragma once
 
 #include "cuda/attention/sm90/shared.cuh"
@@ -22,13 +21,14 @@ class WorkIterator {
 public:
     /// Before the first tile of keys.
     __device__ WorkIterator(const BackwardWork& work, int origin) : work_(work), origin_(origin) {}
-    __device__ bool done() const { return unit_ >= work_.units; }
+    __device__ bool done() const { return done_; }
     __device__ void next_keys() {
-        if (!work_.ordered() && tile_ > 0) {
-            --tile_;
-        } else {
-            take_unit();
-        }
+        const auto unit = static_cast<int>(atomic_add(work_.next_unit, 1u));
+        done_ = unit >= work_.units;
+        const int pair = unit / work_.key_tiles;
+        tile_ = work_.key_tiles - 1 - unit % work_.key_tiles;
+        sequence_ = pair / work_.p.groups;
+        group_ = pair % work_.p.groups;
     }
     /// The caller sets its kind.
     __device__ KeyTile keys() const { return {KeyTile::unseen, sequence_, group_, key()}; }
@@ -59,13 +59,6 @@ public:
     __device__ void next_step() { step_.query += Shape::rows; }
 
 private:
-    __device__ void take_unit() {
-        unit_ = static_cast<int>(atomic_add(work_.next_unit, 1u));
-        const int pair = work_.ordered() ? unit_ / work_.key_tiles : unit_;
-        tile_ = work_.key_tiles - 1 - (work_.ordered() ? unit_ % work_.key_tiles : 0);
-        sequence_ = pair / work_.p.groups;
-        group_ = pair % work_.p.groups;
-    }
     __device__ int key() const { return origin_ + tile_ * key_rows; }
     __device__ KeyRange visible(int query) const {
         const AttentionParams& p = work_.p;
@@ -85,7 +78,7 @@ private:
 
     const BackwardWork& work_;
     int origin_;
-    int unit_ = 0;
+    bool done_ = false;
     int tile_ = 0;
     int sequence_ = 0;
     int group_ = 0;

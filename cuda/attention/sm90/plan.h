@@ -20,8 +20,6 @@ constexpr int padded_rows = 128;
 /// Elements in a computing group's block of dq of a tile of queries: 64 x 64.
 constexpr int dq_block_size = mma_rows * panel_columns;
 
-/// Multiprocessors of an H100 or H200. Used on all devices, so that choices depend only on sizes.
-constexpr std::int64_t usual_multiprocessors = 132;
 /// No device of compute capability 9.0 has more multiprocessors.
 constexpr int max_blocks = 144;
 
@@ -33,32 +31,29 @@ struct RowStatistics {
 /// Bytes of the visible key range of a tile of queries.
 constexpr std::int64_t key_range_bytes = 16;
 
+/// A unit of work is one tile of keys of one group of heads. Units of a group add to the sums of dq
+/// in turn; the sums of a group end with its last unit and make room for those of a later group.
 struct BackwardPlan {
     std::int64_t sequences;
-    std::int64_t padded;        ///< queries, padded
-    std::int64_t query_tiles;   ///< tiles per head that contain queries
-    bool ordered;               ///< a unit of work is one tile of keys rather than all
-    std::int64_t summed_heads;  ///< heads that have sums at the same time
+    std::int64_t padded;       ///< queries, padded
+    std::int64_t query_tiles;  ///< tiles per head that contain queries
+    std::int64_t slots;        ///< groups of heads that have sums at the same time
+    std::int64_t slot_blocks;  ///< of dq_block_size elements
 
+    /// `blocks` run at a time. Their number changes the memory needed, but no result.
     BackwardPlan(std::int64_t sequences_, std::int64_t queries, std::int64_t heads,
-                 std::int64_t groups, std::int64_t dim)
+                 std::int64_t groups, std::int64_t dim, std::int64_t blocks = max_blocks)
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
-        // A unit has all keys of a head only if the sums that blocks add to stay in the L2 cache,
-        // and if that fills the device or there is little to divide.
-        const std::int64_t units = sequences * groups;
-        const std::int64_t waves = div_ceil(units, usual_multiprocessors);
-        const bool filled = 5 * units >= 4 * waves * usual_multiprocessors;
-        const bool short_rows = queries <= 2 * key_rows;
-        ordered = !(filled || short_rows) || queries * dim > 2048 * 64;
-        summed_heads = ordered ? sequences * heads
-                               : std::min<std::int64_t>(units, max_blocks) * (heads / groups);
+        // For twice the rows that all blocks work on at a time, so that none waits for room.
+        slots = std::clamp<std::int64_t>(2 * blocks * key_rows / padded, 1, sequences * groups);
+        slot_blocks = heads / groups * query_tiles * computing_groups;
     }
     std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }
-    std::int64_t dq_blocks() const { return summed_heads * query_tiles * computing_groups; }
+    std::int64_t dq_blocks() const { return slots * slot_blocks; }
     /// The next unit of work, and turns.
-    std::int64_t counters() const { return 1 + (ordered ? dq_blocks() : 0); }
+    std::int64_t counters() const { return 1 + dq_blocks(); }
     std::int64_t bytes(std::int64_t all_heads) const {
         return Scratch::bytes_of<RowStatistics>(statistics(all_heads)) +
                Scratch::bytes_of<std::byte>(sequences * query_tiles * key_range_bytes) +

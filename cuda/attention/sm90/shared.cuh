@@ -6,6 +6,8 @@
 
 namespace gptrain::cuda::sm90 {
 
+constexpr int delivery_buffers = 2;
+
 /// Sizes of the kernel for one D.
 template <int dim_>
 struct BackwardShape {
@@ -23,26 +25,26 @@ struct BackwardShape {
 /// Arguments of the kernel.
 struct BackwardWork {
     TensorMap q, k, v, d_o;  ///< boxes of a tile's rows
-    TensorMap dk, dv;        ///< boxes of mma_rows; unused if gradients accumulate
+    TensorMap dq, dk, dv;    ///< boxes of mma_rows; unused if gradients accumulate
     AttentionParams p;
     AttentionGradients gradients;
     const RowStatistics* statistics;  ///< [B, N, padded_queries]
     const KeyRange* ranges;           ///< [B, query_tiles]: visible keys, if first_visible is given
-    /// dq before scaling, for each head and tile of queries, as one block of dq_block_size elements
-    /// per group: register 4 i + j of thread t is at 512 i + 4 t + j. For all heads, or only for
-    /// those that the thread blocks currently process.
+    /// dq before scaling, for each slot, head and tile of queries, as one block of dq_block_size
+    /// elements per computing group: register 4 i + j of thread t is at 512 i + 4 t + j.
     float* sums;
-    /// For each head, tile of queries and group: how many tiles of keys have added to the sums.
-    /// Null if a unit of work is all tiles of keys.
+    /// For each of these blocks, turns_of_owner times how many groups of heads are done with it,
+    /// plus how many tiles of keys of the next one have added to it.
     unsigned* turns;
+    int slots;
+    int slot_blocks;
     int key_tiles;
     int query_tiles;  ///< per head, like padded_queries
     int padded_queries;
-    int dq_block_columns = panel_columns;  ///< a runtime value, so that its loop is not unrolled
-    int units;                             ///< pieces of work
-    unsigned* next_unit;                   ///< index of the next unit that a block takes
-    __device__ bool ordered() const { return turns != nullptr; }
+    int units;            ///< pieces of work
+    unsigned* next_unit;  ///< index of the next unit that a block takes
 };
+constexpr unsigned turns_of_owner = 1 << 16;  ///< more than a tile of queries has tiles of keys
 
 /// A tile of keys of one group of heads.
 struct KeyTile {
@@ -62,11 +64,12 @@ struct QueryStep {
     __device__ bool has(Flags flag) const { return (flags & flag) != 0; }
 };
 
-/// What a computing group hands to its delivering warp.
+/// What a computing group hands to its delivering warp. query_sums: to be added in turn. queries:
+/// the total, scaled and rounded, unless the computing group has added it in fp32.
 struct Delivery {
-    enum Kind : int { query_sums, key_sums, stop } kind;
+    enum Kind : int { query_sums, queries, key_values, stop } kind;
     KeyTile keys;
-    int key_buffer;
+    int key_buffer;  ///< of key_values
     QueryStep step;
 };
 
@@ -78,23 +81,22 @@ struct BackwardShared {
     Tile<Shape::rows, Shape::dim> d_o[Shape::query_buffers];
     /// Gradients of the scores [queries, keys]; panel g belongs to group g.
     Tile<mma_rows, key_rows> d_scores[Shape::halves];
-    alignas(1024) float sums[computing_groups][dq_block_size];
-    alignas(1024) float previous[computing_groups][dq_block_size];  ///< what sums are added to
+    /// dq of a tile of queries or, rounded, dk of a tile of keys.
+    alignas(1024) float results[computing_groups][delivery_buffers][dq_block_size];
     Vec<RowStatistics, 2> statistics[Shape::query_buffers][Shape::rows / 2];
     BufferBarriers keys[Shape::key_buffers];
     BufferBarriers queries[Shape::query_buffers];
-    Barrier previous_full[computing_groups];
     KeyTile key_tiles[Shape::key_buffers];
     QueryStep steps[Shape::query_buffers];
-    Delivery deliveries[computing_groups];
+    Delivery deliveries[computing_groups][delivery_buffers];
 };
 
 /// Barrier numbers.
 namespace barrier {
 constexpr int scores_full = 1;     ///< both groups have written d_scores
 constexpr int scores_empty = 2;    ///< + group: the other group is done with d_scores
-constexpr int delivery_full = 4;   ///< + group
-constexpr int delivery_empty = 6;  ///< + group
+constexpr int delivery_full = 4;   ///< + delivery_buffers * group + buffer
+constexpr int delivery_empty = 8;  ///< the same
 constexpr int both_groups = computing_groups * group_threads;
 constexpr int group_and_warp = group_threads + warp_threads;
 }  // namespace barrier
