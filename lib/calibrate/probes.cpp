@@ -92,7 +92,8 @@ std::vector<Probe> gpu_probes(bool fp8) {
 RunSpec spec_of(const Probe& probe) {
     RunSpec spec;
     spec.name = "calibrate";
-    spec.model.num_layers = 2;
+    // FP8 leaves out the first and the last.
+    spec.model.num_layers = probe.precision == Precision::fp8 ? 3 : 2;
     spec.model.hidden_size = probe.hidden;
     spec.model.num_attention_heads = probe.heads;
     spec.model.vocab_size = probe.vocab;

@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// A model of two layers, and how it is trained.
+/// A model of two layers (in FP8: three), and how it is trained.
 struct Probe {
     std::int64_t hidden = 0;
     std::int64_t heads = 0;

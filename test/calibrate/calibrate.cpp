@@ -94,6 +94,18 @@ std::string why_not_run() {
     return {};
 }
 
+TEST_CASE("every probe is a run that the program accepts") {
+    const auto check = [](const Probe& probe, bool cuda) {
+        RunSpec spec = spec_of(probe);
+        spec.training.global_batch_size = 2 * probe.sequences;
+        CHECK_NOTHROW(make_plan(spec, {.world_size = probe.tensor * probe.context, .cuda = cuda}));
+    };
+    for (const Probe& probe : cpu_probes())
+        check(probe, false);
+    for (const Probe& probe : gpu_probes(true))
+        check(probe, true);
+}
+
 TEST_CASE("the quartiles of repeats") {
     const SampleSummary nine = summary({9, 1, 8, 2, 7, 3, 6, 4, 5});
     CHECK(nine.seconds == 3);
