@@ -50,7 +50,7 @@ private:
     /// The first tile of keys stores, later ones add.
     __device__ void add(const DqTurn& turn) const {
         constexpr int bytes = sizeof(shared_.results[0][0]);
-        turn.wait();
+        turn.begin();
         fence_async_proxy_global();
         delivery().step.turn == 0 ? store_bulk(turn.sums(), results(), bytes)
                                   : add_bulk(turn.sums(), results(), bytes);

@@ -223,8 +223,7 @@ private:
 
     // ---- hand-over to the delivering warp ----
 
-    /// Of the group: it alone writes the delivery, and reads the tile and step for it, because
-    /// other lanes of its warp may still be here when it releases the step's buffer.
+    /// Of the group: it alone writes the delivery, and reads the tile and step for it.
     __device__ bool is_first_thread() const { return thread_index() % group_threads == 0; }
     /// Steps take turns with the buffers; a tile of keys uses that of the next step.
     __device__ int buffer() const { return ring_.at(); }
@@ -242,11 +241,14 @@ private:
 
     __device__ void deliver_queries(Scores& dq) const {
         barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
+        // Read before the wait: afterwards other lanes may release the step's buffer.
+        const int head = step().head;
+        const int query = step().query;
         const bool complete = step().has(QueryStep::complete);
         if (complete && step().turn > 0) add_previous(dq);
         wait_for(buffer());
         if (complete) {
-            finish_queries(dq);
+            finish_queries(dq, head, query);
         } else {
             float* to = results() + thread_index() % group_threads * 4;
             unrolled<8>([&](int i) {
@@ -263,7 +265,7 @@ private:
     /// What all earlier tiles of keys have added.
     __device__ void add_previous(Scores& dq) const {
         const DqTurn turn(work_, keys(), step(), Shape::rows, group());
-        turn.wait();
+        turn.begin();
         const float* from = turn.sums() + thread_index() % group_threads * 4;
         unrolled<8>([&](int i) {
             const auto x =
@@ -272,13 +274,13 @@ private:
         });
     }
 
-    __device__ void finish_queries(const Scores& dq) const {
+    __device__ void finish_queries(const Scores& dq, int head, int query) const {
         constexpr bool by_rows = Shape::halves > 1;
         if (work_.gradients.accumulate) {
             const HeadTensor& to = work_.gradients.dq;
-            float* head = to.template head<float>(keys().sequence, step().head);
-            add_rows(head + (by_rows ? 0 : group() * panel_columns), to.row_stride,
-                     step().query + (by_rows ? group() * mma_rows : 0), p_.queries, dq, p_.scale);
+            float* rows = to.template head<float>(keys().sequence, head);
+            add_rows(rows + (by_rows ? 0 : group() * panel_columns), to.row_stride,
+                     query + (by_rows ? group() * mma_rows : 0), p_.queries, dq, p_.scale);
         } else {
             store_rounded(reinterpret_cast<std::byte*>(results()), 0, dq, p_.scale, p_.scale);
         }

@@ -22,8 +22,8 @@ public:
     }
 
     __device__ float* sums() const { return sums_; }
-    /// What earlier tiles of keys have added is visible afterwards.
-    __device__ void wait() const {
+    /// Waits until it is the turn. What earlier tiles of keys have added is visible afterwards.
+    __device__ void begin() const {
         while (load_acquire(turn_) != begin_ + number_)
             spin_pause();
     }
