@@ -7,8 +7,9 @@
 #   scripts/bench_gpu.sh --kernels
 #
 #   MODEL             gpt2-124m (microbatches of 64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b
-#                     (4 x 2048): whole training steps, data loading and optimizer included, after
-#                     3 seconds of products of 8192 x 8192, the ceiling of what can be reached
+#                     (4 x 2048; needs 116 GiB): whole training steps, data loading and optimizer
+#                     included, after 3 seconds of products of 8192 x 8192, the ceiling of what can
+#                     be reached
 #   --sweep attention every compiled attention and each of PyTorch's, in the shapes of the models
 #   --kernels         bandwidth of each memory-bound kernel and that of a copy
 #   --microbatches N  of a step (1)
