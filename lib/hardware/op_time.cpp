@@ -76,8 +76,9 @@ double traffic_seconds(const DeviceProfile& device, const OpWork& op) {
 }
 
 /// Seconds of the kernel after a GEMM.
-double gelu_gradient_seconds(const DeviceProfile& device, const OpWork& op) {
-    return device.fuses_gelu_gradient ? 0 : seconds_of_bytes(device, op.gelu_gradient_bytes);
+double gelu_seconds(const DeviceProfile& device, const OpWork& op) {
+    return seconds_of_bytes(device, (device.fuses_gelu ? 0 : op.gelu_bytes) +
+                                        (device.fuses_gelu_gradient ? 0 : op.gelu_gradient_bytes));
 }
 
 double work_seconds(const DeviceProfile& device, const OpWork& op) {
@@ -85,7 +86,7 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
     switch (op.kind) {
         case gemm:
             return std::max(gemm_seconds(device, op), traffic_seconds(device, op)) +
-                   gelu_gradient_seconds(device, op);
+                   gelu_seconds(device, op);
         case attention_forward:
         case attention_backward:
             return std::max(attention_seconds(device, op), traffic_seconds(device, op));

@@ -27,7 +27,8 @@ struct OpWork {
     std::int64_t head_dim = 0;   ///< of attention
     double flops = 0;
     double bytes = 0;  ///< read and written
-    /// Of those of a GEMM that ends with GELU', what a kernel of its own for that reads and writes.
+    /// What kernels of their own read and write for what a GEMM ends with: GELU, or GELU'.
+    double gelu_bytes = 0;
     double gelu_gradient_bytes = 0;
 
     bool operator==(const OpWork&) const = default;

@@ -70,7 +70,9 @@ struct DeviceProfile {
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
     double gemm_fill = 0;              ///< fill and drain of a tile's pipeline, as bytes along k
-    /// Whether a GEMM can end with GELU'; otherwise a kernel of its own follows.
+    /// Whether a GEMM ends with GELU, or with its gradient; otherwise a kernel of its own follows.
+    /// That of GELU follows on every GPU, because GELU is of the rounded result.
+    bool fuses_gelu = false;
     bool fuses_gelu_gradient = true;
     std::vector<AttentionRate> attention;
     double attention_half_length = 0;  ///< sequence length at which attention has half its rate

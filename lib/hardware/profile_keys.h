@@ -82,6 +82,7 @@ void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.value("multiprocessors", device.multiprocessors, IntRange{1, 1 << 16});
     keys.value("gemm_tiles", device.gemm_tiles, ListOf<>{0, 100});
     keys.value("gemm_fill", device.gemm_fill, not_negative);
+    keys.value("fuses_gelu", device.fuses_gelu);
     keys.value("fuses_gelu_gradient", device.fuses_gelu_gradient);
     keys.required("attention", device.attention, ListOf<>{1, 100});
     keys.value("attention_half_length", device.attention_half_length, not_negative);

@@ -65,7 +65,9 @@ OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, 
 
 OpWork work_of(const LinearForward& op) {
     const Tensor& x = op.x8.empty() ? op.x : op.x8.rowwise;
-    return gemm(op, x, op.y.size(0), op.y.size(1), x.size(1));
+    OpWork work = gemm(op, x, op.y.size(0), op.y.size(1), x.size(1));
+    if (!op.gelu.empty()) work.gelu_bytes = static_cast<double>(op.y.bytes() + op.gelu.bytes());
+    return work;
 }
 
 OpWork work_of(const Int8LinearForward& op) {

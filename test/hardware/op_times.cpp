@@ -53,12 +53,16 @@ TEST_CASE("a GEMM computes whole tiles in whole waves") {
     CHECK(op_seconds(tiled, gemm(5, 40, 10)) == Approx(4 * 1000 / 500.0 * 2));
 }
 
-TEST_CASE("where a GEMM cannot end with the gradient of GELU, a kernel follows it") {
+TEST_CASE("where a GEMM cannot end with GELU or its gradient, a kernel follows it") {
     OpWork op = gemm(10, 10, 10);
     op.gelu_gradient_bytes = 100;
     CHECK(op_seconds(device(), op) == Approx(2000 / 500.0));
     DeviceProfile apart = device();
     apart.fuses_gelu_gradient = false;
+    CHECK(op_seconds(apart, op) == Approx(2000 / 500.0 + 100 / 50.0));
+    op.gelu_bytes = 200;
+    CHECK(op_seconds(apart, op) == Approx(2000 / 500.0 + 300 / 50.0));
+    apart.fuses_gelu = true;
     CHECK(op_seconds(apart, op) == Approx(2000 / 500.0 + 100 / 50.0));
 }
 

@@ -80,7 +80,7 @@ void StepTable::add_gemms(const std::string& what, bool head) {
         for (const auto& [op, count] : work_.ops()) {
             if (op.kind != OpWork::Kind::gemm || is_of_head(op, work_.plan()) != head) continue;
             OpWork alone = op;
-            alone.gelu_gradient_bytes = 0;  // a line of its own
+            alone.gelu_bytes = alone.gelu_gradient_bytes = 0;  // lines of their own
             seconds += count * op_seconds(gpu.hardware.device, alone);
         }
         line.seconds.push_back(seconds);

@@ -49,10 +49,8 @@ double StepWork::bytes(std::string_view name) const {
 
 double StepWork::gelu_bytes() const {
     double all = 0;
-    for (const auto& [op, count] : ops_) {
-        if (op.name != "linear_forward" || op.cols != plan_.model.ffn) continue;
-        all += count * 2 * static_cast<double>(op.rows * op.cols * size_of(op.dtype));
-    }
+    for (const auto& [op, count] : ops_)
+        all += op.gelu_bytes * count;
     return all;
 }
 

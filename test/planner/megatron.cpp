@@ -117,7 +117,7 @@ private:
         if (op.kind == OpWork::Kind::attention_backward && !is_core(run_))
             return attention_backward(sequences(op, 5));
         op.bytes *= kernel_traffic(op.name);
-        op.gelu_gradient_bytes = 0;  // below
+        op.gelu_bytes = op.gelu_gradient_bytes = 0;  // below
         compute(op);
         const double weights = product_of(op.rows, op.cols);
         const bool sums = op.name == "linear_weight_grad" && is_first(run_);
@@ -132,7 +132,7 @@ private:
     }
 
     /// The GEMM before the activation function, or the one that computes its gradient. This program
-    /// has that function in its epilogue.
+    /// does that function in the same op.
     bool is_fc1(const OpWork& op) const {
         return op.kind == OpWork::Kind::gemm && op.cols == 4 * run_.hidden / run_.mesh.tensor &&
                op.length == run_.hidden;
