@@ -1,50 +1,14 @@
 #include "cpu/norm.h"
 
-#include <cmath>
-
 #include "cpu/dropout_mask.h"
 #include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "cpu/row_blocks.h"
+#include "cpu/row_kernels.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
-
-struct Statistics {
-    float mean = 0;
-    float rstd = 0;
-};
-
-/// Computed from the row as stored.
-template <class T>
-Statistics statistics(const T* row, std::int64_t hidden, const Norm& norm) {
-    Statistics result;
-    const auto count = static_cast<float>(hidden);
-    if (!norm.rms) {
-        Vec8 sum = 0.0f;
-        for_vectors(0, hidden,
-                    [&](std::int64_t h, auto lanes) { sum = sum + load(row + h, lanes); });
-        result.mean = sum.sum() / count;
-    }
-    Vec8 squares = 0.0f;
-    for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
-        const Vec8 x = masked(load(row + h, lanes) - Vec8(result.mean), lanes);
-        squares = fma(x, x, squares);
-    });
-    result.rstd = 1 / std::sqrt(squares.sum() / count + norm.eps);
-    return result;
-}
-
-template <class T>
-void normalise(const T* row, std::int64_t hidden, const Statistics& stats, const T* weight,
-               const T* bias, T* n) {
-    for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
-        const Vec8 x = (load(row + h, lanes) - Vec8(stats.mean)) * Vec8(stats.rstd);
-        const Vec8 shift = bias == nullptr ? Vec8(0.0f) : load(bias + h, lanes);
-        store(n + h, fma(x, load(weight + h, lanes), shift), lanes);
-    });
-}
 
 /// r_out = round(r + dropout(y)) for rows of the residual stream.
 template <class T>
@@ -62,6 +26,10 @@ public:
     const T* row(const T* r, std::int64_t t, std::int64_t hidden) const {
         const std::int64_t at = t * hidden;
         if (y_ == nullptr) return r + at;
+        if (!mask_.on()) {
+            row_kernels<T>().add(r + at, y_ + at, r_out_ + at, hidden);
+            return r_out_ + at;
+        }
         for_dropped_vectors(mask_, t, seq_length_, 0, hidden,
                             [&](std::int64_t h, auto lanes, Vec8 factor) {
                                 const Vec8 branch = load(y_ + at + h, lanes) * factor;
@@ -87,14 +55,15 @@ void forward(const ResidualNormForward& args) {
     const T* bias = pointer_or_null<T>(args.norm.bias);
     float* mean = pointer_or_null<float>(args.mean);
     auto* rstd = args.rstd.as<float>();
+    const RowKernels<T>& kernels = row_kernels<T>();
 
     parallel_ranges(args.r.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t) {
             const T* row = sum.row(r, t, hidden);
-            const Statistics stats = statistics(row, hidden, args.norm);
-            if (mean != nullptr) mean[t] = stats.mean;
-            rstd[t] = stats.rstd;
-            normalise(row, hidden, stats, weight, bias, n + t * hidden);
+            const Moments moments = kernels.moments(row, hidden, args.norm.rms, args.norm.eps);
+            if (mean != nullptr) mean[t] = moments.mean;
+            rstd[t] = moments.rstd;
+            kernels.normalise(row, moments, weight, bias, n + t * hidden, hidden);
         }
     });
 }
@@ -105,17 +74,21 @@ struct BackwardRow {
     const T* dn;
     const T* r;
     const T* weight;
-    Statistics stats;
+    Moments moments;
     float* dweight;
     float* dbias;  ///< may be null
 
     Vec8 normalised(std::int64_t h, auto lanes) const {
-        return (load(r + h, lanes) - Vec8(stats.mean)) * Vec8(stats.rstd);
+        return (load(r + h, lanes) - Vec8(moments.mean)) * Vec8(moments.rstd);
     }
 
-    /// Adds to dweight and dbias. Returns the row means of dn weight and of dn weight times the
-    /// normalised input.
-    Statistics add_parameters(std::int64_t hidden) const {
+    struct Means {
+        float gradient;    ///< of dn weight
+        float projection;  ///< of dn weight times the normalised input
+    };
+
+    /// Adds to dweight and dbias. Returns means of the row.
+    Means add_parameters(std::int64_t hidden) const {
         Vec8 gradients = 0.0f;
         Vec8 projections = 0.0f;
         for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
@@ -154,17 +127,17 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
         std::fill(dweight, dweight + 2 * hidden, 0.0f);
         for (std::int64_t t = tokens * block / blocks; t < tokens * (block + 1) / blocks; ++t) {
             const std::int64_t at = t * hidden;
-            const Statistics stats = {mean == nullptr ? 0 : mean[t], rstd[t]};
+            const Moments moments = {mean == nullptr ? 0 : mean[t], rstd[t]};
             const BackwardRow<T> row = {dn + at, r + at,  weight,
-                                        stats,   dweight, with_bias ? dbias : nullptr};
-            const Statistics means = row.add_parameters(hidden);
-            const Vec8 shift = args.norm.rms ? 0.0f : means.mean;
-            const Vec8 projection = means.rstd;
+                                        moments, dweight, with_bias ? dbias : nullptr};
+            const auto means = row.add_parameters(hidden);
+            const Vec8 shift = args.norm.rms ? 0.0f : means.gradient;
+            const Vec8 projection = means.projection;
             for_dropped_vectors(
                 mask, t, args.seq_length, 0, hidden, [&](std::int64_t h, auto lanes, Vec8 factor) {
                     const Vec8 gw = load(dn + at + h, lanes) * load(weight + h, lanes);
                     const Vec8 along = row.normalised(h, lanes) * projection;
-                    const Vec8 own = Vec8(stats.rstd) * (gw - shift - along);
+                    const Vec8 own = Vec8(moments.rstd) * (gw - shift - along);
                     const Vec8 sum = args.accumulate ? load(dr + at + h, lanes) + own : own;
                     store(dr + at + h, sum, lanes);
                     if (dy != nullptr) {

@@ -1,5 +1,5 @@
-// The costly arithmetic on rows of elements: activations, the softmax of logits, the conversion of
-// int8 weights, and products of a few rows. Compiled for AVX2 and for AVX-512.
+// The costly arithmetic on rows of elements: activations, norms, the softmax of logits, the
+// conversion of int8 weights, and products of a few rows. Compiled for AVX2 and for AVX-512.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,12 @@
 #include "cpu/few_rows_operands.h"
 
 namespace gptrain::cpu {
+
+/// What a norm divides a row by.
+struct Moments {
+    float mean = 0;  ///< 0 for RMSNorm
+    float rstd = 0;  ///< 1 / standard deviation, or 1 / root mean square
+};
 
 /// T is float, Bf16 or F16; `count` is the number of elements. Arithmetic is fp32, and results are
 /// rounded once.
@@ -27,6 +33,13 @@ struct RowKernels {
     /// to = sums gelu'(u), or to += sums gelu'(u)
     void (*times_gelu_slope)(const float* sums, const T* u, bool accumulate, T* to,
                              std::int64_t count);
+    /// `eps` is added to the variance, or to the mean square.
+    Moments (*moments)(const T* row, std::int64_t count, bool rms, float eps);
+    /// n = (row - mean) rstd weight + bias; `bias` may be null.
+    void (*normalise)(const T* row, const Moments& moments, const T* weight, const T* bias, T* n,
+                      std::int64_t count);
+    /// sum = a + b
+    void (*add)(const T* a, const T* b, T* sum, std::int64_t count);
     float (*maximum)(const T* row, std::int64_t count);
     /// The sum of exp(row - shift).
     float (*exp_sum)(const T* row, float shift, std::int64_t count);

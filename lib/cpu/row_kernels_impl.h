@@ -2,6 +2,7 @@
 // shared between the sources that include it.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "cpu/few_rows_impl.h"
@@ -74,6 +75,52 @@ void times_gelu_slope(const float* sums, const T* u, bool accumulate, T* to, std
     });
 }
 
+/// The sum of f(x) over a row. Four sums at a time: one would wait for each addition.
+template <class V, class T>
+float sum_of(const T* row, std::int64_t count, const auto& f) {
+    constexpr int chains = 4;
+    V sums[chains] = {0.0f, 0.0f, 0.0f, 0.0f};
+    std::int64_t i = 0;
+    for (; i + chains * V::size <= count; i += chains * V::size) {
+        unrolled<chains>(
+            [&](int k) { sums[k] = sums[k] + f(load(row + i + k * V::size, FullLanes<V>())); });
+    }
+    for_vectors_of<V>(i, count, [&](std::int64_t j, auto lanes) {
+        sums[0] = sums[0] + masked(f(load(row + j, lanes)), lanes, V(0.0f));
+    });
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum();
+}
+
+template <class V, class T>
+Moments moments(const T* row, std::int64_t count, bool rms, float eps) {
+    const auto elements = static_cast<float>(count);
+    Moments result;
+    if (!rms) result.mean = sum_of<V>(row, count, [](V x) { return x; }) / elements;
+    const V mean = result.mean;
+    const float squares = sum_of<V>(row, count, [&](V x) { return (x - mean) * (x - mean); });
+    result.rstd = 1 / std::sqrt(squares / elements + eps);
+    return result;
+}
+
+template <class V, class T>
+void normalise(const T* row, const Moments& moments, const T* weight, const T* bias, T* n,
+               std::int64_t count) {
+    const V mean = moments.mean;
+    const V rstd = moments.rstd;
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+        const V x = (load(row + i, lanes) - mean) * rstd;
+        const V shift = bias == nullptr ? V(0.0f) : load(bias + i, lanes);
+        store(n + i, fma(x, load(weight + i, lanes), shift), lanes);
+    });
+}
+
+template <class V, class T>
+void add(const T* a, const T* b, T* sum, std::int64_t count) {
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+        store(sum + i, load(a + i, lanes) + load(b + i, lanes), lanes);
+    });
+}
+
 template <class V, class T>
 float maximum(const T* row, std::int64_t count) {
     const V least = -std::numeric_limits<float>::infinity();
@@ -114,6 +161,9 @@ RowKernels<T> row_kernels_of() {
             .swiglu = swiglu<V, T>,
             .swiglu_backward = swiglu_backward<V, T>,
             .times_gelu_slope = times_gelu_slope<V, T>,
+            .moments = moments<V, T>,
+            .normalise = normalise<V, T>,
+            .add = add<V, T>,
             .maximum = maximum<V, T>,
             .exp_sum = exp_sum<V, T>,
             .scaled_exp = scaled_exp<V, T>,

@@ -128,6 +128,44 @@ void check_swiglu(const RowKernels<T>& kernels, std::int64_t count) {
 }
 
 template <class T>
+void check_norms(const RowKernels<T>& kernels, std::int64_t count) {
+    auto row = numbers<T>(count, 8);
+    row.push_back(from_float<T>(7));  // behind the row
+    constexpr double eps = 0.25;
+    for (const bool rms : {false, true}) {
+        CAPTURE(rms);
+        double mean = 0;
+        double squares = 0;
+        for (std::int64_t i = 0; i < count && !rms; ++i)
+            mean += to_float(row[i]) / static_cast<double>(count);
+        for (std::int64_t i = 0; i < count; ++i)
+            squares += (to_float(row[i]) - mean) * (to_float(row[i]) - mean);
+        const double rstd = 1 / std::sqrt(squares / static_cast<double>(count) + eps);
+        const Moments moments = kernels.moments(row.data(), count, rms, static_cast<float>(eps));
+        CHECK(std::abs(moments.mean - mean) <= 4 * 0x1p-20);
+        CHECK(std::abs(moments.rstd - rstd) <= rstd * 0x1p-18);
+        const auto weight = numbers<T>(count, 9);
+        const auto bias = numbers<T>(count, 10);
+        for (const T* shift : {bias.data(), static_cast<const T*>(nullptr)}) {
+            std::vector<T> n(row.size(), from_float<T>(7));
+            kernels.normalise(row.data(), moments, weight.data(), shift, n.data(), count);
+            check_close(
+                n,
+                [&](std::int64_t i) {
+                    const double x = (to_float(row[i]) - double{moments.mean}) * moments.rstd;
+                    return x * to_float(weight[i]) + (shift == nullptr ? 0 : to_float(shift[i]));
+                },
+                count);
+        }
+    }
+    const auto other = numbers<T>(count, 11);
+    std::vector<T> sum(row.size(), from_float<T>(7));
+    kernels.add(row.data(), other.data(), sum.data(), count);
+    check_close(
+        sum, [&](std::int64_t i) { return double{to_float(row[i])} + to_float(other[i]); }, count);
+}
+
+template <class T>
 void check_softmax(const RowKernels<T>& kernels, std::int64_t count) {
     auto row = numbers<T>(count, 7);
     // Elements behind the row must not count, nor a 0 in their place.
@@ -200,6 +238,7 @@ void check_kernels() {
             CAPTURE(count);
             check_activations(set.kernels, count);
             check_swiglu(set.kernels, count);
+            check_norms(set.kernels, count);
             check_softmax(set.kernels, count);
             check_int8(set.kernels, count);
         }
