@@ -1,5 +1,6 @@
 // The costly arithmetic on rows of elements: activations, norms, the softmax of logits, the
-// conversion of int8 weights, and products of a few rows. Compiled for AVX2 and for AVX-512.
+// conversion of int8 weights, and products of a few rows. Compiled for AVX2, for AVX-512, and in
+// part for AVX-512 with bf16 instructions.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,7 @@ template <class T>
 RowKernels<T> avx2_row_kernels();
 template <class T>
 RowKernels<T> avx512_row_kernels();
+RowKernels<Bf16> avx512_bf16_row_kernels();
 /// The fastest kernels that this CPU supports.
 template <class T>
 const RowKernels<T>& row_kernels();

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "cpu/row_kernels_impl.h"
 #include "cpu/vector8.h"
 
@@ -8,10 +10,20 @@ RowKernels<T> avx2_row_kernels() {
     return row_kernels_of<Vec8, T>();
 }
 
+namespace {
+
+template <class T>
+RowKernels<T> choose_row_kernels() {
+    if constexpr (std::is_same_v<T, Bf16>)
+        if (__builtin_cpu_supports("avx512bf16")) return avx512_bf16_row_kernels();
+    return __builtin_cpu_supports("avx512f") ? avx512_row_kernels<T>() : avx2_row_kernels<T>();
+}
+
+}  // namespace
+
 template <class T>
 const RowKernels<T>& row_kernels() {
-    static const RowKernels<T> kernels =
-        __builtin_cpu_supports("avx512f") ? avx512_row_kernels<T>() : avx2_row_kernels<T>();
+    static const RowKernels<T> kernels = choose_row_kernels<T>();
     return kernels;
 }
 

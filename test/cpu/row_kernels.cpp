@@ -25,6 +25,9 @@ template <class T>
 std::vector<RowKernelSet<T>> runnable_row_kernels() {
     std::vector<RowKernelSet<T>> all = {{"avx2", avx2_row_kernels<T>()}};
     if (__builtin_cpu_supports("avx512f")) all.push_back({"avx512", avx512_row_kernels<T>()});
+    if constexpr (std::is_same_v<T, Bf16>)
+        if (__builtin_cpu_supports("avx512bf16"))
+            all.push_back({"avx512 bf16", avx512_bf16_row_kernels()});
     return all;
 }
 
