@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t heads = 2;
 constexpr std::int64_t groups = 1;
 
-/// One sequence has more than one tile of queries and of keys, the last one partly filled.
+/// A single sequence has more than one tile of queries and of keys, the last one partly filled.
 struct TrialSize {
     std::int64_t head_dim;
     std::int64_t queries;

@@ -32,7 +32,7 @@ struct RowStatistics {
 constexpr std::int64_t key_range_bytes = 16;
 
 /// A unit of work is one tile of keys of one group of heads. Units of a group add to the sums of dq
-/// in turn; the sums of a group end with its last unit and make room for those of a later group.
+/// in turn. The last one makes room for the sums of a later group.
 struct BackwardPlan {
     std::int64_t sequences;
     std::int64_t padded;       ///< queries, padded
@@ -46,8 +46,10 @@ struct BackwardPlan {
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
-        // For twice the rows that all blocks work on at a time, so that none waits for room.
-        slots = std::clamp<std::int64_t>(2 * blocks * key_rows / padded, 1, sequences * groups);
+        // For twice the rows that all blocks work on at a time, and for two groups at least, so
+        // that none waits for room.
+        const std::int64_t wanted = std::max<std::int64_t>(2 * blocks * key_rows / padded, 2);
+        slots = std::min(wanted, sequences * groups);
         slot_blocks = heads / groups * query_tiles * computing_groups;
     }
     std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }
