@@ -17,7 +17,9 @@
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/norm/norm.h"
 #include "cuda/ops/attention.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/linear_bias.h"
+#include "cuda/ops/rope.h"
 #include "emulator/counts.h"
 #include "emulator/grid.h"
 #include "support/doc_table.h"
@@ -173,6 +175,37 @@ void add_norm(std::int64_t hidden, std::vector<Row>& rows) {
     rows.push_back(row("ops/linear_bias.cu", size, bias.front()));
 }
 
+/// Conversion by rows and columns, which transposes tiles in shared memory.
+void add_fp8(std::int64_t width, bool sums_rows, std::vector<Row>& rows) {
+    const OpLimits limits = {.compute = DType::bf16,
+                             .sequences = 1,
+                             .seq_length = tokens,
+                             .hidden = width,
+                             .widest = width};
+    const auto counts =
+        counts_of(false, fp8_scratch_bytes(limits), [&](Memory& memory, const OpContext& context) {
+            ToFp8 op;
+            op.x = memory.take(DType::bf16, {tokens, width});
+            op.amax = memory.take(DType::f32, {1});
+            op.out.rowwise = memory.take(DType::f8e4m3, {tokens, width});
+            op.out.columnwise = memory.take(DType::f8e4m3, {width, tokens});
+            op.out.scale = memory.take(DType::f32, {1});
+            if (sums_rows) op.row_sum = memory.take(DType::f32, {width});
+            run(op, context);
+        });
+    rows.push_back(row(sums_rows ? "ops/fp8.cu, with the sum of rows" : "ops/fp8.cu",
+                       text(tokens, " x ", width), counts.front()));
+}
+
+void add_rope(std::int64_t heads, std::int64_t dim, std::vector<Row>& rows) {
+    const auto counts = counts_of(false, 0, [&](Memory& memory, const OpContext& context) {
+        run(Rope{.x = memory.take(DType::bf16, {1, tokens, heads, dim}),
+                 .positions = memory.take(DType::i32, {1, tokens})},
+            context);
+    });
+    rows.push_back(row("ops/rope.cu", text(tokens, " x ", heads * dim), counts.front()));
+}
+
 /// Compilers divide plain accesses in different ways. Matrix instructions must be equal, wavefronts
 /// within 2 %, and there may be no more conflicts.
 bool agree(const Row& was, const Row& now) {
@@ -193,6 +226,9 @@ int check(bool update) {
     add_attention({.dim = 128, .length = 2048}, rows);
     add_norm(768, rows);
     add_norm(1600, rows);
+    add_fp8(3072, false, rows);
+    add_fp8(3072, true, rows);
+    add_rope(32, 64, rows);
     test::DocPage page(GPTRAIN_SOURCES "/docs/kernel-times.md");
     if (!update) return page.compare(titles, rows, agree) ? 0 : 1;
     page.replace(titles, rows);
