@@ -25,8 +25,9 @@ page=docs/kernel-times.md
 # sm_90a stands for all.
 portable=(attention/forward attention/backward_keys attention/backward_queries)
 hopper=(attention/sm90/forward attention/sm90/backward)
-traffic=(attention/delta norm/backward norm/forward norm/head_norm ops/activation ops/cross_entropy
-    ops/embedding ops/fp8 ops/linear_bias ops/optimizer ops/rope)
+traffic=(attention/delta norm/backward norm/forward norm/head_norm norm/residual_add ops/activation
+    ops/cross_entropy ops/embedding ops/fp8 ops/linear ops/linear_bias ops/optimizer ops/rope
+    ops/row_sums)
 
 build=
 update=
