@@ -59,11 +59,9 @@ private:
     }
     __device__ void store_queries() const {
         if (work_.gradients.accumulate) return;
-        constexpr bool by_rows = Shape::halves > 1;
         const QueryStep& step = delivery().step;
-        const BoxPlace place = {by_rows ? 0 : group * panel_columns, step.head,
-                                step.query + (by_rows ? group * mma_rows : 0),
-                                delivery().keys.sequence};
+        const BoxPlace place = {Shape::dq_column(group), step.head,
+                                step.query + Shape::dq_row(group), delivery().keys.sequence};
         store_box(work_.dq, place, results());
         bulk_commit();
         bulk_wait_read<0>();

@@ -209,11 +209,10 @@ private:
         unrolled<4>([&](int k) { store_tiles_transposed(place + k * 16 * row_bytes, pieces[k]); });
     }
 
-    /// This group's block of dq: half of the rows of 128 queries, or half of the columns of 64.
+    /// This group's block of dq.
     __device__ void multiply_dq(Scores& dq) const {
-        constexpr bool by_rows = Shape::halves > 1;
-        const Rows left(shared_.d_scores[by_rows ? group() : 0], 0);
-        const Features right(shared_.k[key_ring_.at()], by_rows ? 0 : group() * panel_columns);
+        const Rows left(shared_.d_scores[Shape::dq_row(group()) / mma_rows], 0);
+        const Features right(shared_.k[key_ring_.at()], Shape::dq_column(group()));
         warpgroup_fence();
         unrolled<key_rows / 16>([&](int k) {
             warpgroup_multiply(dq, left.features(16 * k), right.rows(16 * k), k > 0);
@@ -275,12 +274,11 @@ private:
     }
 
     __device__ void finish_queries(const Scores& dq, int head, int query) const {
-        constexpr bool by_rows = Shape::halves > 1;
         if (work_.gradients.accumulate) {
             const HeadTensor& to = work_.gradients.dq;
             float* rows = to.template head<float>(keys().sequence, head);
-            add_rows(rows + (by_rows ? 0 : group() * panel_columns), to.row_stride,
-                     query + (by_rows ? group() * mma_rows : 0), p_.queries, dq, p_.scale);
+            add_rows(rows + Shape::dq_column(group()), to.row_stride,
+                     query + Shape::dq_row(group()), p_.queries, dq, p_.scale);
         } else {
             store_rounded(reinterpret_cast<std::byte*>(results()), 0, dq, p_.scale, p_.scale);
         }

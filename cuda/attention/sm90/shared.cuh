@@ -20,6 +20,13 @@ struct BackwardShape {
     static constexpr int loader_registers = 40;
     static constexpr int compute_registers = 232;
     static_assert(rows * dim == computing_groups * dq_block_size && padded_rows % rows == 0);
+
+    /// Where a computing group's block of dq begins in a tile of queries: it has half of the rows
+    /// of 128 queries, or half of the columns of 64.
+    __device__ static constexpr int dq_row(int group) { return halves > 1 ? group * mma_rows : 0; }
+    __device__ static constexpr int dq_column(int group) {
+        return halves > 1 ? 0 : group * panel_columns;
+    }
 };
 
 /// Arguments of the kernel.
