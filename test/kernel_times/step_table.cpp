@@ -125,10 +125,11 @@ void StepTable::add_known_kernels() {
     add_traffic("norms, backward", "norm/backward.cu", backward,
                 work_.bytes("residual_norm_backward"));
     add_traffic("GELU", "ops/activation.cu", "forward_kernel<Bf16, 0, true, false>",
-                work_.gelu_bytes());
+                work_.total(&OpWork::gelu_bytes));
     add("GELU, backward", [&](const Gpu& gpu) {
         const bool fused = gpu.hardware.device.fuses_gelu_gradient;
-        return Kernels{{.memory = fused ? 0 : work_.gelu_gradient_bytes() / gpu.bandwidth()}};
+        return Kernels{
+            {.memory = fused ? 0 : work_.total(&OpWork::gelu_gradient_bytes) / gpu.bandwidth()}};
     });
     add_traffic("AdamW", "ops/optimizer.cu", "update_chunks<Bf16>", work_.bytes("adamw"));
     add("cross-entropy", [&](const Gpu& gpu) {

@@ -47,17 +47,10 @@ double StepWork::bytes(std::string_view name) const {
     return all;
 }
 
-double StepWork::gelu_bytes() const {
+double StepWork::total(double OpWork::*bytes) const {
     double all = 0;
     for (const auto& [op, count] : ops_)
-        all += op.gelu_bytes * count;
-    return all;
-}
-
-double StepWork::gelu_gradient_bytes() const {
-    double all = 0;
-    for (const auto& [op, count] : ops_)
-        all += op.gelu_gradient_bytes * count;
+        all += op.*bytes * count;
     return all;
 }
 

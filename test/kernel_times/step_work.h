@@ -44,11 +44,8 @@ public:
     const std::vector<CountedOp>& ops() const { return ops_; }
     /// Bytes of all ops of this name.
     double bytes(std::string_view name) const;
-    /// Bytes that GELU reads and writes after a GEMM, in a kernel of its own. (The meter counts
-    /// what an op reads and writes once.)
-    double gelu_bytes() const;
-    /// The same of its gradient. The GEMM's sums stay in L2.
-    double gelu_gradient_bytes() const;
+    /// Such bytes of all ops. (Those of GELU' leave out the GEMM's sums, which stay in L2.)
+    double total(double OpWork::*bytes) const;
 
 private:
     RunPlan plan_;
