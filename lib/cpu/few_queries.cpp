@@ -26,28 +26,23 @@ constexpr int keys_at_once = 4;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// For keys, which are short rows and may lie apart, as in packed q, k and v. Prefetches groups of
-/// O rows three groups before they are read, into L2, because L1 can wait for too few lines at a
-/// time.
-template <int O, class T>
-struct PrefetchApart {
-    Rows<T> rows;
+/// Requests `count` elements of a row, into L2: L1 can wait for too few lines at a time.
+template <class T>
+void prefetch(const T* row, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 64 / static_cast<std::int64_t>(sizeof(T)))
+        _mm_prefetch(row + i, _MM_HINT_T1);
+}
 
-    /// Called for every line of the rows that are read.
-    void operator()(std::int64_t at) const {
-        for (int o = 0; o < O; ++o)
-            _mm_prefetch(rows[3 * O + o] + at, _MM_HINT_T1);
-    }
-};
-
-/// o (of `vectors` vectors) = rescale o + sum of weights[j] values[j]
+/// o (of `vectors` vectors) = rescale o + sum of weights[j] values[j]. Requests as much of `next`,
+/// which is read next.
 template <int vectors, class T>
-void add_values(const Rows<T>& values, std::int64_t count, const float* weights, Vec8 rescale,
-                float* o) {
+void add_values(const Rows<T>& values, const Rows<T>& next, std::int64_t count,
+                const float* weights, Vec8 rescale, float* o) {
     Vec8 sums[vectors];
     for (int i = 0; i < vectors; ++i)
         sums[i] = Vec8::load(o + i * Vec8::size) * rescale;
     for (std::int64_t j = 0; j < count; ++j) {
+        prefetch(next[j], vectors * Vec8::size);
         const Vec8 weight(weights[j]);
         for (int i = 0; i < vectors; ++i)
             sums[i] = fma(weight, load(values[j] + i * Vec8::size, Full()), sums[i]);
@@ -66,16 +61,22 @@ public:
         std::fill(o, o + padded_dim(dim), 0.0f);
     }
 
-    /// Adds `count` keys, at most block_size.
+    /// Adds `count` keys, at most block_size, which were requested before.
     void add(const Rows<T>& keys, const Rows<T>& values, std::int64_t count) {
         alignas(32) float scores[block_size];
         score(keys, values, count, scores);
         const float rescale = softmax(count, scores);
+        const Rows<T> next = rows_from(keys, block_size);
         std::int64_t d = 0;
-        for (; d + 64 <= dim_; d += 64)
-            add_values<8>(columns(values, d), count, scores, rescale, o_ + d);
-        for (; d + 16 <= dim_; d += 16)
-            add_values<2>(columns(values, d), count, scores, rescale, o_ + d);
+        const auto add = [&](auto vectors) {
+            add_values<vectors>(columns(values, d), columns(next, d), count, scores, rescale,
+                                o_ + d);
+            d += vectors * Vec8::size;
+        };
+        while (d + 64 <= dim_)
+            add(std::integral_constant<int, 8>());
+        while (d + 16 <= dim_)
+            add(std::integral_constant<int, 2>());
         for_vectors(d, dim_, [&](std::int64_t i, auto lanes) {
             Vec8 sum = Vec8::load(o_ + i) * Vec8(rescale);
             for (std::int64_t j = 0; j < count; ++j)
@@ -106,11 +107,9 @@ private:
         std::int64_t j = 0;
         const auto products = [&](auto others) {
             for (int o = 0; o < others; ++o)
-                for (std::int64_t d = 0; d < dim_; d += 64 / static_cast<std::int64_t>(sizeof(T)))
-                    _mm_prefetch(values[j + o] + d, _MM_HINT_T1);
+                prefetch(values[j + o], dim_);
             RowProducts<Vec8, 1, others> sums;
-            const Rows<T> next = rows_from(keys, j);
-            sums.add(q_, next, 0, dim_, PrefetchApart<others, T>{next});
+            sums.add(q_, rows_from(keys, j), 0, dim_, [](std::int64_t) {});
             for (int o = 0; o < others; ++o)
                 scores[j + o] = scale_ * sums.of[0][o].sum();
             j += others;
@@ -169,6 +168,9 @@ public:
         for (std::int64_t h = 0; h < heads; ++h)
             queries[h].emplace(row(args_.q, h), dim, scale_, memory + h * padded_dim(dim));
         const KeyRange seen = keys_seen(args_, b, i);
+        for (std::int64_t key = seen.begin; key < std::min(seen.begin + block_size, seen.end);
+             ++key)
+            prefetch(keys[key], dim);
         for (std::int64_t key = seen.begin; key < seen.end; key += block_size) {
             const std::int64_t count = std::min(block_size, seen.end - key);
             for (std::int64_t h = 0; h < heads; ++h)
