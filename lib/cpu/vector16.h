@@ -1,5 +1,7 @@
 // Sixteen floats at a time (AVX-512F): what vector_math.h and the kernels of tiles and rows need of
-// vector8.h. Only for code that runs after a check of the CPU.
+// vector8.h. Only for code that runs after a check of the CPU. Each including source is compiled
+// for its own instruction set, so nothing here is shared between them (hence the anonymous
+// namespace).
 #pragma once
 
 #include <immintrin.h>
@@ -8,6 +10,7 @@
 #include "cpu/lanes.h"
 
 namespace gptrain::cpu {
+namespace {
 
 /// Same interface as Vec8.
 struct Vec16 {
@@ -32,10 +35,7 @@ struct Vec16 {
     friend Vec16 round(Vec16 a) {
         return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
-    friend Vec16 power_of_two(Vec16 n) {
-        const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
-        return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
-    }
+    friend Vec16 times_power_of_two(Vec16 a, Vec16 n) { return _mm512_scalef_ps(a.v, n.v); }
     friend Vec16 select_less(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
         return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v);
     }
@@ -57,8 +57,13 @@ inline Vec16 widen(F16, __m256i bits) {
     return _mm512_cvtph_ps(bits);
 }
 
-/// Same as to_bf16: nearest even, NaN stays NaN. (The instruction of AVX512_BF16 flushes denormal
-/// numbers to 0.)
+#ifdef __AVX512BF16__
+/// Same as to_bf16, but denormal numbers become 0, as they do in oneDNN's GEMMs.
+inline __m256i round_to(Bf16, Vec16 x) {
+    return (__m256i)_mm512_cvtneps_pbh(x.v);
+}
+#else
+/// Same as to_bf16: nearest even, NaN stays NaN.
 inline __m256i round_to(Bf16, Vec16 x) {
     const __m512i bits = _mm512_castps_si512(x.v);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -68,6 +73,7 @@ inline __m256i round_to(Bf16, Vec16 x) {
     const __m512i result = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16));
 }
+#endif
 inline __m256i round_to(F16, Vec16 x) {
     return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT);
 }
@@ -108,4 +114,5 @@ inline Vec16 masked(Vec16 x, PartLanes<Vec16> part, Vec16 other) {
     return _mm512_mask_blend_ps(detail::lane_mask(part), other.v, x.v);
 }
 
+}  // namespace
 }  // namespace gptrain::cpu

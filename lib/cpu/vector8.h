@@ -46,10 +46,12 @@ struct Vec8 {
     struct Exponent;
     /// a = mantissa 2^exponent, for normal a > 0
     friend Exponent split_exponent(Vec8 a);
-    /// 2^n for whole n in [-127, 127]; 2^-127 becomes 0.
-    friend Vec8 power_of_two(Vec8 n) {
-        const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
-        return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+    /// a 2^n for whole n; 2^-127 counts as 0, and n is limited to [-127, 127].
+    friend Vec8 times_power_of_two(Vec8 a, Vec8 n) {
+        const Vec8 limited = max(Vec8(-127.0f), min(Vec8(127.0f), n));
+        const __m256i biased =
+            _mm256_add_epi32(_mm256_cvtps_epi32(limited.v), _mm256_set1_epi32(127));
+        return a * Vec8(_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
     }
     /// a < b ? x : y
     friend Vec8 select_less(Vec8 a, Vec8 b, Vec8 x, Vec8 y) {

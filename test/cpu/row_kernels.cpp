@@ -19,6 +19,7 @@ template <class T>
 struct RowKernelSet {
     std::string name;
     RowKernels<T> kernels;
+    bool flushes = false;  ///< results that are denormal numbers become 0
 };
 
 template <class T>
@@ -27,7 +28,7 @@ std::vector<RowKernelSet<T>> runnable_row_kernels() {
     if (__builtin_cpu_supports("avx512f")) all.push_back({"avx512", avx512_row_kernels<T>()});
     if constexpr (std::is_same_v<T, Bf16>)
         if (__builtin_cpu_supports("avx512bf16"))
-            all.push_back({"avx512 bf16", avx512_bf16_row_kernels()});
+            all.push_back({"avx512 bf16", avx512_bf16_row_kernels(), true});
     return all;
 }
 
@@ -209,7 +210,8 @@ void check_int8(const RowKernels<T>& kernels, std::int64_t count) {
 
 /// 2^-130 is a denormal number.
 template <class T>
-void check_special_values(const RowKernels<T>& kernels) {
+void check_special_values(const RowKernelSet<T>& set) {
+    const RowKernels<T>& kernels = set.kernels;
     std::vector<T> values;
     for (int i = 0; i < 35; ++i) {
         const float special[] = {not_a_number, infinity, -infinity, 0x1p-130f, 0x1.018p-130f};
@@ -228,7 +230,8 @@ void check_special_values(const RowKernels<T>& kernels) {
         CAPTURE(i);
         const float x = to_float(values[i]);
         CHECK(std::isnan(to_float(y[i])) == std::isnan(x));
-        if (!std::isnan(x)) CHECK(to_float(y[i]) == std::max(0.0f, x));
+        const bool flushed = set.flushes && std::fpclassify(x) == FP_SUBNORMAL;
+        if (!std::isnan(x)) CHECK(to_float(y[i]) == (flushed ? 0 : std::max(0.0f, x)));
         CHECK(to_float(halfway[i]) == to_float(from_float<T>(sums[i])));
     }
 }
@@ -245,7 +248,7 @@ void check_kernels() {
             check_softmax(set.kernels, count);
             check_int8(set.kernels, count);
         }
-        check_special_values(set.kernels);
+        check_special_values(set);
     }
 }
 
