@@ -13,9 +13,8 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// A tile of keys and their values as operands.
 struct Keys {
-    TileOperand k;  ///< left, like v
-    TileOperand k_right;
-    TileOperand v;
+    RowOperands k;
+    TileOperand v;  ///< left
 };
 
 /// A tile of queries, or of their gradient, as right operands.
@@ -35,9 +34,7 @@ struct Memory {
     float* v;
     float* dk;
     float* dv;
-    Keys* keys;         ///< of each tile
-    float* staging;     ///< a tile that is packed
-    float* transposed;  ///< its transpose
+    Keys* keys;  ///< of each tile
     float* q;
     float* q_transposed;
     float* d_o;
@@ -54,7 +51,7 @@ struct Memory {
         for (float** rows : {&k, &v, &dk, &dv})
             *rows = scratch.take<float>(key_rows(key_count) * padded_dim(dim));
         keys = scratch.take<Keys>(div_ceil(key_count, tile_size));
-        for (float** tile : {&staging, &transposed, &q, &q_transposed, &d_o, &d_o_transposed, &dq})
+        for (float** tile : {&q, &q_transposed, &d_o, &d_o_transposed, &dq})
             *tile = scratch.take<float>(tile_size * padded_dim(dim));
         for (float** tile : {&scores, &dp, &packed_scores, &factors})
             *tile = scratch.take<float>(tile_size * tile_size);
@@ -64,7 +61,7 @@ struct Memory {
     static std::int64_t bytes(std::int64_t key_count, std::int64_t dim) {
         return 4 * Scratch::bytes_of<float>(key_rows(key_count) * padded_dim(dim)) +
                Scratch::bytes_of<Keys>(div_ceil(key_count, tile_size)) +
-               7 * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
+               5 * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
                4 * Scratch::bytes_of<float>(tile_size * tile_size) +
                2 * Scratch::bytes_of<float>(tile_size);
     }
@@ -106,24 +103,14 @@ public:
 private:
     Keys load_keys(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
                    const Memory& memory) const {
-        float* k_memory = memory.k + key * width_;
-        float* v_memory = memory.v + key * width_;
-        float* k = place_of_tile(kernels_, memory.staging, k_memory);
-        load_tile(rows_of_head<T>(args_.k, b, group), key, count, dim_, k);
-        Keys keys{};
-        keys.k_right = kernels_.right({k, width_, 1}, count, width_, k_memory);
-        keys.k =
-            kernels_.left({k, width_, 1}, count, width_, k_memory + key_rows(count) / 2 * width_);
-        float* v = place_of_tile(kernels_, memory.staging, v_memory);
-        load_tile(rows_of_head<T>(args_.v, b, group), key, count, dim_, v);
-        keys.v = kernels_.left({v, width_, 1}, count, width_, v_memory);
-        return keys;
+        const auto tile = [&](const Tensor& x) { return tile_of_head<T>(x, b, group, key, count); };
+        return {row_operands(kernels_, tile(args_.k), memory.k + key * width_),
+                left_operand(kernels_, tile(args_.v), memory.v + key * width_)};
     }
 
     void run_queries(const QueryTile& at, const Memory& memory) const {
-        const Queries q = load_queries(args_.q, at, memory.q, memory.q_transposed, memory);
-        const Queries d_o =
-            load_queries(gradients_.d_o, at, memory.d_o, memory.d_o_transposed, memory);
+        const Queries q = load_queries(args_.q, at, memory.q, memory.q_transposed);
+        const Queries d_o = load_queries(gradients_.d_o, at, memory.d_o, memory.d_o_transposed);
         start(at, memory);
         VisibleKeys visible(args_, at.b, at.begin, at.count);
         for (std::int64_t key = visible.begin(); key < visible.end(); key += tile_size) {
@@ -136,14 +123,11 @@ private:
     }
 
     /// Makes a tile of `rows` an operand in `own`, and its transpose one in `own_transposed`.
-    Queries load_queries(const Tensor& rows, const QueryTile& at, float* own, float* own_transposed,
-                         const Memory& memory) const {
-        float* tile = place_of_tile(kernels_, memory.staging, own);
-        load_tile(rows_of_head<T>(rows, at.b, at.head), at.begin, at.count, dim_, tile);
-        float* transposed = place_of_tile(kernels_, memory.transposed, own_transposed);
-        transpose_tile(tile, at.count, width_, transposed);
-        return {kernels_.right({tile, width_, 1}, at.count, width_, own),
-                kernels_.right({transposed, tile_size, 1}, width_, tile_size, own_transposed)};
+    Queries load_queries(const Tensor& rows, const QueryTile& at, float* own,
+                         float* own_transposed) const {
+        const RowOperands operands =
+            row_operands(kernels_, tile_of_head<T>(rows, at.b, at.head, at.begin, at.count), own);
+        return {operands.right, transposed_operand(operands.left, at.count, own_transposed)};
     }
 
     /// Clears dq, and finds lse and delta.
@@ -170,14 +154,14 @@ private:
     void add_keys(const ScoreTile& tile, std::int64_t key, const Queries& q, const Queries& d_o,
                   std::int64_t count, const Memory& memory) const {
         const Keys& keys = memory.keys[key / tile_size];
-        kernels_.multiply(gemm_by_key(tile, dim_, keys.k, q.transposed, scale_, tile.scores));
+        kernels_.multiply(gemm_by_key(tile, dim_, keys.k.left, q.transposed, scale_, tile.scores));
         kernels_.multiply(gemm_by_key(tile, dim_, keys.v, d_o.transposed, 1, memory.dp));
         kernels_.softmax_gradient(tile, {memory.lse, memory.delta, memory.dp});
         add_by_key(tile.scores, tile.keys, d_o.rows, count, memory.dv + key * width_, memory);
         add_by_key(memory.dp, tile.keys, q.rows, count, memory.dk + key * width_, memory);
         kernels_.multiply(
             {.a = kernels_.left({memory.dp, 1, tile_size}, count, tile.keys, memory.packed_scores),
-             .b = keys.k_right,
+             .b = keys.k.right,
              .c = memory.dq,
              .c_row = width_,
              .rows = count,

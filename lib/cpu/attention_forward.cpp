@@ -26,8 +26,7 @@ struct QueryMemory {
 
 /// Memory of one thread.
 struct Memory {
-    float* staging;     ///< a tile that is packed
-    float* transposed;  ///< its transpose
+    float* q;
     float* k;
     float* v;
     float* scores;
@@ -37,7 +36,7 @@ struct Memory {
     QueryMemory queries[tiles_at_once];
 
     Memory(Scratch& scratch, std::int64_t dim) {
-        for (float** tile : {&staging, &transposed, &k, &v})
+        for (float** tile : {&q, &k, &v})
             *tile = scratch.take<float>(tile_size * padded_dim(dim));
         for (float** tile : {&scores, &packed_scores, &factors})
             *tile = scratch.take<float>(tile_size * tile_size);
@@ -50,7 +49,7 @@ struct Memory {
         }
     }
     static std::int64_t bytes(std::int64_t dim) {
-        return (4 + 2 * tiles_at_once) * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
+        return (3 + 2 * tiles_at_once) * Scratch::bytes_of<float>(tile_size * padded_dim(dim)) +
                3 * Scratch::bytes_of<float>(tile_size * tile_size) +
                (1 + 2 * tiles_at_once) * Scratch::bytes_of<float>(tile_size);
     }
@@ -111,26 +110,20 @@ private:
 
     Queries start(const QueryTile& at, std::int64_t index, const Memory& memory) const {
         const QueryMemory& own = memory.queries[index];
-        load_tile(rows_of_head<T>(args_.q, at.b, at.head), at.begin, at.count, dim_,
-                  memory.staging);
-        float* transposed = place_of_tile(kernels_, memory.transposed, own.q_transposed);
-        transpose_tile(memory.staging, at.count, width_, transposed);
+        const TileOperand q = left_operand(
+            kernels_, tile_of_head<T>(args_.q, at.b, at.head, at.begin, at.count), memory.q);
         std::fill(own.o, own.o + at.count * width_, 0.0f);
         std::fill(own.maximum, own.maximum + tile_size, -infinity);
         std::fill(own.sum, own.sum + tile_size, 0.0f);
         return {at, VisibleKeys(args_, at.b, at.begin, at.count),
-                kernels_.right({transposed, tile_size, 1}, width_, tile_size, own.q_transposed),
-                own};
+                transposed_operand(q, at.count, own.q_transposed), own};
     }
 
     Keys load(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
               const Memory& memory) const {
-        float* k = place_of_tile(kernels_, memory.staging, memory.k);
-        load_tile(rows_of_head<T>(args_.k, b, group), key, count, dim_, k);
-        const TileOperand left = kernels_.left({k, width_, 1}, count, width_, memory.k);
-        float* v = place_of_tile(kernels_, memory.staging, memory.v);
-        load_tile(rows_of_head<T>(args_.v, b, group), key, count, dim_, v);
-        return {key, left, kernels_.right({v, width_, 1}, count, width_, memory.v)};
+        const auto tile = [&](const Tensor& x) { return tile_of_head<T>(x, b, group, key, count); };
+        return {key, left_operand(kernels_, tile(args_.k), memory.k),
+                right_operand(kernels_, tile(args_.v), memory.v)};
     }
 
     void add_keys(Queries& own, const Keys& keys, const Memory& memory) const {

@@ -44,19 +44,25 @@ void draw_factors(const DropoutMask& mask, const QueryTile& at, std::int64_t q_b
 
 }  // namespace
 
-void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed) {
+// Elements of packed operands are pairs, which are as large as a float: rows and columns of those
+// are exchanged.
+TileOperand transposed_operand(const TileOperand& left, std::int64_t count, float* memory) {
+    const auto* tile = static_cast<const float*>(left.data);
+    const std::int64_t length = left.row;
     const std::int64_t whole = count / 8 * 8;
     for (std::int64_t i = 0; i < whole; i += 8) {
-        for (std::int64_t d = 0; d < dim; d += 8)
-            transpose8(tile + i * dim + d, dim, transposed + d * tile_size + i, tile_size);
+        for (std::int64_t d = 0; d < length; d += 8)
+            transpose8(tile + i * length + d, length, memory + d * tile_size + i, tile_size);
     }
-    if (whole == tile_size) return;
-    for (std::int64_t d = 0; d < dim; ++d) {
-        float* row = transposed + d * tile_size;
+    const TileOperand transposed = {memory, 0, tile_size};
+    if (whole == tile_size) return transposed;
+    for (std::int64_t d = 0; d < length; ++d) {
+        float* row = memory + d * tile_size;
         for (std::int64_t i = whole; i < count; ++i)
-            row[i] = tile[i * dim + d];
+            row[i] = tile[i * length + d];
         std::fill(row + count, row + tile_size, 0.0f);
     }
+    return transposed;
 }
 
 KeyRange keys_seen(const AttentionForward& args, std::int64_t b, std::int64_t i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "backend/ops.h"
 #include "cpu/dropout_mask.h"
@@ -40,19 +41,61 @@ Rows<T> rows_of_head(const Tensor& tensor, std::int64_t b, std::int64_t head) {
     return rows;
 }
 
-/// tile [count][padded_dim] = rows [begin, begin + count)
+/// Rows [begin, begin + count) of one head of a [B, S, heads, D] tensor.
 template <class T>
-void load_tile(const Rows<T>& rows, std::int64_t begin, std::int64_t count, std::int64_t dim,
-               float* tile) {
-    const std::int64_t width = padded_dim(dim);
-    for (std::int64_t i = 0; i < count; ++i) {
-        const T* row = rows[begin + i];
+TileRows<T> tile_of_head(const Tensor& tensor, std::int64_t b, std::int64_t head,
+                         std::int64_t begin, std::int64_t count) {
+    const Rows<T> rows = rows_of_head<T>(tensor, b, head);
+    return {rows[begin], rows.stride, count, tensor.size(3)};
+}
+
+/// tile [count][padded_dim] = rows
+template <class T>
+void load_tile(const TileRows<T>& rows, float* tile) {
+    const std::int64_t width = padded_dim(rows.dim);
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+        const T* row = rows.data + i * rows.stride;
         float* to = tile + i * width;
-        for_vectors(0, dim,
+        for_vectors(0, rows.dim,
                     [&](std::int64_t d, auto lanes) { load(row + d, lanes).store(to + d); });
-        const std::int64_t written = round_up(dim, Vec8::size);
+        const std::int64_t written = round_up(rows.dim, Vec8::size);
         std::fill(to + written, to + width, 0.0f);
     }
+}
+
+/// Rows as left and as right operand [count][padded_dim].
+struct RowOperands {
+    TileOperand left;
+    TileOperand right;
+};
+
+/// Makes both in memory for a tile. Packed operands take half of it each, the right one the first;
+/// others share it.
+template <class T>
+RowOperands row_operands(const TileKernels& kernels, const TileRows<T>& rows, float* memory) {
+    const std::int64_t width = padded_dim(rows.dim);
+    if constexpr (std::is_same_v<T, Bf16>) {
+        if (kernels.left_rows != nullptr) {
+            float* second = memory + round_up(rows.count, 2) / 2 * width;
+            return {kernels.left_rows(rows, second), kernels.right_rows(rows, memory)};
+        }
+    }
+    load_tile(rows, memory);
+    return {{memory, width, 1}, {memory, 0, width}};
+}
+
+template <class T>
+TileOperand left_operand(const TileKernels& kernels, const TileRows<T>& rows, float* memory) {
+    if constexpr (std::is_same_v<T, Bf16>)
+        if (kernels.left_rows != nullptr) return kernels.left_rows(rows, memory);
+    return row_operands(kernels, rows, memory).left;
+}
+
+template <class T>
+TileOperand right_operand(const TileKernels& kernels, const TileRows<T>& rows, float* memory) {
+    if constexpr (std::is_same_v<T, Bf16>)
+        if (kernels.right_rows != nullptr) return kernels.right_rows(rows, memory);
+    return row_operands(kernels, rows, memory).right;
 }
 
 /// rows [begin, begin + count) = scale tile, or += if `accumulate`
@@ -69,14 +112,9 @@ void store_tile(const float* tile, const Rows<T>& rows, std::int64_t begin, std:
     }
 }
 
-/// transposed [dim][tile_size] = tile^T; columns from `count` on are 0. dim is padded.
-void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, float* transposed);
-
-/// Where to load a tile whose operands go to `memory`: packed ones are copies, so the tile itself
-/// is not kept.
-inline float* place_of_tile(const TileKernels& kernels, float* staging, float* memory) {
-    return kernels.packs ? staging : memory;
-}
+/// The right operand [padded_dim][tile_size] that is the transpose of a left operand of `count`
+/// rows, in `memory`; columns from `count` on are 0.
+TileOperand transposed_operand(const TileOperand& left, std::int64_t count, float* memory);
 
 /// c [keys][tile_size] = scale k q^T, one row for each key, where k [keys][padded_dim] and q^T
 /// [padded_dim][queries].

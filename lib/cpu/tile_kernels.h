@@ -13,7 +13,16 @@ constexpr std::int64_t tile_size = 64;
 /// Column counts are multiples of this.
 constexpr std::int64_t tile_unit = 16;
 
-/// A tile: element (i, j) is data[i row + j col], where row or col is 1.
+/// `count` rows of `dim` elements of a tensor, `stride` apart.
+template <class T>
+struct TileRows {
+    const T* data;
+    std::int64_t stride;
+    std::int64_t count;
+    std::int64_t dim;
+};
+
+/// An fp32 tile: element (i, j) is data[i row + j col], where row or col is 1.
 struct TileView {
     const float* data;
     std::int64_t row;
@@ -69,16 +78,15 @@ struct SoftmaxGradient {
     float* dp;  ///< layout of scores; dp in, d_scores out
 };
 
-/// Sums are fp32. Those with bf16 dot products round a and b of a GEMM to bf16.
+/// Sums are fp32. Those with bf16 dot products pack operands, rounded to bf16, into memory for half
+/// a tile whose sizes are rounded up to tile_unit; otherwise an operand is an fp32 tile itself.
 struct TileKernels {
-    /// Whether operands are packed copies, which take up to half of what a tile does whose sizes
-    /// are rounded up to tile_unit. Otherwise an operand is the tile itself.
-    bool packs;
     /// Left operand [rows][length], packed into `memory`.
     TileOperand (*left)(const TileView& a, std::int64_t rows, std::int64_t length, float* memory);
-    /// Right operand [length][cols], packed into `memory`. Its rows are contiguous; cols is a
-    /// multiple of tile_unit.
-    TileOperand (*right)(const TileView& b, std::int64_t length, std::int64_t cols, float* memory);
+    /// Left and right operand [count][dim], packed into `memory`, the dim padded with 0 to a
+    /// multiple of tile_unit. Null where operands are not packed.
+    TileOperand (*left_rows)(const TileRows<Bf16>& rows, float* memory);
+    TileOperand (*right_rows)(const TileRows<Bf16>& rows, float* memory);
     void (*multiply)(const TileGemm& product);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
     void (*softmax_gradient)(const ScoreTile& tile, const SoftmaxGradient& gradient);

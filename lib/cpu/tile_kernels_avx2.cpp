@@ -4,9 +4,9 @@
 namespace gptrain::cpu {
 
 TileKernels avx2_tile_kernels() {
-    return {.packs = false,
-            .left = tile_itself,
-            .right = rows_themselves,
+    return {.left = tile_itself,
+            .left_rows = nullptr,
+            .right_rows = nullptr,
             .multiply = multiply<Vec8, 6, 2>,
             .softmax = softmax<Vec8>,
             .softmax_gradient = softmax_gradient<Vec8>};

@@ -4,9 +4,9 @@
 namespace gptrain::cpu {
 
 TileKernels avx512_tile_kernels() {
-    return {.packs = false,
-            .left = tile_itself,
-            .right = rows_themselves,
+    return {.left = tile_itself,
+            .left_rows = nullptr,
+            .right_rows = nullptr,
             .multiply = multiply<Vec16, 6, 4>,
             .softmax = softmax<Vec16>,
             .softmax_gradient = softmax_gradient<Vec16>};

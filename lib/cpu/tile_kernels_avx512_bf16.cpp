@@ -60,14 +60,44 @@ TileOperand pack_left(const TileView& a, std::int64_t rows, std::int64_t length,
     return {pairs, 1, stride};
 }
 
-TileOperand pack_right(const TileView& b, std::int64_t length, std::int64_t cols, float* memory) {
-    auto* pairs = reinterpret_cast<Pair*>(memory);
-    for (std::int64_t i = 0; i < length; i += 2) {
-        const float* first = b.data + i * b.row;
-        const float* second = i + 1 < length ? first + b.row : nullptr;
-        pair_rows(first, second, cols, pairs + i / 2 * cols);
+__m256i bits_of(const Bf16* p, FullLanes<Vec16>) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+__m256i bits_of(const Bf16* p, PartLanes<Vec16> part) {
+    Bf16 lanes[Vec16::size] = {};
+    std::memcpy(lanes, p, static_cast<std::size_t>(part.count) * sizeof(Bf16));
+    return bits_of(lanes, FullLanes<Vec16>());
+}
+
+/// Neighbouring elements are pairs already.
+TileOperand pack_left_rows(const TileRows<Bf16>& rows, float* memory) {
+    const std::int64_t stride = round_up(rows.dim, tile_unit) / 2;
+    auto* to = reinterpret_cast<Pair*>(memory);
+    for (std::int64_t i = 0; i < rows.count; ++i, to += stride) {
+        const Bf16* row = rows.data + i * rows.stride;
+        for_vectors_of<Vec16>(0, rows.dim, [&](std::int64_t d, auto lanes) {
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + d / 2), bits_of(row + d, lanes));
+        });
     }
-    return {pairs, 0, cols};
+    return {memory, stride, 1};
+}
+
+TileOperand pack_right_rows(const TileRows<Bf16>& rows, float* memory) {
+    const std::int64_t cols = round_up(rows.dim, tile_unit);
+    auto* to = reinterpret_cast<Pair*>(memory);
+    for (std::int64_t i = 0; i < rows.count; i += 2, to += cols) {
+        const Bf16* first = rows.data + i * rows.stride;
+        const Bf16* second = i + 1 < rows.count ? first + rows.stride : nullptr;
+        for_vectors_of<Vec16>(0, rows.dim, [&](std::int64_t d, auto lanes) {
+            __m512i pairs = _mm512_cvtepu16_epi32(bits_of(first + d, lanes));
+            if (second != nullptr) {
+                const __m512i upper = _mm512_cvtepu16_epi32(bits_of(second + d, lanes));
+                pairs = _mm512_or_si512(pairs, _mm512_slli_epi32(upper, 16));
+            }
+            _mm512_storeu_si512(to + d, pairs);
+        });
+    }
+    return {memory, 0, cols};
 }
 
 struct PairTerms {
@@ -87,9 +117,9 @@ void multiply_pairs(const TileGemm& p) {
 }  // namespace
 
 TileKernels avx512_bf16_tile_kernels() {
-    return {.packs = true,
-            .left = pack_left,
-            .right = pack_right,
+    return {.left = pack_left,
+            .left_rows = pack_left_rows,
+            .right_rows = pack_right_rows,
             .multiply = multiply_pairs,
             .softmax = softmax<Vec16>,
             .softmax_gradient = softmax_gradient<Vec16>};

@@ -17,11 +17,6 @@ inline TileOperand tile_itself(const TileView& tile, std::int64_t /*rows*/, std:
     return {tile.data, tile.row, tile.col};
 }
 
-inline TileOperand rows_themselves(const TileView& tile, std::int64_t /*rows*/,
-                                   std::int64_t /*cols*/, float* /*memory*/) {
-    return {tile.data, 0, tile.row};
-}
-
 /// A GEMM of tiles. Terms has the type of an operand's elements, how many terms of a sum an element
 /// holds, and their arithmetic in vectors.
 template <class Terms>

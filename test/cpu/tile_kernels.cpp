@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "catch.h"
 
@@ -38,6 +39,13 @@ std::vector<float> eighths(std::int64_t count, std::uint32_t stream) {
     return values;
 }
 
+std::vector<Bf16> rounded(const std::vector<float>& values) {
+    std::vector<Bf16> result;
+    for (const float value : values)
+        result.push_back(to_bf16(value));
+    return result;
+}
+
 void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t cols,
                    std::int64_t length, bool a_by_columns) {
     constexpr std::int64_t gap = 16;
@@ -54,8 +62,11 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
     std::vector<float> a_memory(packed_size(rows, length) + 1, untouched);
     std::vector<float> b_memory(packed_size(length, cols) + 1, untouched);
     const TileOperand a_operand = kernels.left(left, rows, length, a_memory.data());
+    const auto b_rows = rounded(b);
     const TileOperand b_operand =
-        kernels.right({b.data(), stride, 1}, length, cols, b_memory.data());
+        kernels.right_rows == nullptr
+            ? TileOperand{b.data(), 0, stride}
+            : kernels.right_rows({b_rows.data(), stride, length, cols}, b_memory.data());
     CHECK(a_memory.back() == untouched);
     CHECK(b_memory.back() == untouched);
     for (const bool accumulate : {true, false}) {
@@ -82,7 +93,45 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
     }
 }
 
+void check_packed_rows(const TileKernels& kernels, std::int64_t count, std::int64_t dim) {
+    const std::int64_t stride = dim + 5;
+    const std::int64_t width = round_up(dim, tile_unit);
+    const auto rows = rounded(eighths((count + 1) * stride, 5));
+    const TileRows<Bf16> given = {rows.data(), stride, count, dim};
+    const auto element = [&](std::int64_t i, std::int64_t d) -> std::uint32_t {
+        return i < count && d < dim ? rows[i * stride + d].bits : 0;
+    };
+    // Behind the operand stands what must stay.
+    constexpr std::uint32_t untouched = 77;
+    std::vector<std::uint32_t> left, right;
+    for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t d = 0; d < width; d += 2)
+            left.push_back(element(i, d) | element(i, d + 1) << 16);
+    for (std::int64_t i = 0; i < count; i += 2)
+        for (std::int64_t d = 0; d < width; ++d)
+            right.push_back(element(i, d) | element(i + 1, d) << 16);
+    for (auto* expected : {&left, &right}) {
+        expected->push_back(untouched);
+        std::vector<std::uint32_t> memory(expected->size(), untouched);
+        const auto pack = expected == &left ? kernels.left_rows : kernels.right_rows;
+        pack(given, reinterpret_cast<float*>(memory.data()));
+        CHECK(memory == *expected);
+    }
+}
+
 }  // namespace
+
+TEST_CASE("rows are packed as pairs, padded with zeros") {
+    for (const Named& set : runnable_kernels()) {
+        if (set.kernels.left_rows == nullptr) continue;
+        for (const std::int64_t count : {1, 2, 5, 64}) {
+            for (const std::int64_t dim : {1, 15, 16, 17, 64, 80}) {
+                CAPTURE(count, dim);
+                check_packed_rows(set.kernels, count, dim);
+            }
+        }
+    }
+}
 
 TEST_CASE("tile products of every size are exact") {
     for (const Named& set : runnable_kernels()) {
