@@ -1,14 +1,16 @@
 #include "cpu/head_norm.h"
 
-#include <cmath>
-
 #include "cpu/parallel.h"
 #include "cpu/row_blocks.h"
+#include "cpu/row_kernels.h"
 #include "cpu/vector8.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
+
+/// Heads are divided by their root mean square.
+constexpr bool rms = true;
 
 /// The heads of a tensor [T, heads, D].
 template <class T>
@@ -30,31 +32,19 @@ private:
 };
 
 template <class T>
-float rstd_of(const T* x, std::int64_t dim, float eps) {
-    Vec8 squares = 0.0f;
-    for_vectors(0, dim, [&](std::int64_t i, auto lanes) {
-        const Vec8 value = masked(load(x + i, lanes), lanes);
-        squares = fma(value, value, squares);
-    });
-    return 1 / std::sqrt(squares.sum() / static_cast<float>(dim) + eps);
-}
-
-template <class T>
 void forward(const HeadNormForward& args) {
     const std::int64_t heads = args.x.size(1);
     const std::int64_t dim = args.x.size(2);
     const Heads<T> x(args.x);
     const Heads<T> y(args.y);
     const T* weight = args.weight.as<T>();
+    const RowKernels<T>& kernels = row_kernels<T>();
     parallel_ranges(args.x.size(0), 3 * heads * dim, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t token = begin; token < end; ++token) {
             for (std::int64_t head = 0; head < heads; ++head) {
                 const T* from = x.at(token, head);
-                T* to = y.at(token, head);
-                const Vec8 rstd = rstd_of(from, dim, args.eps);
-                for_vectors(0, dim, [&](std::int64_t i, auto lanes) {
-                    store(to + i, load(from + i, lanes) * rstd * load(weight + i, lanes), lanes);
-                });
+                const Moments moments = kernels.moments(from, dim, rms, args.eps);
+                kernels.normalise(from, moments, weight, nullptr, y.at(token, head), dim);
             }
         }
     });
@@ -64,7 +54,7 @@ void forward(const HeadNormForward& args) {
 template <class T>
 void head_backward(const T* dy, const T* x, const T* weight, float eps, std::int64_t dim, T* dx,
                    float* dweight) {
-    const Vec8 rstd = rstd_of(x, dim, eps);
+    const Vec8 rstd = row_kernels<T>().moments(x, dim, rms, eps).rstd;
     Vec8 projections = 0.0f;
     for_vectors(0, dim, [&](std::int64_t i, auto lanes) {
         const Vec8 normalised = load(x + i, lanes) * rstd;
