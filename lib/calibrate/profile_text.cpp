@@ -83,8 +83,8 @@ std::string node_text(const NodeProfile& node) {
 }  // namespace
 
 std::string profile_text(const HardwareProfile& profile, const std::string& origin) {
-    const bool on_cpu = profile.kind == DeviceChoice::cpu;
-    return text("# ", origin, "\n# ", on_cpu ? "One device is one core. " : "",
+    const bool is_cpu = profile.kind == DeviceChoice::cpu;
+    return text("# ", origin, "\n# ", is_cpu ? "One device is one core. " : "",
                 "device.spread: between ranks that compute at the same time; op_spread: what\n"
                 "# comes on top from op to op. seconds: lower quartile of the repeats; spread: "
                 "between their quartiles,\n# relative to it. SI units.\nname: ",
