@@ -33,10 +33,11 @@ HttpServer& server() {
 class Connection {
 public:
     Connection() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(static_cast<std::uint16_t>(server().port()));
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        // Ports stay taken for a minute after a connection, so clients have many addresses.
+        static std::uint32_t client = 0;
+        const sockaddr_in own = loopback(client++ % 65'000, 0);
+        GPTRAIN_CHECK(bind(socket_, reinterpret_cast<const sockaddr*>(&own), sizeof(own)) == 0);
+        const sockaddr_in address = loopback(0, server().port());
         GPTRAIN_CHECK(
             connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     }
@@ -46,6 +47,15 @@ public:
     int socket() const { return socket_; }
 
 private:
+    /// The address 127.0.0.1 + number.
+    static sockaddr_in loopback(std::uint32_t number, int port) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(static_cast<std::uint16_t>(port));
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number);
+        return address;
+    }
+
     int socket_;
 };
 
