@@ -1,6 +1,6 @@
 // The costly arithmetic on rows of elements: activations, norms, the softmax of logits, the
-// conversion of int8 weights, and products of a few rows. Compiled for AVX2, for AVX-512, and in
-// part for AVX-512 with bf16 instructions.
+// conversion of int8 weights, and products of a few rows. Compiled for AVX2, for AVX-512, and
+// for AVX-512 with the instruction that rounds to bf16.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // GEMMs of tiles with bf16 dot products (AVX512_BF16): twice the rate of fp32. An instruction adds
 // two neighbouring products to each sum, so operands are packed as pairs.
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked.h"
 #include "cpu/tile_kernels_impl.h"

@@ -151,10 +151,10 @@ Vec8 stored_as(Vec8 x) {
 }
 
 /// x with the inactive lanes of `other`.
-inline Vec8 masked(Vec8 x, Full, Vec8 = 0.0f) {
+inline Vec8 masked(Vec8 x, Full, Vec8) {
     return x;
 }
-inline Vec8 masked(Vec8 x, Part part, Vec8 other = 0.0f) {
+inline Vec8 masked(Vec8 x, Part part, Vec8 other) {
     return _mm256_blendv_ps(other.v, x.v, _mm256_castsi256_ps(detail::lane_mask(part)));
 }
 

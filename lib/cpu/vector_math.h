@@ -3,18 +3,22 @@
 
 namespace gptrain::cpu {
 
+/// The polynomial in x with these coefficients, that of the highest power first.
+template <class V, class... Coefficients>
+inline V polynomial(V x, float highest, Coefficients... others) {
+    V p = highest;
+    ((p = fma(p, x, V(others))), ...);
+    return p;
+}
+
 /// e^x within 2 ulp for x <= 88; 0 below -87.3. NaN stays NaN. Argument reduction by ln 2 in two
 /// parts, with the polynomial of Cephes' expf (Moshier).
 template <class V>
 inline V exp(V x) {
     const V n = round(x * V(1.44269504088896341f));
     const V r = fnma(n, V(-2.12194440e-4f), fnma(n, V(0.693359375f), x));
-    V p = V(1.9875691500e-4f);
-    p = fma(p, r, V(1.3981999507e-3f));
-    p = fma(p, r, V(8.3334519073e-3f));
-    p = fma(p, r, V(4.1665795894e-2f));
-    p = fma(p, r, V(1.6666665459e-1f));
-    p = fma(p, r, V(5.0000001201e-1f));
+    V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                     1.6666665459e-1f, 5.0000001201e-1f);
     p = fma(p, r * r, r + V(1.0f));
     // Far below the smallest float p is meaningless; the select discards it.
     return select_less(x, V(-87.3f), V(0.0f), times_power_of_two(p, n));
@@ -27,13 +31,8 @@ inline V exp2(V x) {
     const V limited = max(V(-160.0f), min(V(126.0f), x));
     const V n = round(limited);
     const V r = limited - n;
-    V p = V(1.5345812e-4f);
-    p = fma(p, r, V(1.3399931e-3f));
-    p = fma(p, r, V(9.618489e-3f));
-    p = fma(p, r, V(5.5503286e-2f));
-    p = fma(p, r, V(2.4022646e-1f));
-    p = fma(p, r, V(6.931472e-1f));
-    p = fma(p, r, V(1.0f));
+    const V p = polynomial(r, 1.5345812e-4f, 1.3399931e-3f, 9.618489e-3f, 5.5503286e-2f,
+                           2.4022646e-1f, 6.931472e-1f, 1.0f);
     return times_power_of_two(p, n);
 }
 
@@ -44,9 +43,12 @@ struct Logistic {
     V value;
 };
 template <class V>
+inline Logistic<V> logistic_of(V exp_minus) {
+    return {exp_minus, V(1.0f) / (V(1.0f) + exp_minus)};
+}
+template <class V>
 inline Logistic<V> logistic(V x) {
-    const V e = exp(min(V(87.0f), V(0.0f) - x));
-    return {e, V(1.0f) / (V(1.0f) + e)};
+    return logistic_of(exp(min(V(87.0f), V(0.0f) - x)));
 }
 
 /// The value and the slope of an activation function without a gate.
@@ -68,12 +70,11 @@ inline Curve<V> relu(V u) {
 template <class V>
 inline Curve<V> gelu(V u) {
     const V square = u * u;
-    const V power = exp2(u * fma(V(-0.10294324f), square, V(-2.3022082f)));
-    const V s = V(1.0f) / (V(1.0f) + power);
+    const auto s = logistic_of(exp2(u * fma(V(-0.10294324f), square, V(-2.3022082f))));
     const V two_root = V(1.5957691216057308f);  // 2 sqrt(2 / pi)
     const V two_z_slope = two_root * fma(V(0.134145f), square, V(1.0f));
-    const V tail = power * s;  // 1 - s
-    return {u * s, s * fma(u * tail, two_z_slope, V(1.0f))};
+    const V tail = s.exp_minus * s.value;  // 1 - s
+    return {u * s.value, s.value * fma(u * tail, two_z_slope, V(1.0f))};
 }
 
 /// GELU and its slope: u P(u) and P(u) + u p(u), for the normal distribution P and its density p.
@@ -83,16 +84,8 @@ template <class V>
 inline Curve<V> gelu_erf(V u) {
     const V z = max(u, V(0.0f) - u) * V(0.70710678118654752f);
     const V t = V(1.0f) / fma(V(0.5f), z, V(1.0f));
-    V p = V(0.17087277f);
-    p = fma(p, t, V(-0.82215223f));
-    p = fma(p, t, V(1.48851587f));
-    p = fma(p, t, V(-1.13520398f));
-    p = fma(p, t, V(0.27886807f));
-    p = fma(p, t, V(-0.18628806f));
-    p = fma(p, t, V(0.09678418f));
-    p = fma(p, t, V(0.37409196f));
-    p = fma(p, t, V(1.00002368f));
-    p = fma(p, t, V(-1.26551223f));
+    const V p = polynomial(t, 0.17087277f, -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f,
+                           -0.18628806f, 0.09678418f, 0.37409196f, 1.00002368f, -1.26551223f);
     const V tail = V(0.5f) * t * exp(fnma(z, z, p));
     const V below = select_less(u, V(0.0f), tail, V(1.0f) - tail);
     const V density = V(0.39894228040143268f) * exp(V(-0.5f) * u * u);
@@ -107,15 +100,9 @@ inline V log(V x) {
     const V e = select_less(parts.mantissa, root_half, parts.exponent - V(1.0f), parts.exponent);
     const V doubled = parts.mantissa + parts.mantissa;
     const V m = select_less(parts.mantissa, root_half, doubled, parts.mantissa) - V(1.0f);
-    V p = V(7.0376836292e-2f);
-    p = fma(p, m, V(-1.1514610310e-1f));
-    p = fma(p, m, V(1.1676998740e-1f));
-    p = fma(p, m, V(-1.2420140846e-1f));
-    p = fma(p, m, V(1.4249322787e-1f));
-    p = fma(p, m, V(-1.6668057665e-1f));
-    p = fma(p, m, V(2.0000714765e-1f));
-    p = fma(p, m, V(-2.4999993993e-1f));
-    p = fma(p, m, V(3.3333331174e-1f));
+    const V p = polynomial(m, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f,
+                           -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
+                           -2.4999993993e-1f, 3.3333331174e-1f);
     const V square = m * m;
     const V tail = fma(e, V(-2.12194440e-4f), fma(V(-0.5f), square, p * m * square));
     return fma(e, V(0.693359375f), m + tail);
@@ -133,13 +120,9 @@ inline SinCos<V> sincos_turns(V x) {
     const V quarter = round(x * V(4.0f));
     const V angle = fnma(quarter, V(0.25f), x) * V(6.28318530717958648f);
     const V square = angle * angle;
-    V s = V(-1.9515295891e-4f);
-    s = fma(s, square, V(8.3321608736e-3f));
-    s = fma(s, square, V(-1.6666654611e-1f));
+    V s = polynomial(square, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f);
     s = fma(s * square, angle, angle);
-    V c = V(2.443315711809948e-5f);
-    c = fma(c, square, V(-1.388731625493765e-3f));
-    c = fma(c, square, V(4.166664568298827e-2f));
+    V c = polynomial(square, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f);
     c = fma(c * square, square, fma(V(-0.5f), square, V(1.0f)));
     // Quarter 0: (s, c); 1: (c, -s); 2: (-s, -c); 3: (-c, s).
     const V odd = remainder_of_two(quarter);
