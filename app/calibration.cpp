@@ -1,6 +1,5 @@
 #include "calibration.h"
 
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <omp.h>
@@ -9,7 +8,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "calibrate/calibrate.h"
 #include "calibrate/profile_text.h"
 #include "comm/mpi_mesh.h"
@@ -69,13 +68,6 @@ std::string origin(const Ranks& ranks, const std::string& device) {
                 counted(ranks.session().size(), "rank"), " (", device, ").");
 }
 
-/// The measurement takes minutes and writes its file at the end.
-void require_writable_folder(const std::string& file) {
-    const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-    if (::access(folder.c_str(), W_OK | X_OK) != 0)
-        fail_errno(errno, "--calibrate ", file, ": cannot write to the folder ", folder.string());
-}
-
 void check_cores(const MpiSession& session) {
     session.run_on_all([&] {
         const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -104,23 +96,23 @@ HardwareProfile measure(const std::string& file, const Device& device, const Mpi
     if (device.cuda) {
         CommListeners nobody;
         const std::vector<Probe> probes = gpu_probes(have_fp8(device, session));
-        return calibrate(
-            session,
-            {.file = file, .devices = measured_gpus(device, session, nobody), .probes = probes});
+        return calibrate(session, {.folder = folder_of_output(file),
+                                   .devices = measured_gpus(device, session, nobody),
+                                   .probes = probes});
     }
     check_cores(session);
     check_unbound(session);
     CpuBackends backends;
-    return calibrate(
-        session,
-        {.file = file, .devices = measured_cpus(backends, session), .probes = cpu_probes()});
+    return calibrate(session, {.folder = folder_of_output(file),
+                               .devices = measured_cpus(backends, session),
+                               .probes = cpu_probes()});
 }
 
 ExitCode calibrate_as_rank(const std::string& file, DeviceChoice choice, const Ranks& ranks) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     session.run_on_first([&] {
-        require_writable_folder(file);
+        check_output_file(file, "--calibrate");
         if (session.size() > 1) return;
         warn(
             "--calibrate measures no messages with one rank: estimates for several ranks need a "
@@ -137,7 +129,7 @@ ExitCode calibrate_as_rank(const std::string& file, DeviceChoice choice, const R
     session.run_on_first([&] {
         const std::string yaml = profile_text(profile, origin(ranks, device.cuda ? "GPU" : cpu));
         parse_profile(yaml, file);
-        write_file_durably(file, yaml);
+        write_output_file(file, yaml);
         print("wrote ", file, ": ", std::ssize(profile.device.measured), " ops and ",
               std::ssize(profile.node.link.measured), " messages measured");
     });

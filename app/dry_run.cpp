@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "device.h"
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
@@ -335,7 +335,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (!options.timeline.empty()) {
         write_timeline(options.timeline, estimate ? estimate->step.timeline : step);
     }
-    if (!options.json.empty()) write_file_durably(options.json, to_json(*estimate));
+    if (!options.json.empty()) write_output_file(options.json, to_json(*estimate));
 
     print(describe(plan));
     print_device(spec.device, cuda);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "commands.h"
 #include "help/option_checks.h"
 #include "infer/export_model.h"
@@ -67,6 +68,7 @@ void print_result(const ExportedModel& exported, const ExportOptions& options, b
 ExitCode run_export(ExportCommand options) {
     options.to.dtype = dtype_of(options.dtype);
     options.to.max_shard_bytes = shard_bytes(options);
+    refuse_stdout(options.to.output, "--output");
     options.to.output = absolute_path(options.to.output);
     options.model.settings = {"device=cpu"};
     return run_with_model(options.model, [&](const InferenceRun& run) {

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "commands.h"
 #include "infer/import_model.h"
 #include "ranks.h"
@@ -18,6 +19,7 @@ struct ImportCommand {
 
 void run_import(const ImportCommand& options, const MpiSession& session) {
     require_one_rank(session, "import");
+    refuse_stdout(options.output, "--output");
     const std::filesystem::path output = absolute_path(options.output);
     const ImportedModel model = import_model(options.from, output);
     if (!model.tokenizer_fault.empty())

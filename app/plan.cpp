@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "calibration.h"
 #include "commands.h"
 #include "device.h"
@@ -43,13 +43,13 @@ void plan_mesh(const PlanOptions& options, const TrainingProblem& training, std:
                                  .own = own_settings(context, training.space),
                                  .global_batches = training.space.global_batch};
     print_raw(to_text(report, context));
-    if (!options.json.empty()) write_file_durably(options.json, to_json(report, context));
+    if (!options.json.empty()) write_output_file(options.json, to_json(report, context));
     const std::vector<Found>& best = report.result.best;
     if (best.empty()) {
         fail(ExitCode::usage, options.config, ": ", why_nothing(report.result, context),
              "; use more ranks (--world-size) or limit fewer keys (--fix)");
     }
-    if (!options.picture.empty()) write_file_durably(options.picture, to_svg(report, context));
+    if (!options.picture.empty()) write_output_file(options.picture, to_svg(report, context));
     if (options.max_days) {
         const double days = best.front().estimate.days;
         const std::string taken = text(": the fastest take ", decimals(days, 2));
@@ -91,8 +91,8 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
 
 ExitCode plan_training(const PlanOptions& options) {
     check_written_spec(options);
-    check_folder(options.json, "--json");
-    check_folder(options.picture, "--picture");
+    check_output_file(options.json, "--json");
+    check_output_file(options.picture, "--picture");
     if (!options.picture.empty() && !options.picture.ends_with(".svg")) {
         fail(ExitCode::usage, "--picture ", options.picture, ": give a name that ends with .svg");
     }

@@ -1,5 +1,5 @@
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "help/option_checks.h"
 #include "infer/answer_report.h"
 #include "infer/inference.h"
@@ -34,7 +34,7 @@ AnswerQuestion question_of(const PlanOptions& options, const RunSpec& spec) {
 }  // namespace
 
 ExitCode plan_inference(const PlanOptions& options) {
-    check_folder(options.json, "--json");
+    check_output_file(options.json, "--json");
     const std::vector<std::int64_t> sizes =
         parse_sizes("--world-size", options.world_size, rank_counts);
     if (sizes.size() > 1) {
@@ -49,7 +49,7 @@ ExitCode plan_inference(const PlanOptions& options) {
     const SearchContext context = context_of(problem, sizes.front());
     const AnswerResult result = search_answers(context, question);
     print_raw(to_text(result, question, context));
-    if (!options.json.empty()) write_file_durably(options.json, to_json(result, question, context));
+    if (!options.json.empty()) write_output_file(options.json, to_json(result, question, context));
     if (result.best.empty() && result.least_seconds == std::numeric_limits<double>::infinity()) {
         fail(ExitCode::usage, options.config, ": no mesh of ", context.target.world_size,
              " ranks fits on ", problem.hardware.name,

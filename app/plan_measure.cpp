@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "device.h"
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
@@ -150,7 +150,7 @@ void learn(const PlanOptions& options, const std::vector<Measured>& measured,
         text("measured / estimated step time of ", times, times == 1 ? " mesh" : " meshes", " on ",
              counted(context.target.world_size, "rank"), ", by gptrain plan --measure on ",
              today()));
-    write_file_durably(options.learn, yaml);
+    write_output_file(options.learn, yaml);
     print("wrote ", options.learn, ": correction ", fixed(correction, 4));
 }
 
@@ -160,7 +160,7 @@ void report(const PlanOptions& options, const TrainingProblem& training, std::in
     sort_measured(measured);
     print("measured on ", counted(ranks, "rank"), ", ", timed_steps, " steps each");
     print_raw(to_text(measured));
-    if (!options.json.empty()) write_file_durably(options.json, to_json(measured, context));
+    if (!options.json.empty()) write_output_file(options.json, to_json(measured, context));
     if (!options.learn.empty()) learn(options, measured, context);
     if (!options.write.empty() && measured.front().time.failure.empty())
         write_best(options, measured.front().found);
@@ -171,8 +171,8 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
     const MpiSession& session = ranks.session();
     session.run_on_all([&] {
         check_written_spec(options);
-        check_folder(options.json, "--json");
-        check_folder(options.learn, "--learn");
+        check_output_file(options.json, "--json");
+        check_output_file(options.learn, "--learn");
         if (!options.learn.empty()) corrected_profile(options.hardware, 1, "");  // it can be
         training = read_training_problem(options);
         RunSpec& spec = training.problem.spec;

@@ -140,8 +140,8 @@ TrainingProblem read_training_problem(const PlanOptions& options) {
 
 void check_written_spec(const PlanOptions& options) {
     if (options.write.empty()) return;
-    check_folder(options.write, "--write");
-    require_new(options.write, "--write");
+    check_output_file(options.write, "--write");
+    if (!is_stdout(options.write)) require_new(options.write, "--write");
 }
 
 void write_best(const PlanOptions& options, const Found& best) {
@@ -149,7 +149,7 @@ void write_best(const PlanOptions& options, const Found& best) {
     std::vector<std::string> settings = options.settings;
     for (std::string& setting : changed_keys(spec, with_choices(spec, best.choices)))
         settings.push_back(std::move(setting));
-    write_file_durably(options.write, edited_run_spec(options.config, settings));
+    write_output_file(options.write, edited_run_spec(options.config, settings));
     print(options.write, ": the run spec with the settings of the fastest");
 }
 

@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "base/signals.h"
-#include "base/temporary_file.h"
 #include "commands.h"
 #include "device.h"
 #include "hardware/load_profile.h"
@@ -207,7 +207,7 @@ ExitCode report(const ReportOptions& options) {
     if (options.watch) return watch(options);
     if (options.format == "html" && options.output.empty())
         fail(ExitCode::usage, "report: give --output FILE.html");
-    check_folder(options.output, "--output");
+    check_output_file(options.output, "--output");
     std::vector<ReportedRun> runs;
     for (const std::filesystem::path& folder : options.runs)
         runs.push_back(read_run(folder));
@@ -217,7 +217,7 @@ ExitCode report(const ReportOptions& options) {
     if (options.output.empty()) {
         print_raw(contents);
     } else {
-        write_file_durably(options.output, contents);
+        write_output_file(options.output, contents);
     }
     return ExitCode::done;
 }

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "help/option_checks.h"
 #include "report/console.h"
 #include "search/table_text.h"
@@ -79,8 +79,8 @@ TaskProgress task_progress_bar() {
 }
 
 void check_task_files(const TaskReportFiles& files) {
-    check_folder(files.json, "--json");
-    check_folder(files.details, "--details");
+    check_output_file(files.json, "--json");
+    check_output_file(files.details, "--details");
 }
 
 void report_tasks(std::span<const TaskResult> results, const TaskReportFiles& files) {
@@ -88,8 +88,8 @@ void report_tasks(std::span<const TaskResult> results, const TaskReportFiles& fi
     for (const TaskResult& result : results)
         json[result.name] = json_of(result);
     print(table_of(results));
-    if (!files.json.empty()) write_file_durably(files.json, to_document(json));
-    if (!files.details.empty()) write_file_durably(files.details, details_of(results));
+    if (!files.json.empty()) write_output_file(files.json, to_document(json));
+    if (!files.details.empty()) write_output_file(files.details, details_of(results));
     print(to_line(json));
 }
 

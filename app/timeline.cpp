@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "help/option_checks.h"
+#include "base/output_file.h"
 
 namespace gptrain {
 
@@ -11,7 +11,7 @@ void check_timeline_path(const std::filesystem::path& path) {
         fail(ExitCode::usage, "--timeline ", path.string(),
              ": the name must end in .svg (a picture) or .json (for trace viewers)");
     }
-    check_folder(path, "--timeline");
+    check_output_file(path, "--timeline");
 }
 
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {

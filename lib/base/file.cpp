@@ -11,24 +11,35 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/inputs.h"
 #include "base/process.h"
 
 namespace gptrain {
 namespace {
 
 int flags_of(File::Mode mode) {
+    // Without O_NONBLOCK a FIFO in place of a file would wait for a reader. Plain files ignore it.
+    constexpr int plain = O_CREAT | O_NOFOLLOW | O_NONBLOCK;
     switch (mode) {
         case File::Mode::read: return O_RDONLY;
-        case File::Mode::create: return O_WRONLY | O_CREAT | O_TRUNC;
-        case File::Mode::append: return O_WRONLY | O_CREAT | O_APPEND;
-        case File::Mode::update: return O_RDWR | O_CREAT;
+        case File::Mode::create: return O_WRONLY | O_CREAT | O_EXCL;
+        case File::Mode::append: return O_WRONLY | O_APPEND | plain;
+        case File::Mode::update: return O_RDWR | plain;
+        case File::Mode::through: return O_WRONLY;
     }
     return O_RDONLY;
 }
 
 int open_file(const std::filesystem::path& path, File::Mode mode) {
     const auto open = [&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666); };
-    return mode == File::Mode::read ? open() : checked_call("open", path, open);
+    const int descriptor = mode == File::Mode::read ? open() : checked_call("open", path, open);
+    if (descriptor >= 0) return descriptor;
+    if (errno == ELOOP && (mode == File::Mode::append || mode == File::Mode::update)) {
+        fail(ExitCode::io, path.string(),
+             ": is a symbolic link, and gptrain does not write through links here; remove it or "
+             "put the file in its place");
+    }
+    fail_errno(errno, path.string());
 }
 
 /// The folder in which a relative path is resolved, as part of an error; empty for other paths.
@@ -48,9 +59,18 @@ struct stat status_of(int descriptor, const std::filesystem::path& path) {
 
 }  // namespace
 
-File::File(const std::filesystem::path& path, Mode mode)
-    : path_(path), descriptor_(open_file(path, mode)) {
-    if (descriptor_ < 0) fail_errno(errno, path_.string());
+File::File(const std::filesystem::path& path, int descriptor)
+    : path_(path), descriptor_(descriptor) {}
+
+File::File(const std::filesystem::path& path, Mode mode) : File(path, open_file(path, mode)) {
+    if (mode == Mode::create || mode == Mode::through) return;
+    const struct stat status = status_of(descriptor_, path_);
+    if (mode == Mode::read) {
+        note_input(status);
+        return;
+    }
+    if (!S_ISREG(status.st_mode))
+        fail(ExitCode::io, path.string(), ": is not a plain file; remove it");
 }
 
 File::File(File&& other) noexcept

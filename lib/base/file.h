@@ -16,11 +16,14 @@ namespace gptrain {
 /// `read_at` and `write_at` on one file concurrently.
 class File {
 public:
+    /// Plain files alone are created or changed, and never through a symbolic link. `through` is
+    /// for what a user names as an output, such as /dev/stderr or a FIFO.
     enum class Mode {
-        read,    ///< an existing file
-        create,  ///< a new or truncated file
-        append,  ///< a new or existing file; writes go to its end
-        update,  ///< a new or existing file; reads and writes at positions
+        read,     ///< an existing file, which counts as an input from now on (inputs.h)
+        create,   ///< a new file; an existing one is an Error
+        append,   ///< a new or existing file; writes go to its end
+        update,   ///< a new or existing file; reads and writes at positions
+        through,  ///< anything that exists; writes only
     };
     enum class Lock {
         taken,
@@ -68,6 +71,8 @@ public:
     void close();
 
 private:
+    File(const std::filesystem::path& path, int descriptor);
+
     std::filesystem::path path_;
     int descriptor_ = -1;
 };

@@ -33,6 +33,7 @@ bool write_whole(int descriptor, std::string_view bytes) {
 
 bool status_shown = false;
 std::atomic<bool> silent = false;  // also read by signal handlers
+std::atomic<int> text_descriptor = STDOUT_FILENO;
 bool plain = false;
 int stdout_error = 0;  // errno of the first failed line
 
@@ -60,6 +61,12 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
     if (descriptor == STDOUT_FILENO && stdout_error == 0 && errno != EPIPE) stdout_error = errno;
 }
 
+void write_raw(int descriptor, std::string_view bytes) {
+    const std::lock_guard lock(output_mutex());
+    if (write_whole(descriptor, bytes)) return;
+    fail_errno(errno, descriptor == STDOUT_FILENO ? "stdout" : "stderr");
+}
+
 }  // namespace
 
 void silence_stdout() {
@@ -68,6 +75,14 @@ void silence_stdout() {
 
 bool stdout_silenced() {
     return silent;
+}
+
+void free_stdout() {
+    text_descriptor = STDERR_FILENO;
+}
+
+bool stdout_freed() {
+    return text_descriptor != STDOUT_FILENO;
 }
 
 std::string without_controls(std::string_view text) {
@@ -80,7 +95,7 @@ std::string without_controls(std::string_view text) {
 }
 
 void print_line(std::string_view line) {
-    if (!silent) write_line(STDOUT_FILENO, "", line);
+    if (!silent) write_line(text_descriptor, "", line);
 }
 
 void check_output() {
@@ -90,8 +105,11 @@ void check_output() {
 
 void print_raw(std::string_view bytes) {
     if (silent) return;
-    const std::lock_guard lock(output_mutex());
-    if (!write_whole(STDOUT_FILENO, bytes)) fail_errno(errno, "stdout");
+    write_raw(text_descriptor, bytes);
+}
+
+void write_stdout(std::string_view bytes) {
+    write_raw(STDOUT_FILENO, bytes);
 }
 
 void warn_line(std::string_view line) {

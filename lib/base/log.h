@@ -15,6 +15,14 @@ void silence_stdout();
 /// True if silence_stdout() was called.
 bool stdout_silenced();
 
+/// From now on lines and raw bytes for people go to stderr, because stdout takes an output
+/// (write_stdout).
+void free_stdout();
+/// True if free_stdout() was called.
+bool stdout_freed();
+/// Writes an output to stdout, unchanged. A failed write is an Error (io).
+void write_stdout(std::string_view bytes);
+
 /// Prints a line to stdout: results and progress.
 void print_line(std::string_view line);
 /// Throws an Error (io) if stdout failed to take a line; call it at the end of a program, whose

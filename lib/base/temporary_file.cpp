@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/inputs.h"
 #include "base/process.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
@@ -44,6 +45,11 @@ std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& 
         if (of_target && is_abandoned(entries->path())) found.push_back(entries->path());
     }
     return found;
+}
+
+void remove_abandoned_files(const std::filesystem::path& target) {
+    for (const std::filesystem::path& left : abandoned_paths(target))
+        ::unlink(left.c_str());
 }
 
 TemporaryFile::TemporaryFile(const std::function<std::filesystem::path()>& make) {
@@ -83,6 +89,9 @@ File open_locked(const std::filesystem::path& path, const std::filesystem::path&
         }
         // The process that had the lock before has renamed or removed its file.
         if (!file.is_at(path) && attempt < most_attempts) continue;
+        if (std::filesystem::hard_link_count(path) > 1) {
+            fail(ExitCode::usage, path.string(), ": is also a file under another name; remove it");
+        }
         try {
             file.truncate(0);
         } catch (...) {
@@ -93,19 +102,25 @@ File open_locked(const std::filesystem::path& path, const std::filesystem::path&
     }
 }
 
-void replace(const std::filesystem::path& path, std::string_view bytes, bool durably) {
-    TemporaryFile temporary(path.string() + ".tmp");
-    File file(temporary.path(), File::Mode::create);
-    file.write(bytes);
-    if (durably) file.sync();
-    file.close();
-    temporary.move_to(path);
-}
-
 }  // namespace
+
+void require_replaceable(const std::filesystem::path& target) {
+    if (is_input(target)) {
+        fail(ExitCode::usage, target.string(),
+             ": is an input and would be replaced; choose another name for the output");
+    }
+    std::error_code missing;
+    const auto type = std::filesystem::symlink_status(target, missing).type();
+    if (type == std::filesystem::file_type::not_found ||
+        type == std::filesystem::file_type::regular)
+        return;
+    fail(ExitCode::usage, target.string(),
+         ": is there and not a plain file; remove it or choose another name");
+}
 
 LockedFile::LockedFile(const std::filesystem::path& target)
     : target_(target), temporary_([&] {
+          require_replaceable(target_);
           const std::filesystem::path path = target_.string() + ".tmp";
           file_.emplace(open_locked(path, target_));
           return path;
@@ -123,12 +138,13 @@ void remove_leftover(const std::filesystem::path& temporary) {
     if (file.try_lock() == File::Lock::taken && file.is_at(temporary)) remove_path(temporary);
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view bytes) {
-    replace(path, bytes, false);
-}
-
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
-    replace(path, bytes, true);
+    TemporaryFile temporary(temporary_path(path));
+    File file(temporary.path(), File::Mode::create);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    temporary.move_to(path);
     sync_folder(folder_of(path));
 }
 

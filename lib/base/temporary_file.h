@@ -23,6 +23,9 @@ bool is_abandoned(const std::filesystem::path& temporary);
 /// The temporary names of `target` whose processes on this machine are gone.
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target);
 
+/// Removes the files among them, as far as the system allows.
+void remove_abandoned_files(const std::filesystem::path& target);
+
 /// The temporary name of a file. The destructor, or a signal that ends the process (signals.h),
 /// removes the file unless it was moved into place.
 class TemporaryFile {
@@ -44,13 +47,17 @@ private:
     bool moved_ = false;
 };
 
+/// Error (usage) if the file that is to be replaced is an input of this process (inputs.h), or
+/// anything but a plain file.
+void require_replaceable(const std::filesystem::path& target);
+
 /// An output file of which one process at a time writes the unfinished contents, under the name
 /// "TARGET.tmp". The file is locked while it has that name, so what a killed process left is taken
 /// over, and what another process writes is not touched.
 class LockedFile {
 public:
-    /// Empty. Error (io) if another process writes the same target. A file system that has no locks
-    /// does not find that out.
+    /// Empty. Error (io) if another process writes the same target; a file system that has no locks
+    /// does not find that out. The target must be replaceable (require_replaceable).
     explicit LockedFile(const std::filesystem::path& target);
 
     File& file() { return *file_; }
@@ -66,12 +73,9 @@ private:
 /// name. They stay if a process has them locked, and where the file system has no locks.
 void remove_leftover(const std::filesystem::path& temporary);
 
-/// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or
-/// the new contents. Temporary file, fsync, rename, fsync of the folder.
+/// Replaces `path`, a file of the program, atomically by a file with these bytes: after any crash
+/// it has either the old or the new contents. Temporary file, fsync, rename, fsync of the folder.
+/// Files that a user names as outputs: output_file.h.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
-
-/// The same without waiting for the disk: readers see the old or the new contents, but after a
-/// crash of the machine the file may be damaged.
-void replace_file(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace gptrain

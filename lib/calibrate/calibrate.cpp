@@ -13,10 +13,10 @@
 namespace gptrain {
 namespace {
 
-/// Bytes/s of a durable write next to the profile, which is removed again.
-double disk_bandwidth(const std::filesystem::path& file) {
+/// Bytes/s of a durable write in the folder, which is removed again.
+double disk_bandwidth(const std::filesystem::path& folder) {
     const std::string bytes(std::size_t{128} << 20, 'x');
-    const TemporaryFile probe(temporary_path(file));
+    const TemporaryFile probe(temporary_path(folder / "disk"));
     std::vector<double> seconds;
     for (int i = 0; i < 3; ++i)
         seconds.push_back(seconds_of([&] { write_file_durably(probe.path(), bytes); }));
@@ -133,12 +133,7 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
     node.host_memory =
         static_cast<double>(checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE)));
     // First, so that a folder that takes no file is an error before minutes of measuring.
-    session.run_on_first([&] {
-        if (std::filesystem::is_directory(options.file))
-            fail(ExitCode::usage, "--calibrate ", options.file.string(),
-                 ": is a folder; name a file");
-        node.disk_bandwidth = disk_bandwidth(options.file);
-    });
+    session.run_on_first([&] { node.disk_bandwidth = disk_bandwidth(options.folder); });
     // Also before, because these find ranks that cannot be measured.
     MessageTimes messages = measure_messages(session, devices);
     node.link = std::move(messages.link);

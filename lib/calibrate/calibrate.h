@@ -12,7 +12,7 @@
 namespace gptrain {
 
 struct CalibrateOptions {
-    std::filesystem::path file;  ///< the profile; disk speed is measured in its folder
+    std::filesystem::path folder;  ///< on the disk that is measured
     MeasuredDevices devices;
     std::span<const Probe> probes;
 };

@@ -116,7 +116,10 @@ public:
         const auto at = value_at<PartHeader>(message, 0);
         GPTRAIN_CHECK(at.file >= 0 && at.file < std::ssize(names_), at.file);
         if (!file_ || at.file != open_) {
-            file_.emplace(folder_ / names_[static_cast<std::size_t>(at.file)], File::Mode::create);
+            const auto path = folder_ / names_[static_cast<std::size_t>(at.file)];
+            std::error_code missing;  // a start that was killed may have left a part of it
+            std::filesystem::remove(path, missing);
+            file_.emplace(path, File::Mode::create);
             open_ = at.file;
         }
         file_->write_at(at.offset, message.subspan(sizeof(PartHeader)));

@@ -152,6 +152,8 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, b
       idx_(idx_path_),
       documents_(documents_path_of(prefix)) {
     GPTRAIN_CHECK(dtype == DType::u16 || dtype == DType::i32, name_of(dtype));
+    for (const std::filesystem::path& file : files_of(prefix))
+        require_replaceable(file);
     const Header unset{};
     idx_.write(unset.data(), unset.size());
     const std::int64_t first = 0;

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/json.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "planner/timeline.h"
 
@@ -138,7 +138,7 @@ void write_timeline_json(const std::filesystem::path& path, const Timeline& time
     out +=
         text("\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"bubble\": ", bubble(timeline),
              "}}\n");
-    write_file_durably(path, out);
+    write_output_file(path, out);
 }
 
 }  // namespace gptrain

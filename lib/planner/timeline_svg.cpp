@@ -4,7 +4,7 @@
 #include <map>
 #include <string_view>
 
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "planner/svg.h"
 #include "planner/timeline.h"
@@ -267,7 +267,7 @@ std::string to_svg(const Timeline& timeline) {
 }
 
 void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline) {
-    write_file_durably(path, to_svg(timeline));
+    write_output_file(path, to_svg(timeline));
 }
 
 }  // namespace gptrain

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -147,7 +147,7 @@ void PrometheusFile::write(const TaskEvaluation& evaluation) {
 
 void PrometheusFile::write() {
     try {
-        replace_file(file_, prometheus_text(run_, *metrics_, validation_, tasks_));
+        refresh_output_file(file_, prometheus_text(run_, *metrics_, validation_, tasks_));
     } catch (const Error& error) {
         if (!warned_) warn("logging.prometheus: ", error.what(), "; training continues");
         warned_ = true;

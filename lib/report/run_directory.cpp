@@ -6,13 +6,17 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 
 namespace gptrain {
 namespace {
 
+/// The beginning of what runs write into their lock.
+constexpr std::string_view lock_text = "process ";
+
 std::string this_process() {
-    return text("process ", static_cast<std::int64_t>(::getpid()), " on ", host_name());
+    return text(lock_text, static_cast<std::int64_t>(::getpid()), " on ", host_name());
 }
 
 /// Creates the folder with those above it. Returns the folders that were missing, the lowest first.
@@ -37,10 +41,22 @@ File open_lock(const RunPaths& paths) {
     return {paths.lock(), File::Mode::update};
 }
 
-std::string holder_named_in(File& lock) {
+std::string text_of(File& lock) {
     std::string name(512, '\0');
     name.resize(lock.read(std::as_writable_bytes(std::span(name))));
+    return name;
+}
+
+std::string holder_named_in(File& lock) {
+    const std::string name = text_of(lock);
     return name.empty() ? "another process" : name;
+}
+
+/// The lock may be another file under this name, which must not be emptied.
+void require_lock_text(File& lock) {
+    const std::string name = text_of(lock);
+    if (name.empty() || name.starts_with(lock_text)) return;
+    fail(ExitCode::usage, lock.path().string(), ": is not the lock of a run; remove it");
 }
 
 bool holds_only(const std::filesystem::path& folder, const std::filesystem::path& file) {
@@ -54,10 +70,12 @@ bool holds_only(const std::filesystem::path& folder, const std::filesystem::path
 
 void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
     switch (lock.try_lock()) {
-        case File::Lock::taken:
+        case File::Lock::taken: {
+            require_lock_text(lock);
             lock.truncate(0);
-            lock.write(this_process());
-            return;
+            const std::string name = this_process();
+            return lock.write_at(0, std::as_bytes(std::span(name)));
+        }
         case File::Lock::held:
             fail(if_held, "output_dir ", paths.folder.string(), ": in use by ",
                  holder_named_in(lock), "; stop that run or choose another output_dir");
@@ -86,6 +104,11 @@ RunDirectory::~RunDirectory() {
         std::filesystem::remove(made, error);
         if (error) return;  // it holds something
     }
+}
+
+void RunDirectory::write_spec(std::string_view yaml) const {
+    remove_abandoned_files(paths_.spec());
+    write_file_durably(paths_.spec(), yaml);
 }
 
 bool RunDirectory::still_held() const {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/temporary_file.h"
 
 namespace gptrain {
 
@@ -47,7 +46,7 @@ public:
     bool still_held() const;
 
     /// Replaces spec.yaml; durable on return.
-    void write_spec(std::string_view yaml) const { write_file_durably(paths_.spec(), yaml); }
+    void write_spec(std::string_view yaml) const;
 
 private:
     RunPaths paths_;

@@ -4,8 +4,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "spec/yaml_tree.h"
 
 namespace gptrain {
 
@@ -15,6 +17,30 @@ std::chrono::seconds lock_patience() {
     const char* restarts = std::getenv("SLURM_RESTART_COUNT");
     const bool restarted = restarts != nullptr && parse_int(restarts).value_or(0) > 0;
     return std::chrono::minutes(restarted ? 5 : 0);
+}
+
+namespace {
+
+/// True of what `to_yaml` makes, which has neither comments nor a layout that a user chose.
+bool is_program_yaml(const std::string& yaml, const std::filesystem::path& file) {
+    try {
+        return to_yaml(parse_yaml(yaml, {.name = file.string()})) == yaml;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
+void check_spec_there(const RunPaths& paths) {
+    const std::filesystem::path file = paths.spec();
+    std::error_code missing;
+    if (!std::filesystem::exists(file, missing)) return;
+    constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
+    if (is_program_yaml(read_file(file, most_bytes, ExitCode::usage), file)) return;
+    fail(ExitCode::usage, file.string(),
+         ": gptrain did not write this file, and the run would replace it by its effective spec; "
+         "move it, or choose another output_dir");
 }
 
 void lock_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& folder,

@@ -16,6 +16,10 @@ namespace gptrain {
 /// for a while, and a process of the start before may not have ended yet. Otherwise 0.
 std::chrono::seconds lock_patience();
 
+/// Error (usage) if the output directory has a spec.yaml that gptrain did not write, such as the
+/// user's own: the run would replace it by its effective spec.
+void check_spec_there(const RunPaths& paths);
+
 /// Creates and locks the output directory on rank 0. All ranks call it together. A lock that is
 /// still held after `patience` is an Error on all ranks: usage without patience, otherwise hang, so
 /// that the job is put back. Calls `on_progress` before every attempt, at least once a second.

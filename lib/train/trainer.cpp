@@ -164,7 +164,10 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     Deadline deadline;
     ranks.run_on_all([&] { deadline = deadline_of(spec); });
     // Check first: a run started in the wrong folder must leave nothing there.
-    ranks.run_on_first([&] { check_start(resume); });
+    ranks.run_on_first([&] {
+        check_start(resume);
+        check_spec_there(paths);
+    });
     CheckedInputs checked;
     ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
     check_local_folder(spec, ranks);

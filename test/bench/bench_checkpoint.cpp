@@ -175,6 +175,7 @@ private:
     }
 
     void write_plain() const {
+        std::filesystem::remove(plain_);
         File file(plain_, File::Mode::create);
         for_blocks(
             [&](std::int64_t offset, std::span<std::byte> block) { file.write_at(offset, block); });

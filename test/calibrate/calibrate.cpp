@@ -5,9 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <omp.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "calibrate/measure_messages.h"
 #include "calibrate/profile_text.h"
 #include "calibrate/samples.h"
@@ -18,7 +16,6 @@
 #include "planner/step_estimate.h"
 #include "ranks.h"
 #include "spec/make_plan.h"
-#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
@@ -33,10 +30,6 @@ constexpr Probe tiny[] = {
      .precision = Precision::bf16},
     {.hidden = 32, .heads = 2, .vocab = 64, .seq_length = 16, .sequences = 2, .tensor = 2},
 };
-
-std::filesystem::path profile_file() {
-    return std::filesystem::temp_directory_path() / text("calibrate", getpid());
-}
 
 Backend& backend_with(int threads) {
     static std::map<int, std::unique_ptr<Backend>> backends;
@@ -61,7 +54,9 @@ MeasuredDevices cores() {
 }
 
 HardwareProfile calibrated() {
-    return calibrate(session(), {.file = profile_file(), .devices = cores(), .probes = tiny});
+    return calibrate(
+        session(),
+        {.folder = std::filesystem::temp_directory_path(), .devices = cores(), .probes = tiny});
 }
 
 /// Seconds of a step of a small model by the profile.
@@ -115,11 +110,7 @@ TEST_CASE("the quartiles of repeats") {
 }
 
 TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
-    const auto other = profile_file().concat(".disk");  // of the user's
-    fill(other, "mine");
     const HardwareProfile profile = calibrated();
-    CHECK(read_file(other, 100) == "mine");
-    CHECK(std::filesystem::remove(other));
     const std::int64_t ranks = session().size();
     const auto measured = [&](std::string_view name, std::int64_t threads, Precision precision) {
         return std::any_of(profile.device.measured.begin(), profile.device.measured.end(),

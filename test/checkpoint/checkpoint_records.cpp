@@ -26,8 +26,8 @@ void replace_record(const fs::path& checkpoint, std::int64_t shard, const std::s
         file.bytes = std::ssize(contents);
         file.rest_crc32c = crc32c(contents.data(), contents.size());
     }
-    File(checkpoint / record_file_name(shard), File::Mode::create).write(contents);
-    File(checkpoint / "manifest.json", File::Mode::create).write(to_text(index));
+    gptrain::test::fill(checkpoint / record_file_name(shard), contents);
+    gptrain::test::fill(checkpoint / "manifest.json", to_text(index));
 }
 
 /// What the shard file holds.

@@ -90,7 +90,7 @@ TEST_CASE("a file without tensors comes back, and damage to it is found") {
     CHECK(contains(error_of([&] { read("tokenizer.model", 9); }), "tokenizer.model: has 10 B"));
 
     std::optional<RestartPoint> point = RestartPoint::find({checkpoint}, alone);
-    File(checkpoint / "tokenizer.model", File::Mode::create).write("the pieceS");
+    gptrain::test::fill(checkpoint / "tokenizer.model", "the pieceS");
     CHECK(contains(error_of([&] { point->whole_file("tokenizer.model", 100); }),
                    "tokenizer.model: is damaged"));
     for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::full}) {

@@ -56,7 +56,7 @@ TEST_CASE("the calibration of a GPU measures what the device and its host take")
     const Probe probes[] = {tiny(Precision::bf16), huge, tiny(Precision::fp32)};
     const TempFolder folder;
     const HardwareProfile profile =
-        calibrate(alone, {.file = folder / "gpu.yaml", .devices = gpu, .probes = probes});
+        calibrate(alone, {.folder = folder.path(), .devices = gpu, .probes = probes});
     CHECK(profile.kind == DeviceChoice::cuda);
     CHECK(profile.node.devices == 1);
     for (const std::string_view op :

@@ -35,8 +35,8 @@ expect_exit 2 "$gptrain" generate --checkpoint run --max-tokens 1e3
 says err "'1e3' is not a whole number from 0 to 16777216"
 expect_exit 2 "$gptrain" generate --checkpoint run --top-k -1
 says err "'-1' is not a whole number from 0 to 16777216"
-expect_exit 5 "$gptrain" plan --calibrate "$work/nowhere/cpu.yaml"
-says err "--calibrate $work/nowhere/cpu.yaml: cannot write to the folder $work/nowhere: No such file"
+expect_exit 2 "$gptrain" plan --calibrate "$work/nowhere/cpu.yaml"
+says err "$work/nowhere: no such folder for --calibrate; create it"
 expect_exit 0 "$gptrain" inspect --help
 says_not out "  what "
 expect_exit 2 "$gptrain" inspect

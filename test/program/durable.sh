@@ -15,6 +15,7 @@ for setting in checkpoint.async=true checkpoint.async=false; do
         function fault(what) { print "FAILED: " what ": line " NR " of the trace: " $0; bad = 1 }
         function path_of(text) { sub(/^[^<]*</, "", text); sub(/>.*/, "", text); return text }
         function synced(path) {
+            sub(/\/manifest\.json\.tmp-[^\/]*$/, "/manifest.json.tmp", path)
             is_synced[path] = 1
             if (path ~ /\/metrics\.jsonl$/) durable_line = line
             if (path ~ /\/checkpoints$/) commits_open = 0
