@@ -5,14 +5,11 @@
 #include <functional>
 #include <limits>
 #include <set>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/process.h"
-#include "base/temporary_file.h"
 #include "checkpoint/hdf5_attributes.h"
 #include "checkpoint/hdf5_handle.h"
+#include "checkpoint/hdf5_memory.h"
 
 namespace gptrain {
 namespace {
@@ -25,31 +22,20 @@ Dims dims_of(const Shape& shape) {
     return dims;
 }
 
-/// A new file in a folder.
-std::filesystem::path new_file(const std::filesystem::path& folder, const std::string& name) {
-    std::string path = (folder / "gptrain-XXXXXX").string();
-    const int descriptor = ::mkstemp(path.data());
-    if (descriptor < 0) fail(ExitCode::io, name, ": mkstemp: ", error_text(errno));
-    ::close(descriptor);
-    return path;
-}
-
-/// An HDF5 file under construction, removed at the end of its scope. Its data are a hole.
+/// An HDF5 file under construction, in memory. Its data are a hole.
 class ScratchFile {
 public:
     /// `name` is that of the finished file, for messages.
-    ScratchFile(const std::filesystem::path& name, const std::filesystem::path& folder)
-        : name_(text(name.string(), ", laid out in ", folder.string())),
-          file_([&] { return new_file(folder, name_); }) {
+    explicit ScratchFile(const std::filesystem::path& name) : name_(name.string()) {
         // Without memory the library cannot even close its files.
         require_memory(std::int64_t{16} << 20);
         prepare_hdf5();
     }
 
     const std::string& name() const { return name_; }
-    const std::filesystem::path& path() const { return file_.path(); }
+    const SparseFile& bytes() const { return file_; }
 
-    Hdf5Handle create() const {
+    Hdf5Handle create() {
         // Checksummed headers, readable by HDF5 1.10 and later; objects of a page or more are
         // page-aligned.
         const Hdf5Handle access = access_list();
@@ -57,11 +43,11 @@ public:
                    "H5Pset_libver_bounds", name_);
         check_hdf5(H5Pset_alignment(access, 4096, 4096), "H5Pset_alignment", name_);
         const Hdf5Handle creation = creation_list(H5P_FILE_CREATE);
-        return {H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate",
+        return {H5Fcreate(name_.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate",
                 name_};
     }
-    Hdf5Handle open() const {
-        return {H5Fopen(path().c_str(), H5F_ACC_RDONLY, access_list()), H5Fclose, "H5Fopen", name_};
+    Hdf5Handle open() {
+        return {H5Fopen(name_.c_str(), H5F_ACC_RDONLY, access_list()), H5Fclose, "H5Fopen", name_};
     }
     void create_groups(hid_t file, const std::set<std::string>& groups) const {
         const Hdf5Handle creation = creation_list(H5P_GROUP_CREATE);
@@ -83,30 +69,16 @@ public:
     }
 
 private:
-    Hdf5Handle access_list() const {
+    Hdf5Handle access_list() {
         Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate", name_);
-        // Some network file systems refuse locks, and nobody else uses this file.
-        check_hdf5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking", name_);
+        keep_in_memory(access, file_, name_);
         check_hdf5(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "H5Pset_fclose_degree", name_);
         return access;
     }
 
     std::string name_;
-    TemporaryFile file_;
+    SparseFile file_;
 };
-
-/// Calls work(scratch) with a file of this node: in memory, or in the folder for temporary files if
-/// there is no room. Thousands of ranks then ask nothing of a file server.
-auto with_scratch(const std::filesystem::path& name, const auto& work) {
-    std::error_code missing;
-    const std::filesystem::path temporary = std::filesystem::temp_directory_path(missing);
-    try {
-        return work(ScratchFile(name, "/dev/shm"));
-    } catch (const Error& error) {
-        if (error.code() != ExitCode::io || missing) throw;
-    }
-    return work(ScratchFile(name, temporary));
-}
 
 std::string group_of(const std::string& dataset) {
     return dataset.substr(0, dataset.rfind('/'));
@@ -154,7 +126,7 @@ std::int64_t data_offset(const ScratchFile& scratch, hid_t file, const Hdf5Datas
 }
 
 /// The parts of the file that are not dataset data.
-std::vector<FilePiece> read_metadata(const File& file, std::span<const Hdf5Dataset> datasets,
+std::vector<FilePiece> read_metadata(const SparseFile& file, std::span<const Hdf5Dataset> datasets,
                                      std::span<const std::int64_t> offsets) {
     std::vector<std::pair<std::int64_t, std::int64_t>> data;
     for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -256,7 +228,11 @@ void create_virtual(const ScratchFile& scratch, hid_t file, const TensorRecord& 
     dataset.close(name);
 }
 
-Hdf5Layout lay_out(const ScratchFile& scratch, std::span<const Hdf5Dataset> datasets) {
+}  // namespace
+
+Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
+                            std::span<const Hdf5Dataset> datasets) {
+    ScratchFile scratch(path);
     Hdf5Handle file = scratch.create();
     std::set<std::string> groups;
     for (const Hdf5Dataset& dataset : datasets)
@@ -271,14 +247,14 @@ Hdf5Layout lay_out(const ScratchFile& scratch, std::span<const Hdf5Dataset> data
         layout.data_offsets.push_back(data_offset(scratch, finished, dataset));
     }
     finished.close(scratch.name());
-    const File bytes(scratch.path(), File::Mode::read);
-    layout.bytes = bytes.size();
-    layout.metadata = read_metadata(bytes, datasets, layout.data_offsets);
+    layout.bytes = scratch.bytes().size();
+    layout.metadata = read_metadata(scratch.bytes(), datasets, layout.data_offsets);
     return layout;
 }
 
-std::string index_in(const ScratchFile& scratch, std::span<const TensorRecord> tensors,
-                     const Json& attributes) {
+std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
+                          const Json& attributes) {
+    ScratchFile scratch(path);
     Hdf5Handle file = scratch.create();
     write_attributes(file, attributes, scratch.name());
     std::set<std::string> groups;
@@ -296,20 +272,9 @@ std::string index_in(const ScratchFile& scratch, std::span<const TensorRecord> t
                                  "H5Dopen2", scratch.name());
     }
     finished.close(scratch.name());
-    return read_file(scratch.path(), std::int64_t{1} << 32, ExitCode::io);
-}
-
-}  // namespace
-
-Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
-                            std::span<const Hdf5Dataset> datasets) {
-    return with_scratch(path, [&](const ScratchFile& file) { return lay_out(file, datasets); });
-}
-
-std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
-                          const Json& attributes) {
-    return with_scratch(
-        path, [&](const ScratchFile& file) { return index_in(file, tensors, attributes); });
+    std::string contents(static_cast<std::size_t>(scratch.bytes().size()), '\0');
+    scratch.bytes().read_at(0, std::as_writable_bytes(std::span(contents)));
+    return contents;
 }
 
 }  // namespace gptrain

@@ -1,5 +1,5 @@
-// The structure of HDF5 files, as bytes. The library writes a sparse file on this node, closes it
-// and reopens it to check that everything is there; the bytes are then read from that file. Errors
+// The structure of HDF5 files, as bytes. The library writes a sparse file in memory, closes it and
+// reopens it to check that everything is there; the bytes are then read from that file. Errors
 // become one line. HDF5 must run on one thread at a time.
 #pragma once
 

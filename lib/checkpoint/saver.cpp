@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,6 +26,24 @@ CheckpointSaver::~CheckpointSaver() {
     } catch (const std::exception& error) {
         warn(error.what());
     }
+}
+
+void CheckpointSaver::prepare(const StateSource& source) {
+    if (!layout_) plan_files(owned_state(source));
+    const std::int64_t bytes = ranks_.sum(layout_->hdf5.bytes);
+    ranks_.run_on_first([&] { try_folder(bytes); });
+}
+
+void CheckpointSaver::try_folder(std::int64_t bytes) const {
+    const std::filesystem::path& folder = options_.retention.folder;
+    const TemporaryFolder trial(folder, checkpoint_name(0));  // removed later if the run is killed
+    write_whole(File(trial.path() / "file", File::Mode::create), "trial");
+    std::error_code unknown;
+    const std::filesystem::space_info disk = std::filesystem::space(folder, unknown);
+    if (unknown || disk.available >= static_cast<std::uintmax_t>(bytes)) return;
+    warn(folder.string(), ": a checkpoint takes ", human_bytes(bytes), ", but the disk has only ",
+         human_bytes(static_cast<std::int64_t>(disk.available)),
+         " left; make room before the first one is due");
 }
 
 void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source) {
@@ -75,7 +95,8 @@ void CheckpointSaver::discard() {
 void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& source) {
     const auto start_time = std::chrono::steady_clock::now();
     const std::vector<HeldState> owned = owned_state(source);
-    if (!layout_) plan_files(meta.step, owned);
+    if (!layout_) plan_files(owned);
+    if (!std::exchange(older_verified_, true)) verify_older();
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
     ranks_.run_on_first([&] {
         // An earlier save may have failed to remove its files on a failing disk.
@@ -96,7 +117,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
           });
 }
 
-void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> owned) {
+void CheckpointSaver::plan_files(std::span<const HeldState> owned) {
     const std::filesystem::path& parent = options_.retention.folder;
     ranks_.run_on_first([&] {
         create_folders(parent);
@@ -105,8 +126,7 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> o
     ShardLayout layout;
     std::string entries;
     ranks_.run_on_all([&] {
-        if (!owned.empty())
-            layout = plan_shard_file(parent / checkpoint_name(step), ranks_.rank(), owned);
+        if (!owned.empty()) layout = plan_shard_file(parent, ranks_.rank(), owned);
         entries = to_message(index_of(layout.tensors));
     });
     // No rank ever holds what grows with the ranks times the tensors of each.
@@ -115,7 +135,6 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> o
     });
     ranks_.run_on_first([&] { entries_ = entries_from_message(entries); });
     plan_view(layout.tensors);
-    verify_older();
     layout_ = std::move(layout);
 }
 

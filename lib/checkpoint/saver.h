@@ -53,9 +53,9 @@ struct SaverOptions {
 /// warns, and the next save is the next attempt. After `max_failures` failures in a row the
 /// failure is thrown; `wait` always throws. All ranks throw the same (CommonError).
 ///
-/// The HDF5 library runs only in the first save (Debian's build is not thread-safe): first inside
-/// `save`, then on rank 0's thread, which makes model.h5 while the ranks write. Later saves write
-/// the bytes laid out then.
+/// The HDF5 library runs only once (Debian's build is not thread-safe): inside `prepare`, or else
+/// the first `save`, then on rank 0's thread, which makes model.h5 while the ranks write for the
+/// first time. All saves write the bytes laid out then.
 class CheckpointSaver {
 public:
     static constexpr int max_failures = 3;
@@ -69,6 +69,10 @@ public:
     ~CheckpointSaver();
 
     // All ranks call these together.
+    /// Does before training what the first save of `source` would begin with, so that a failure
+    /// shows early: lays out the files, and on rank 0 makes the folder and tries to write there.
+    /// Warns if the disk has no room for a checkpoint now.
+    void prepare(const StateSource& source);
     /// Saves the owned shards of `source`. An asynchronous save returns once they are copied to the
     /// snapshot, a synchronous one when everything is durable. Waits first for a save in progress:
     /// there are never two.
@@ -107,7 +111,9 @@ private:
     std::filesystem::path final_path() const {
         return options_.retention.folder / checkpoint_name(save_.meta.step);
     }
-    void plan_files(std::int64_t step, std::span<const HeldState> owned);
+    void plan_files(std::span<const HeldState> owned);
+    /// Writes a file into the folder, on rank 0. `bytes`: of a checkpoint.
+    void try_folder(std::int64_t bytes) const;
     /// Collects what model.h5 shows, unless that is too much.
     void plan_view(const std::vector<TensorRecord>& own);
     void begin(const CheckpointMeta& meta, const StateSource& source);
@@ -135,12 +141,13 @@ private:
     Arena& snapshot_arena_;
     const MpiSession& ranks_;
     SaverOptions options_;
-    std::optional<ShardLayout> layout_;  ///< made by the first save
+    std::optional<ShardLayout> layout_;  ///< made by `prepare` or the first save
     // On rank 0:
     std::vector<TensorEntry> entries_;  ///< of the manifest, made with the layout
     std::vector<TensorRecord> viewed_;  ///< what model.h5 shows, until it is made
     std::string model_index_;           ///< contents of model.h5
     VerifiedCheckpoints verified_;
+    bool older_verified_ = false;  ///< those of earlier starts, on all ranks
     std::vector<Tensor> snapshot_;
     Phase phase_ = Phase::idle;  ///< the same on all ranks
     SaveInProgress save_;

@@ -70,6 +70,8 @@ std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
 }
 
 void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial) {
+    const bool trains = !checkpoint || checkpoint->meta().step < plan_.steps;
+    if (trains) checkpoints_.prepare();
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
     const auto load_initial = [&] {

@@ -38,6 +38,8 @@ public:
     /// The newest checkpoint loaded or started to save in this start.
     const std::filesystem::path& latest() const { return latest_; }
 
+    /// Finds out before the first step whether checkpoints can be saved (CheckpointSaver::prepare).
+    void prepare() { saver_->prepare(state_source()); }
     /// Loads weights, optimizer state and `run`, except for its goodput, which is only returned.
     SavedRun load(RestartPoint& checkpoint, RunState& run);
     /// The newest valid checkpoint of this start's course: of those that it came from or saved. The

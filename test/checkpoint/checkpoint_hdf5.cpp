@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "checkpoint/hdf5_memory.h"
 #include "checkpoint/view.h"
 #include "saving.h"
 #include "support/hdf5_fixture.h"
@@ -27,6 +28,36 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
 }
 
 }  // namespace
+
+TEST_CASE("a layout takes no memory for data") {
+    const Shape shape = {std::int64_t{1} << 18, std::int64_t{1} << 20};  // 1 TiB
+    const Hdf5Layout layout = lay_out_datasets("folder/shard.h5", {{{"/weight/wte", shape, {}}}});
+    CHECK(layout.bytes >= shape.elements() * size_of(DType::f32));
+    std::size_t metadata = 0;
+    for (const FilePiece& piece : layout.metadata)
+        metadata += piece.bytes.size();
+    CHECK(metadata > 0);
+    CHECK(metadata < 64 << 10);
+    CHECK(!std::filesystem::exists("folder"));
+}
+
+TEST_CASE("a file in memory has holes, and forgets what is cut off") {
+    SparseFile file;
+    const std::string text(10'000, 'x');
+    file.write_at(100'000, std::as_bytes(std::span(text)));
+    CHECK(file.size() == 110'000);
+    const auto read = [&](std::int64_t offset, std::size_t bytes) {
+        std::string out(bytes, '?');
+        file.read_at(offset, std::as_writable_bytes(std::span(out)));
+        return out;
+    };
+    CHECK(read(99'999, 10'002) == '\0' + text + '\0');
+    file.resize(105'000);
+    CHECK(file.size() == 105'000);
+    file.resize(std::int64_t{1} << 50);
+    CHECK(read(104'998, 4) == std::string("xx\0\0", 4));
+    CHECK(read((std::int64_t{1} << 50) - 2, 2) == std::string(2, '\0'));
+}
 
 TEST_CASE("model.h5 shows every tensor whole, on every mesh") {
     const TestMesh mesh = GENERATE(TestMesh{1, 1}, TestMesh{2, 3}, TestMesh{3, 2});

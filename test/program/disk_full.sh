@@ -88,16 +88,42 @@ train 0 halted training.steps=40 checkpoint.interval=0
 says out "after step 30"
 same_run passes halted 40
 
-# A full /dev/shm: the structure of the files is laid out in the folder for temporary files.
+# What a save needs is checked before the first step.
+mkdir blocked
+: >blocked/checkpoints
+train 5 blocked
+says err "blocked/checkpoints"
+says_not out "step "
+
+# in_mounts CODE MOUNTS OUTPUT-DIR OPTION...: a run with mounts of its own.
+in_mounts() {
+    settings output_dir="$3"
+    expect_exit "$1" unshare --map-root-user --mount bash -c "$2"' && exec "$@"' bash \
+        "$gptrain" --config run.yaml "${set[@]}" "${@:4}"
+}
 if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/dev/null; then
-    settings output_dir=shm
-    run="$(printf '%q ' "$gptrain" --config run.yaml "${set[@]}")"
-    expect_exit 0 unshare --map-root-user --mount bash -c \
-        "mount -t tmpfs -o size=16k none /dev/shm && TMPDIR=$(printf %q "$work") $run"
-    [[ ! -s err ]] || fail "warnings: $(cat err)"
-    same_run straight shm 20
+    # /dev/shm and the folder for temporary files are full or read-only: no save needs them.
+    memory="mount -t tmpfs -o size=16k none"
+    away="mount --bind $(printf %q "$work") /mnt && cd /mnt && $memory /tmp && $memory /dev/shm"
+    fill="head -c 16k /dev/zero >/tmp/file && head -c 16k /dev/zero >/dev/shm/file"
+    lock="mount -o remount,ro /tmp && mount -o remount,ro /dev/shm"
+    for state in fill lock; do
+        in_mounts 0 "unset TMPDIR && $away && ${!state}" $state
+        [[ ! -s err ]] || fail "warnings: $(cat err)"
+        same_run straight $state 20
+    done
+    # Where checkpoints cannot be saved, the run ends at its start. Without room it warns.
+    mkdir -p fixed/checkpoints
+    in_mounts 5 "mount --bind fixed/checkpoints fixed/checkpoints &&
+        mount -o remount,bind,ro fixed/checkpoints" fixed
+    says err "fixed/checkpoints" "Read-only file system"
+    says_not out "step "
+    mkdir -p small-disk/checkpoints
+    in_mounts 5 "mount -t tmpfs -o size=16k none small-disk/checkpoints" small-disk
+    says err "small-disk/checkpoints: a checkpoint takes " ", but the disk has only " \
+        "small-disk/checkpoints/step-000020"
 else
-    echo "skipped: no mount namespace with a /dev/shm of its own"
+    echo "skipped: no mount namespace"
 fi
 
 # A stdout that accepts nothing: the work is done, and the exit code reports the lost output.
