@@ -31,11 +31,14 @@ StepRecorder measured_timeline(const std::filesystem::path& path, const std::str
     return StepRecorder(measured_step, [=, &ranks](const StepRecord& record) {
         Timeline timeline = gather_timeline(record, mesh, ranks);
         timeline.title = text(run, ": one step of one pipeline, measured");
-        ranks.run_on_first([&] {
+        if (ranks.rank() != 0) return;
+        try {
             write_timeline(path, timeline);
             print(path.string(), ": the measured step has a bubble of ",
                   fixed(100 * bubble(timeline), 1), " % = idle time / compute time");
-        });
+        } catch (const Error& failure) {
+            warn("--timeline ", failure.what(), "; training continues");
+        }
     });
 }
 

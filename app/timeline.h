@@ -15,7 +15,8 @@ void check_timeline_path(const std::filesystem::path& path);
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline);
 
 /// Records the third step after a start, when libraries and caches are warm. At its end, rank 0
-/// writes it to `path` and prints its bubble. `ranks` outlives the recorder.
+/// writes it to `path` and prints its bubble; a failure is a warning. `ranks` outlives the
+/// recorder.
 StepRecorder measured_timeline(const std::filesystem::path& path, const std::string& run,
                                const MeshShape& mesh, const MpiSession& ranks);
 /// Warns if the run ended before that step.

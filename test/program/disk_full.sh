@@ -122,6 +122,11 @@ if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/d
     in_mounts 5 "mount -t tmpfs -o size=16k none small-disk/checkpoints" small-disk
     says err "small-disk/checkpoints: a checkpoint takes " ", but the disk has only " \
         "small-disk/checkpoints/step-000020"
+    # A picture that cannot be written costs a warning.
+    mkdir pictures
+    in_mounts 0 "$memory pictures && head -c 16k /dev/zero >pictures/file" drawn --timeline pictures/step.svg
+    says err "warning: --timeline" "pictures/step.svg" "No space left on device; training continues"
+    same_run straight drawn 20
 else
     echo "skipped: no mount namespace"
 fi
