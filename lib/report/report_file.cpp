@@ -8,6 +8,11 @@
 
 namespace gptrain {
 
+void ReportFile::begin(std::string_view head) {
+    head_ = head;
+    append(head);
+}
+
 void ReportFile::append(std::string_view part) {
     if (std::ssize(kept_) + std::ssize(part) <= max_kept) {
         kept_ += part;
@@ -15,10 +20,18 @@ void ReportFile::append(std::string_view part) {
         ++dropped_;
     }
     try {
+        follow_path();
         write_kept();
     } catch (const Error& failure) {
         warn_once(failure);
     }
+}
+
+void ReportFile::follow_path() {
+    if (file_.is_at(path())) return;
+    file_ = File(path(), File::Mode::append);
+    if (file_.size() == 0) kept_.insert(0, head_);
+    warn(path().string(), ": was removed or renamed during the run; what follows is in a new file");
 }
 
 void ReportFile::sync() {

@@ -55,6 +55,25 @@ std::string scalar_value(const Scalar& scalar) {
     return out;
 }
 
+/// The record of an Event with these fields besides its time and step.
+std::string event_record(std::int64_t step, std::string_view content) {
+    std::string payload;
+    append_double_field(payload, event::wall_time, unix_seconds());
+    append_varint_field(payload, event::step, static_cast<std::uint64_t>(step));
+    payload += content;
+    return record(payload);
+}
+
+/// `values`: `Summary.Value` messages.
+std::string summary_record(std::int64_t step, const std::vector<std::string>& values) {
+    std::string message;
+    for (const std::string& value : values)
+        append_bytes_field(message, summary::value, value);
+    std::string content;
+    append_bytes_field(content, event::summary, message);
+    return event_record(step, content);
+}
+
 /// An unused name: containers often give every start the same host and process id.
 std::filesystem::path unused_name(const std::filesystem::path& folder) {
     const std::string stem =
@@ -73,40 +92,23 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::i
     : file_(unused_name(folder), File::Mode::create) {
     std::string version;
     append_bytes_field(version, event::file_version, "brain.Event:2");
-    write_event(0, version);
 
     std::string status;
     append_varint_field(status, session_log::status, session_log::start);
     std::string restart;
     append_bytes_field(restart, event::session_log, status);
-    write_event(resumed_from + 1, restart);
 
+    file_.begin(event_record(0, version));
+    file_.append(event_record(resumed_from + 1, restart));
     // As step 0, which no restart drops.
-    write_summary(0, {settings_value(settings, unix_seconds())});
+    file_.append(summary_record(0, {settings_value(settings, unix_seconds())}));
 }
 
 void TensorBoardWriter::write(std::int64_t step, const std::vector<Scalar>& scalars) {
     std::vector<std::string> values;
     for (const Scalar& scalar : scalars)
         values.push_back(scalar_value(scalar));
-    write_summary(step, values);
-}
-
-void TensorBoardWriter::write_summary(std::int64_t step, const std::vector<std::string>& values) {
-    std::string message;
-    for (const std::string& value : values)
-        append_bytes_field(message, summary::value, value);
-    std::string content;
-    append_bytes_field(content, event::summary, message);
-    write_event(step, content);
-}
-
-void TensorBoardWriter::write_event(std::int64_t step, std::string_view content) {
-    std::string payload;
-    append_double_field(payload, event::wall_time, unix_seconds());
-    append_varint_field(payload, event::step, static_cast<std::uint64_t>(step));
-    payload += content;
-    file_.append(record(payload));
+    file_.append(summary_record(step, values));
 }
 
 }  // namespace gptrain

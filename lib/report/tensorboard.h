@@ -39,10 +39,6 @@ public:
     const std::filesystem::path& path() const { return file_.path(); }
 
 private:
-    /// `values`: `Summary.Value` messages.
-    void write_summary(std::int64_t step, const std::vector<std::string>& values);
-    void write_event(std::int64_t step, std::string_view content);
-
     ReportFile file_;
 };
 

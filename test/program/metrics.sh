@@ -168,4 +168,28 @@ same foreign.before foreign.after
 tail -n 2 foreign/metrics.jsonl >foreign.added
 all_lines foreign.added
 
+# Log rotation renames the file under a run, or somebody removes it: it is made again, and no line is
+# lost that another file does not hold.
+start rotated training.steps=1000000
+for part in 1 2; do
+    wait_for rotated/metrics.jsonl '"loss"'
+    mv rotated/metrics.jsonl rotated.$part
+done
+wait_for rotated/metrics.jsonl '"loss"'
+touch rotated/STOP
+ends 0
+steps=$(cat rotated.1 rotated.2 rotated/metrics.jsonl | sed -n 's/^{"step": \([0-9]*\), "loss".*}$/\1/p')
+[[ $steps == "$(seq "$(newest_step rotated)")" ]] || fail "not every step once: $steps"
+(($(grep -c "^warning: .*rotated/metrics.jsonl: was removed or renamed during the run" err) == 2)) ||
+    fail "not two warnings: $(cat err)"
+start removed training.steps=1000000
+wait_for removed/metrics.jsonl '"step": 2,'
+rm removed/metrics.jsonl removed/events.out.*
+wait_for removed/metrics.jsonl '"loss"'
+touch removed/STOP
+ends 0
+says err "removed/metrics.jsonl: was removed or renamed" "removed/events.out.tfevents."
+says "$(echo removed/events.out.*)" brain.Event:2 mean_loss
+all_lines removed/metrics.jsonl
+
 finish

@@ -77,5 +77,22 @@ TEST_CASE("a disk that stays full costs whole lines, not memory") {
     CHECK(contains(test::message_of(ExitCode::io, [&] { file.finish(); }), "1 lines or records"));
 }
 
+TEST_CASE("a file that was renamed or removed is made again, with its head") {
+    const TempFolder folder;
+    ReportFile file(folder / "log", File::Mode::create);
+    file.begin("head\n");
+    file.append("first\n");
+    const auto append = [&](const char* line) { return stderr_of([&] { file.append(line); }); };
+    std::filesystem::rename(folder / "log", folder / "log.1");
+    CHECK(contains(append("second\n"), (folder / "log").string() + ": was removed or renamed"));
+    CHECK(append("third\n").empty());
+    CHECK(contents(folder / "log.1") == "head\nfirst\n");
+    CHECK(contents(folder / "log") == "head\nsecond\nthird\n");
+    std::filesystem::remove(folder / "log");
+    CHECK(contains(append("fourth\n"), "was removed or renamed"));
+    file.finish();
+    CHECK(contents(folder / "log") == "head\nfourth\n");
+}
+
 }  // namespace
 }  // namespace gptrain
