@@ -56,6 +56,8 @@ public:
     std::int64_t virtual_tokens() const { return virtual_tokens_; }
     /// Number of tokens of all sequences.
     std::int64_t num_tokens() const;
+    /// Number of tokens in the files, without virtual ones.
+    std::int64_t num_file_tokens() const { return index_.num_tokens(); }
     /// Number of tokens of sequences [begin, end).
     std::int64_t num_tokens(std::int64_t begin, std::int64_t end) const;
 

@@ -24,8 +24,8 @@ constexpr double max_epochs = 40;
 std::vector<SourceIdentity> identities_of(const std::vector<OpenedSource>& sources) {
     std::vector<SourceIdentity> identities;
     for (const OpenedSource& source : sources) {
-        identities.push_back(
-            {source.spec.prefix, source.spec.weight, source.tokens->fingerprint()});
+        identities.push_back({source.spec.prefix, source.spec.weight, source.tokens->fingerprint(),
+                              source.tokens->num_file_tokens()});
     }
     return identities;
 }

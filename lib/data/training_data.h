@@ -33,11 +33,13 @@ struct DataOptions {
     std::int64_t virtual_tokens = 0;                  ///< before each sequence of the sources
 };
 
-/// Identity of a token data set, compared when a run resumes.
+/// Identity of a token data set. Weight and fingerprint are compared when a run resumes; the others
+/// describe it to people.
 struct SourceIdentity {
     std::filesystem::path prefix;
     double weight = 1.0;
     std::string fingerprint;  ///< IndexedDataset::fingerprint
+    std::int64_t tokens = 0;  ///< in its files
 
     bool operator==(const SourceIdentity&) const = default;
 };

@@ -13,7 +13,10 @@ namespace {
 Json sources(const std::vector<SourceIdentity>& identities) {
     Json list = Json::array();
     for (const SourceIdentity& source : identities) {
-        list.push_back({{"fingerprint", source.fingerprint}, {"weight", source.weight}});
+        list.push_back({{"fingerprint", source.fingerprint},
+                        {"weight", source.weight},
+                        {"path", source.prefix.string()},
+                        {"tokens", source.tokens}});
     }
     return list;
 }
@@ -82,19 +85,49 @@ std::string_view why_fixed(std::string_view key) {
            "its order, not even with data.on_change: continue; ";
 }
 
-/// " of PATH" for a key of a source's fingerprint: "data.train.0.fingerprint".
-std::string of_source(std::string_view key, const DataSpec& data) {
-    constexpr std::string_view end = ".fingerprint";
-    for (const auto& [list, sources] :
-         {std::pair<std::string_view, const std::vector<DataSource>&>("data.train.", data.train),
-          {"data.validation.", data.validation}}) {
-        if (!key.starts_with(list) || !key.ends_with(end)) continue;
-        const auto number =
-            parse_int(key.substr(list.size(), key.size() - list.size() - end.size()));
-        if (number && *number >= 0 && *number < std::ssize(sources))
-            return text(" of ", sources[static_cast<std::size_t>(*number)].prefix.string());
+/// True for a key of a source that ends so: "data.train.0.fingerprint".
+bool is_of_source(std::string_view key, std::string_view end) {
+    return (key.starts_with("data.train.") || key.starts_with("data.validation.")) &&
+           key.ends_with(end);
+}
+
+/// The value at a pointer of a flat identity, as JSON.
+std::string value_at(const auto& identity, const std::string& pointer) {
+    return identity.contains(pointer) ? to_line(identity[pointer]) : "absent";
+}
+
+/// The source with the fingerprint at `pointer`: "3,985 tokens of "PATH"".
+std::string source_words(const auto& identity, const std::string& pointer) {
+    if (!identity.contains(pointer)) return "absent";
+    const std::string source = pointer.substr(0, pointer.rfind('/'));
+    const auto tokens = identity.find(source + "/tokens");
+    if (tokens == identity.end() || !tokens->is_number_integer())
+        return "unknown (saved by an older program)";
+    return text(counted(tokens->template get<std::int64_t>(), "token"), " of ",
+                value_at(identity, source + "/path"));
+}
+
+/// How the identities differ at `pointer`: in words where the values are checksums of files.
+std::string difference(const nlohmann::json& before, const Json& now, const std::string& pointer,
+                       const std::string& key) {
+    if (is_of_source(key, ".fingerprint")) {
+        const std::string source = key.substr(0, key.rfind('.'));
+        const std::string then = source_words(before, pointer);
+        const std::string today = source_words(now, pointer);
+        if (then == today)
+            return text(source, ": the ", today, " are not those of the checkpoint any more");
+        return text(source, " has other tokens: ", then, " in the checkpoint, ", today,
+                    " in the run spec");
     }
-    return "";
+    const std::string was = value_at(before, pointer);
+    const std::string is = value_at(now, pointer);
+    constexpr std::string_view none = "\"\"";
+    if (key == "data.tokenizer" && is == none)
+        return text(key, " is none, but the checkpoint has a tokenizer");
+    if (key == "data.tokenizer" && was == none)
+        return text(key, " is set, but the checkpoint has no tokenizer");
+    if (key == "data.tokenizer") return text(key, " is not the tokenizer of the checkpoint");
+    return text(key, " is ", was, " in the checkpoint but ", is, " in the run spec");
 }
 
 /// The settings of a spec in YAML block style: "section.key" -> value.
@@ -203,19 +236,15 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 }
 
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
-                    OnChange on_change, const DataSpec* data) {
+                    OnChange on_change) {
     // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
     const bool any_length = rotates(before);
     const bool split_holds = same_split(before, now);
-    const auto value = [](const auto& flat, const std::string& key) {
-        return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
-    };
     const auto compare = [&](const std::string& pointer) {
-        const std::string old_value = value(before, pointer);
-        const std::string new_value = value(now, pointer);
-        if (old_value == new_value) return;
+        const std::string old_value = value_at(before, pointer);
+        if (old_value == value_at(now, pointer)) return;
         if (any_length && pointer == "/model/max_position_embeddings") return;
         if (pointer == "/data/split" && before.contains(pointer) && before[pointer].is_string() &&
             same_shares(before, now))
@@ -223,11 +252,11 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;
+        if (is_of_source(key, ".path") || is_of_source(key, ".tokens")) return;
         if (key == "model.max_position_embeddings") {
-            fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
-                 " in the checkpoint but ", new_value,
-                 " in the run spec, where auto takes training.seq_length; set ", key, ": ",
-                 old_value,
+            fail(ExitCode::usage, checkpoint,
+                 ": cannot resume: ", difference(before, now, pointer, key),
+                 ", where auto takes training.seq_length; set ", key, ": ", old_value,
                  ", which allows any training.seq_length up to it, or start a new run "
                  "in another output_dir");
         }
@@ -240,9 +269,8 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         const bool may_change =
             may_continue(key) && (split_holds || !key.starts_with("data.validation"));
         if (may_change && on_change == OnChange::go_on) return;
-        fail(ExitCode::usage, checkpoint, ": cannot resume: ", key,
-             data != nullptr ? of_source(key, *data) : "", " is ", old_value,
-             " in the checkpoint but ", new_value, " in the run spec; ",
+        fail(ExitCode::usage, checkpoint,
+             ": cannot resume: ", difference(before, now, pointer, key), "; ",
              may_change ? "" : why_fixed(key), "change it back, ",
              may_change ? "set data.on_change: continue to go on with other data, " : "",
              "or start a new run in another output_dir",
@@ -260,15 +288,15 @@ std::string setting_of(const std::string& yaml, const std::string& key) {
     return found == settings.end() ? "" : found->second;
 }
 
-std::vector<std::string> changed_settings(const std::string& before, const std::string& now) {
+std::vector<ChangedSetting> changed_settings(const std::string& before, const std::string& now) {
     const auto old_settings = settings_of(before);
-    std::vector<std::string> lines;
+    std::vector<ChangedSetting> changes;
     for (const auto& [key, value] : settings_of(now)) {
         const auto old_value = old_settings.find(key);
         const std::string was = old_value == old_settings.end() ? "(absent)" : old_value->second;
-        if (was != value) lines.push_back(text(key, ": ", was, " -> ", value));
+        if (was != value) changes.push_back({key, was, value});
     }
-    return lines;
+    return changes;
 }
 
 }  // namespace gptrain

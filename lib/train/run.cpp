@@ -13,6 +13,7 @@
 #include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/make_engine.h"
+#include "train/run_lines.h"
 
 namespace gptrain {
 namespace {
@@ -91,8 +92,11 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         const SavedRun saved = checkpoints_.load(*checkpoint, state_);
         load_seconds = seconds_since(start);
         goodput = saved.goodput;
-        for (const std::string& line : changed_settings(saved.spec_yaml, checkpoints_.spec_yaml()))
-            print("changed since the checkpoint: ", line);
+        for (const auto& [key, before, now] :
+             changed_settings(saved.spec_yaml, checkpoints_.spec_yaml())) {
+            print("changed since the checkpoint: ", key, ": ", before, " -> ", now);
+            if (only_trains(key)) idle_.push_back(key);
+        }
         print("resumed from ", checkpoint->folder().string(), " after step ", state_.step,
               local_words(*checkpoint));
     } else {
@@ -189,11 +193,7 @@ ExitCode Run::loop() {
         return stopped(why);
     }
     if (done) {
-        print("nothing left to do: ",
-              state_.step > plan_.steps
-                  ? text("the checkpoint is of step ", state_.step, ", after training.steps ",
-                         plan_.steps, "; --resume DIR starts from an earlier one")
-                  : text("the checkpoint has the run's last step, ", plan_.steps));
+        print("nothing left to do: ", nothing_left(state_.step, plan_.steps, idle_));
         return ExitCode::done;
     }
     Request asked = Request::none;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/measure.h"
@@ -126,6 +128,8 @@ private:
     StepRunner steps_;
     RunCheckpoints checkpoints_;
     NumericalFaults faults_;
+
+    std::vector<std::string> idle_;  ///< changed keys that only further steps obey
 
     double slowest_step_ = 0;  ///< in seconds
     double slowest_local_save_ = 0;

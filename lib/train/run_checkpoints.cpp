@@ -166,7 +166,7 @@ void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& 
              ", at the damaged checkpoint; to change the data here instead, add --resume ", folder);
     }
     check_identity(meta.identity, identity_, folder,
-                   before_change ? OnChange::go_on : OnChange::refuse, &effective_.data);
+                   before_change ? OnChange::go_on : OnChange::refuse);
 }
 
 std::optional<RestartPoint> RunCheckpoints::find_newest() const {

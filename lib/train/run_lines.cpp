@@ -83,6 +83,30 @@ std::string change_line(const TrainingData& data) {
     return line;
 }
 
+std::string nothing_left(std::int64_t step, std::int64_t steps,
+                         const std::vector<std::string>& idle) {
+    if (step > steps) {
+        return text("the checkpoint is of step ", step, ", after training.steps ", steps,
+                    "; --resume DIR starts from an earlier one, and training.steps above ", step,
+                    " trains on");
+    }
+    std::string effect;
+    for (const std::string& key : idle)
+        effect += (effect.empty() ? ", so the new " : ", ") + key;
+    if (!effect.empty()) effect += idle.size() == 1 ? " has no effect" : " have no effect";
+    return text("the checkpoint has the run's last step, ", steps, effect,
+                "; a larger training.steps trains on");
+}
+
+bool only_trains(std::string_view key) {
+    if (key == "training.steps" || key.starts_with("training.eval_")) return false;
+    for (const std::string_view section :
+         {"training.", "optimizer.", "lr_schedule.", "model.", "precision.", "adapter."}) {
+        if (key.starts_with(section)) return true;
+    }
+    return false;
+}
+
 std::string to_text(const EndSummary& summary) {
     std::string line;
     if (summary.mean_loss) line += text("mean_loss ", fixed(*summary.mean_loss, 4), ", ");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/training_data.h"
 #include "spec/run_plan.h"
@@ -27,6 +28,14 @@ std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& 
 
 /// The line about training data that replaces the checkpoint's: where each source starts.
 std::string change_line(const TrainingData& data);
+
+/// Why a run that was started again after its last step has nothing to do, and what would make it
+/// train on. `idle`: changed keys that only further steps would obey.
+std::string nothing_left(std::int64_t step, std::int64_t steps,
+                         const std::vector<std::string>& idle);
+
+/// True for a key of the spec that has an effect in training steps alone.
+bool only_trains(std::string_view key);
 
 struct Evaluation {
     std::int64_t step = 0;

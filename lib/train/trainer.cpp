@@ -187,7 +187,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_all([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),
-                       spec.data.on_change, &spec.data);
+                       spec.data.on_change);
     });
     if (inputs.data.changed) print(change_line(inputs.data));
     std::optional<Requests> requests;

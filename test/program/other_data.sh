@@ -72,7 +72,10 @@ cp -r base kept
 
 # Without the key it is refused, and the message names it.
 train 2 base "data.train=[$a, $c]" training.steps=20 data.on_change=refuse
-says err data.train "data.on_change: continue"
+says err "data.train.1 has other tokens: 300 tokens of \"$work/b\" in the checkpoint, 400 tokens of \"$work/c\"" \
+    "data.on_change: continue"
+train 2 base "data.train=[$a]" training.steps=20 data.on_change=refuse
+says err "data.train.1 has other tokens: 300 tokens of \"$work/b\" in the checkpoint, absent in the run spec"
 train 2 base "data.train=[$a, $c]" training.steps=20 data.validation="[$b]"
 says err "data.validation" "it decides which part of each source is for training" \
     "not even with data.on_change: continue; change it back" "with init_from from these weights"

@@ -60,13 +60,26 @@ refused "data.train=[{$train}]" data.train
 refused "data.train=[{$more}, {$train}]" data.train
 refused "data.train=[{$train, weight: 2.0}, {$more}]" weight 1 2
 refused "data.validation=[{$more}]" data.validation
-# The same name, other contents.
+# The same name, other contents: the message has the file and the tokens then and now, not checksums.
+grouped() { sed ':a; s/\([0-9]\)\([0-9]\{3\}\)\($\|,\)/\1,\2\3/; ta' <<<"$1"; }
+tokens_of() { grouped $(($(wc -c <"$1.bin") / 2)); }
+then="$(tokens_of more_text_document) tokens of \"$work/more_text_document\""
 for suffix in bin idx meta.json; do
     mv more_text_document.$suffix kept.$suffix
     cp text_text_document.$suffix more_text_document.$suffix
 done
-refused seed=1234 data.train "fingerprint of $work/more_text_document is "
+now="$(tokens_of more_text_document) tokens of \"$work/more_text_document\""
+refused seed=1234 "data.train.1 has other tokens: $then in the checkpoint, $now in the run spec; change"
+says_not err fingerprint
+# A checkpoint of a program that did not record them yet still resumes, but only with its own data.
+cp -r base older
+edit_manifest "$(checkpoint older 10)" 's/,"path":"[^"]*","tokens":[0-9]*//g'
+says_not "$(checkpoint older 10)/manifest.json" '"tokens":'
+train 2 older
+says err "data.train.1 has other tokens: unknown (saved by an older program) in the checkpoint, $now in"
 for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; done
+train 0 older training.steps=12
+says out "after step 10"
 
 # What no tensor's shape tells of a variant of the model.
 variant=(model.position_embedding=rope model.sliding_window=8 'model.full_attention_layers=[0]'
@@ -101,7 +114,11 @@ mv moved/* .
 
 # A finished run.
 train 0 base
-says out "nothing left to do: the checkpoint has the run's last step"
+says out "nothing left to do: the checkpoint has the run's last step, 20; a larger training.steps trains on"
+train 0 base optimizer.lr=0.03
+says out "the run's last step, 20, so the new optimizer.lr has no effect; a larger training.steps trains on"
+train 0 base optimizer.lr=0.03 lr_schedule.kind=linear logging.interval=5
+says out ", 20, so the new lr_schedule.kind, optimizer.lr have no effect; a larger training.steps trains on"
 train 0 base training.steps=15
 says out "nothing left to do: the checkpoint is of step 20, after training.steps 15; --resume DIR"
 history base >base.history

@@ -96,5 +96,20 @@ TEST_CASE("the end says what is known") {
         "checkpoint out/step-000100");
 }
 
+TEST_CASE("a finished run names what would make it train on") {
+    CHECK(nothing_left(20, 20, {}) ==
+          "the checkpoint has the run's last step, 20; a larger training.steps trains on");
+    CHECK(nothing_left(20, 20, {"optimizer.lr"}) ==
+          "the checkpoint has the run's last step, 20, so the new optimizer.lr has no effect; a "
+          "larger training.steps trains on");
+    CHECK(nothing_left(20, 15, {"optimizer.lr"}) ==
+          "the checkpoint is of step 20, after training.steps 15; --resume DIR starts from an "
+          "earlier one, and training.steps above 20 trains on");
+    for (const char* key : {"optimizer.lr", "lr_schedule.kind", "training.clip_grad"})
+        CHECK(only_trains(key));
+    for (const char* key : {"training.steps", "training.eval_steps", "name", "logging.interval"})
+        CHECK(!only_trains(key));
+}
+
 }  // namespace
 }  // namespace gptrain
