@@ -44,6 +44,10 @@ public:
     std::int64_t least_tokens(std::string_view text) const {
         return tokenizer_ ? tokenizer_->least_tokens(text) : 0;
     }
+    /// Bytes of memory that suffice to encode a text of valid UTF-8.
+    std::int64_t encoding_bytes(std::string_view text) const {
+        return tokenizer_ ? tokenizer_->encoding_bytes(text) : 8 * std::ssize(text);
+    }
     /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 

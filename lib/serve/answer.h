@@ -14,6 +14,9 @@
 
 namespace gptrain {
 
+/// The tokens of a prompt, which its answers share.
+using PromptTokens = std::shared_ptr<const std::vector<std::int32_t>>;
+
 /// A token and how likely the model found it, as natural logarithms, before temperature and the
 /// like.
 struct TokenLogprob {
@@ -44,8 +47,8 @@ public:
 
 /// A text to continue.
 struct Answer {
-    std::vector<std::int32_t> prompt;  ///< not empty
-    std::int64_t max_tokens = 0;       ///< prompt and answer have at most the positions of a place
+    PromptTokens prompt;          ///< not empty
+    std::int64_t max_tokens = 0;  ///< prompt and answer have at most the positions of a place
     SamplingOptions sampling;
     std::vector<std::string> stop;
     std::int64_t prompt_number = 0;        ///< among those of the request

@@ -34,16 +34,36 @@ Json numbers_of(std::string_view bytes) {
 
 }  // namespace
 
+std::int64_t GrowingLists::append(const Json& object) {
+    lists_.resize(object.size());
+    std::int64_t bytes = 0;
+    auto list = lists_.begin();
+    for (const auto& [name, added] : object.items()) {
+        auto& [own_name, elements] = *list++;
+        own_name = name;
+        bytes -= std::ssize(elements);
+        for (const Json& element : added)
+            elements += (elements.empty() ? "" : ",") + to_line(element);
+        bytes += std::ssize(elements);
+    }
+    return bytes;
+}
+
+std::string GrowingLists::line() const {
+    std::string line;
+    for (const auto& [name, elements] : lists_)
+        line += text(line.empty() ? "{" : ",", to_line(Json(name)), ":[", elements, "]");
+    return line + "}";
+}
+
 CompletionReply::CompletionReply(std::shared_ptr<HttpAnswer> client, CompletionRequest request,
-                                 std::vector<std::vector<std::int32_t>> prompts,
-                                 ReplyContext context)
+                                 std::vector<PromptTokens> prompts, ReplyContext context)
     : client_(std::move(client)),
       request_(std::move(request)),
       prompts_(std::move(prompts)),
       context_(std::move(context)),
       created_(static_cast<std::int64_t>(unix_seconds())),
-      choices_(prompts_.size() * static_cast<std::size_t>(request_.choices)),
-      whole_(choices_.size()) {}
+      choices_(prompts_.size() * static_cast<std::size_t>(request_.choices)) {}
 
 CompletionReply::~CompletionReply() {
     if (over_) return;
@@ -63,13 +83,13 @@ Json CompletionReply::object(std::string_view chat_name) const {
 }
 
 const std::vector<std::int32_t>& CompletionReply::prompt_of(std::size_t index) const {
-    return prompts_[index / static_cast<std::size_t>(request_.choices)];
+    return *prompts_[index / static_cast<std::size_t>(request_.choices)];
 }
 
 Json CompletionReply::usage() const {
     std::int64_t prompt = 0;
     for (const auto& ids : prompts_)
-        prompt += std::ssize(ids);
+        prompt += std::ssize(*ids);
     return {{"prompt_tokens", prompt},
             {"completion_tokens", new_tokens_},
             {"total_tokens", prompt + new_tokens_}};
@@ -140,24 +160,19 @@ std::string CompletionReply::echo(std::size_t index) const {
     return text;
 }
 
-Json CompletionReply::choice(std::size_t index, const AnswerPiece& piece) {
-    Choice& choice = choices_[index];
+Json CompletionReply::said(std::size_t index, const std::string& text) {
+    const bool begins = !std::exchange(choices_[index].begun, true);
     Json json = {{"index", index}};
     if (!request_.is_chat()) {
-        std::string text = piece.text;
-        if (request_.echo && !choice.begun) text.insert(0, echo(index));
-        json["text"] = std::move(text);
+        json["text"] = request_.echo && begins ? echo(index) + text : text;
     } else if (!request_.stream) {
-        json["message"] = {{"role", "assistant"}, {"content", piece.text}};
+        json["message"] = {{"role", "assistant"}, {"content", text}};
     } else {
         Json delta = Json::object();
-        if (!choice.begun) delta["role"] = "assistant";
-        if (!piece.text.empty() || !choice.begun) delta["content"] = piece.text;
+        if (begins) delta["role"] = "assistant";
+        if (!text.empty() || begins) delta["content"] = text;
         json["delta"] = std::move(delta);
     }
-    json["logprobs"] = logprobs(piece, index);
-    json["finish_reason"] = finish_reason(piece.end);
-    choice.begun = true;
     return json;
 }
 
@@ -166,34 +181,59 @@ void CompletionReply::send_event(const Json& event) const {
 }
 
 void CompletionReply::take(std::size_t index, const AnswerPiece& piece) {
+    if (over_) return;
     if (new_tokens_ == 0 && (piece.new_tokens > 0 || piece.end))
         first_token_ = std::chrono::steady_clock::now() - context_.asked;
     new_tokens_ += piece.new_tokens;
     if (piece.end) ++ended_;
     if (request_.stream) {
-        if (!std::exchange(began_, true)) {
-            context_.metrics.count_request(context_.path, 200);
-            client_->begin_events();
-        }
-        if (!piece.text.empty() || !piece.tokens.empty() || piece.end) {
-            Json event = object("chat.completion.chunk");
-            event["choices"] = Json::array({choice(index, piece)});
-            send_event(event);
-        }
+        stream(index, piece);
     } else {
-        AnswerPiece& whole = whole_[index];
-        whole.text += piece.text;
-        whole.tokens.insert(whole.tokens.end(), piece.tokens.begin(), piece.tokens.end());
-        whole.end = piece.end;
+        collect(index, piece);
     }
-    if (ended_ == choices_.size()) finish();
+    if (!over_ && ended_ == choices_.size()) finish();
+}
+
+void CompletionReply::stream(std::size_t index, const AnswerPiece& piece) {
+    if (!std::exchange(began_, true)) {
+        context_.metrics.count_request(context_.path, 200);
+        client_->begin_events();
+    }
+    if (piece.text.empty() && piece.tokens.empty() && !piece.end) return;
+    Json choice = said(index, piece.text);
+    choice["logprobs"] = logprobs(piece, index);
+    choice["finish_reason"] = finish_reason(piece.end);
+    Json event = object("chat.completion.chunk");
+    event["choices"] = Json::array({std::move(choice)});
+    send_event(event);
+}
+
+void CompletionReply::collect(std::size_t index, const AnswerPiece& piece) {
+    Choice& choice = choices_[index];
+    choice.text += piece.text;
+    choice.end = piece.end;
+    collected_ += std::ssize(piece.text);
+    if (request_.logprobs) collected_ += choice.logprobs.append(logprobs(piece, index));
+    limit(collected_);
+}
+
+void CompletionReply::limit(std::int64_t bytes) {
+    if (bytes <= context_.most_bytes) return;
+    give_up(400, text("the reply has more than ", context_.most_bytes,
+                      " bytes; ask for less at once, or for a stream"));
+}
+
+std::string CompletionReply::whole(std::size_t index) {
+    const Choice choice = std::move(choices_[index]);
+    std::string line = to_line(said(index, choice.text));
+    line.back() = ',';
+    return line + "\"logprobs\":" + (request_.logprobs ? choice.logprobs.line() : "null") +
+           ",\"finish_reason\":" + to_line(finish_reason(choice.end)) + "}";
 }
 
 void CompletionReply::finish() {
-    over_ = true;
-    context_.metrics.count_answered(first_token_,
-                                    std::chrono::steady_clock::now() - context_.asked);
     if (request_.stream) {
+        count_answered();
         if (request_.include_usage) {
             Json event = object("chat.completion.chunk");
             event["choices"] = Json::array();
@@ -203,13 +243,24 @@ void CompletionReply::finish() {
         client_->write("data: [DONE]\n\n");
         return client_->end();
     }
-    Json reply = object("chat.completion");
-    reply["choices"] = Json::array();
-    for (std::size_t i = 0; i < whole_.size(); ++i)
-        reply["choices"].push_back(choice(i, whole_[i]));
-    reply["usage"] = usage();
+    std::string body = to_line(object("chat.completion"));
+    body.back() = ',';
+    body += "\"choices\":[";
+    for (std::size_t i = 0; i < choices_.size() && !over_; ++i) {
+        body += (i > 0 ? "," : "") + whole(i);
+        limit(std::ssize(body));
+    }
+    if (over_) return;
+    body += "],\"usage\":" + to_line(usage()) + "}";
+    count_answered();
     context_.metrics.count_request(context_.path, 200);
-    client_->send({.body = to_line(reply)});
+    client_->send({.body = std::move(body)});
+}
+
+void CompletionReply::count_answered() {
+    over_ = true;
+    context_.metrics.count_answered(first_token_,
+                                    std::chrono::steady_clock::now() - context_.asked);
 }
 
 void CompletionReply::give_up(int status, const std::string& message) {

@@ -10,7 +10,8 @@
 namespace gptrain {
 
 struct HttpRequest {
-    std::string version;  ///< "HTTP/1.1"
+    std::string client = {};  ///< its address, without its port
+    std::string version;      ///< "HTTP/1.1"
     std::string method;
     std::string path;  ///< without the query
     std::string body;

@@ -3,34 +3,63 @@
 #include <algorithm>
 #include <cstring>
 #include <poll.h>
+#include <sys/socket.h>
 #include <utility>
+#include <vector>
+
+#include "base/text.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::size_t stream_block_bytes = 4096;
 
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+Headers headers_of(const HttpReply& reply) {
+    Headers headers = reply.headers;
+    headers.emplace_back(MHD_HTTP_HEADER_CONTENT_TYPE, reply.type);
+    if (reply.status == MHD_HTTP_UNAUTHORIZED)
+        headers.emplace_back(MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (reply.status == MHD_HTTP_TOO_MANY_REQUESTS)
+        headers.emplace_back(MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    return headers;
+}
+
 }  // namespace
 
-MHD_Result queue_reply(MHD_Connection* connection, const HttpReply& reply) {
-    MHD_Response* response = MHD_create_response_from_buffer(
-        reply.body.size(), const_cast<char*>(reply.body.data()), MHD_RESPMEM_MUST_COPY);
+MHD_Result queue_reply(MHD_Connection* connection, HttpReply reply) {
+    // The library reads the body where it lies until the reply is sent.
+    auto body = std::make_unique<std::string>(std::move(reply.body));
+    const auto release = [](void* cls) { delete static_cast<std::string*>(cls); };
+    MHD_Response* response = MHD_create_response_from_buffer_with_free_callback_cls(
+        body->size(), body->data(), release, body.get());
     if (response == nullptr) return MHD_NO;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply.type.c_str());
-    for (const auto& [name, value] : reply.headers)
+    static_cast<void>(body.release());
+    for (const auto& [name, value] : headers_of(reply))
         MHD_add_response_header(response, name.c_str(), value.c_str());
-    if (reply.status == MHD_HTTP_UNAUTHORIZED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (reply.status == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     const MHD_Result result =
         MHD_queue_response(connection, static_cast<unsigned>(reply.status), response);
     MHD_destroy_response(response);
     return result;
 }
 
+void send_early(MHD_Connection* connection, const HttpReply& reply) {
+    const auto status = static_cast<unsigned>(reply.status);
+    std::string bytes = text("HTTP/1.1 ", status, " ", MHD_get_reason_phrase_for(status), "\r\n");
+    for (const auto& [name, value] : headers_of(reply))
+        if (name != MHD_HTTP_HEADER_CONNECTION) bytes += text(name, ": ", value, "\r\n");
+    bytes +=
+        text("Connection: close\r\nContent-Length: ", reply.body.size(), "\r\n\r\n", reply.body);
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    // A few hundred bytes fit into the empty buffer of the socket. If not, the client has gone.
+    static_cast<void>(::send(info->connect_fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+    static_cast<void>(::shutdown(info->connect_fd, SHUT_WR));
+}
+
 void HttpExchange::send(HttpReply reply) {
     const std::lock_guard lock(mutex_);
+    if (gone_) return;
     reply_ = std::move(reply);
     wake();
 }
@@ -47,7 +76,7 @@ void HttpExchange::write(std::string_view bytes) {
     // Once this moves no more bytes than it removes.
     if (sent_ > stream_.size() / 2) stream_.erase(0, std::exchange(sent_, 0));
     stream_ += bytes;
-    if (stream_.size() - sent_ > most_unsent_bytes) return give_up();
+    if (stream_.size() - sent_ > most_unread_) return give_up();
     wake();
 }
 
@@ -68,7 +97,7 @@ MHD_Result HttpExchange::answer_or_sleep(const std::shared_ptr<HttpExchange>& se
     }
     // Nobody changes these two any more. The library's own lock of a response comes before mutex_:
     // it holds it while it calls `read`.
-    return reply_ ? queue_reply(connection_, *reply_) : queue_stream(self);
+    return reply_ ? queue_reply(connection_, *std::move(reply_)) : queue_stream(self);
 }
 
 void HttpExchange::release() {
@@ -76,6 +105,7 @@ void HttpExchange::release() {
     connection_ = nullptr;
     asleep_ = false;
     gone_ = true;
+    reply_.reset();
     stream_ = std::string();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <microhttpd.h>
 #include <mutex>
@@ -13,17 +14,21 @@
 
 namespace gptrain {
 
-/// A client that falls this many bytes behind its stream is disconnected.
-constexpr std::size_t most_unsent_bytes = std::size_t{16} << 20;
-
 /// Queues a whole reply.
-MHD_Result queue_reply(MHD_Connection* connection, const HttpReply& reply);
+MHD_Result queue_reply(MHD_Connection* connection, HttpReply reply);
+
+/// Sends a reply past the library to a client that is still sending its request, and then no more:
+/// the library would close the connection, whereupon the client's system drops the reply if it
+/// has sent anything that nobody read. Read, and drop, what it sends.
+void send_early(MHD_Connection* connection, const HttpReply& reply);
 
 /// A request from its first header to the end of its answer. The server's thread, the one that
 /// answers and the one that watches share it. While there is nothing to send the connection sleeps.
 class HttpExchange final : public HttpAnswer {
 public:
-    explicit HttpExchange(MHD_Connection* connection) : connection_(connection) {}
+    /// A client that falls more than `most_unread` bytes behind its stream is disconnected.
+    HttpExchange(MHD_Connection* connection, std::int64_t most_unread)
+        : connection_(connection), most_unread_(static_cast<std::size_t>(most_unread)) {}
 
     void send(HttpReply reply) override;
     void begin_events() override;
@@ -43,7 +48,7 @@ public:
 
     // Of the request, for the server's thread alone.
     std::string body;
-    bool too_long = false;
+    bool refused = false;  ///< early: the client has its reply
     bool received = false;
 
 private:
@@ -58,6 +63,7 @@ private:
 
     std::mutex mutex_;
     MHD_Connection* connection_;
+    std::size_t most_unread_;
     bool asleep_ = false;  ///< suspended
     std::optional<HttpReply> reply_;
     bool streams_ = false;

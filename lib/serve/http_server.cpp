@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <microhttpd.h>
 #include <mutex>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <optional>
 #include <set>
 #include <sys/resource.h>
@@ -63,6 +65,26 @@ std::optional<HttpReply> find_fault(MHD_Connection* connection, const HttpReques
         return http_error(400, "the request has both Content-Length and Transfer-Encoding");
     if (codings.size() == 1 && same_without_case(codings.front(), "chunked")) return std::nullopt;
     return http_error(501, "the only Transfer-Encoding is chunked");
+}
+
+/// True if a body follows without an answer to the head: the client does not wait for status 100.
+bool sends_body(MHD_Connection* connection) {
+    if (!headers(connection, MHD_HTTP_HEADER_EXPECT).empty()) return false;
+    if (!headers(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING).empty()) return true;
+    const auto lengths = headers(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return std::any_of(lengths.begin(), lengths.end(),
+                       [](const std::string& length) { return length != "0"; });
+}
+
+/// The address of a client, without its port.
+std::string address_of(MHD_Connection* connection) {
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    char name[NI_MAXHOST] = {};
+    const socklen_t size =
+        info->client_addr->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    const int failed =
+        getnameinfo(info->client_addr, size, name, sizeof(name), nullptr, 0, NI_NUMERICHOST);
+    return failed == 0 ? name : "";
 }
 
 /// Takes a request's target, which may be in absolute form: http://HOST/PATH.
@@ -187,23 +209,45 @@ private:
         if (held == nullptr) return on_head(connection, request, state);
         HttpExchange& exchange = **held;
         if (!data.empty()) {
-            if (std::ssize(exchange.body) + std::ssize(data) > limits_.body_bytes)
-                exchange.too_long = true;
-            if (!exchange.too_long) exchange.body += data;
+            take_body(connection, exchange, data);
             *unread = 0;
             return MHD_YES;
         }
+        if (exchange.refused) return MHD_NO;  // the client has its reply, and this has all it sent
         if (!exchange.received) {
             exchange.received = true;
             set_reads(connection, false);
-            if (exchange.too_long) {
-                exchange.send(too_long());
-            } else {
-                request.body = std::move(exchange.body);
-                handlers_.answer(std::move(request), *held);
-            }
+            request.client = address_of(connection);
+            request.body = std::move(exchange.body);
+            handlers_.answer(std::move(request), *held);
         }
         return exchange.answer_or_sleep(*held);
+    }
+
+    void take_body(MHD_Connection* connection, HttpExchange& exchange,
+                   std::string_view data) const {
+        if (exchange.refused) return;
+        if (std::ssize(exchange.body) + std::ssize(data) <= limits_.body_bytes) {
+            exchange.body += data;
+            return;
+        }
+        exchange.refused = true;
+        exchange.body = std::string();
+        send_early(connection, too_long());
+    }
+
+    /// The error for a request whose body is not worth reading.
+    std::optional<HttpReply> refusal_for(MHD_Connection* connection,
+                                         const HttpRequest& request) const {
+        if (auto refusal = find_fault(connection, request)) {
+            // What follows may not be what it seems to be.
+            refusal->headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
+            return refusal;
+        }
+        if (auto refusal = handlers_.refuse(request)) return refusal;
+        const auto length = parse_int(header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH));
+        if (length && *length > limits_.body_bytes) return too_long();
+        return std::nullopt;
     }
 
     /// The headers are there, the body is not.
@@ -212,16 +256,13 @@ private:
         request.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
         if (request.host.empty()) request.host = header(connection, MHD_HTTP_HEADER_HOST);
         request.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
-        if (auto refusal = find_fault(connection, request)) {
-            // What follows may not be what it seems to be.
-            refusal->headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
-            return queue_reply(connection, *refusal);
+        const auto refusal = refusal_for(connection, request);
+        if (refusal && !sends_body(connection)) return queue_reply(connection, *refusal);
+        auto exchange = std::make_shared<HttpExchange>(connection, limits_.unread_bytes);
+        if (refusal) {
+            exchange->refused = true;
+            send_early(connection, *refusal);
         }
-        if (const auto refusal = handlers_.refuse(request))
-            return queue_reply(connection, *refusal);
-        const auto length = parse_int(header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH));
-        if (length && *length > limits_.body_bytes) return queue_reply(connection, too_long());
-        auto exchange = std::make_shared<HttpExchange>(connection);
         const std::lock_guard lock(mutex_);
         if (stops_) return MHD_NO;
         exchanges_.insert(exchange);

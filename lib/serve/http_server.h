@@ -14,10 +14,11 @@
 namespace gptrain {
 
 struct HttpLimits {
-    std::int64_t connections = 64;       ///< at a time; more wait to be accepted
-    std::int64_t head_bytes = 32 << 10;  ///< request line and headers
-    std::int64_t body_bytes = 4 << 20;   ///< of a request
-    std::int64_t read_seconds = 30;      ///< to send a request, or to be idle
+    std::int64_t connections = 64;         ///< at a time; more wait to be accepted
+    std::int64_t head_bytes = 32 << 10;    ///< request line and headers
+    std::int64_t body_bytes = 4 << 20;     ///< of a request
+    std::int64_t unread_bytes = 16 << 20;  ///< of a stream; with more its client is cut off
+    std::int64_t read_seconds = 30;        ///< to send a request, or to be idle
 };
 
 /// Called on the server's thread; must not block.

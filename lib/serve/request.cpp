@@ -294,12 +294,15 @@ CompletionRequest parse_chat(std::string_view body) {
     return request;
 }
 
-std::string parse_tokenize(std::string_view body) {
+TokenizeRequest parse_tokenize(std::string_view body) {
     const Json json = parse_object(body);
     const Members members(json);
-    members.reader().allow_only({"model", "prompt", "add_special_tokens"});
+    members.reader().allow_only({"model", "prompt", "messages", "add_special_tokens"});
     members.require_neutral("add_special_tokens", false);
-    return members.reader().string("prompt");
+    if (!members.has("messages")) return {.prompt = members.reader().string("prompt")};
+    if (members.has("prompt"))
+        fail(ExitCode::bad_input, "the request has both 'prompt' and 'messages'");
+    return {.prompt = {}, .messages = read_messages(members)};
 }
 
 std::vector<std::int32_t> parse_detokenize(std::string_view body) {

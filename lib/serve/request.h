@@ -42,8 +42,13 @@ constexpr std::int64_t max_answers = 256;
 CompletionRequest parse_completion(std::string_view body);
 /// The body of POST /v1/chat/completions.
 CompletionRequest parse_chat(std::string_view body);
-/// The text in the body of POST /tokenize: {"prompt": "..."}.
-std::string parse_tokenize(std::string_view body);
+/// A text, or the messages of a chat (CompletionRequest).
+struct TokenizeRequest {
+    std::string prompt;
+    Json messages = Json::array();  ///< empty: the text
+};
+/// The body of POST /tokenize: {"prompt": "..."} or {"messages": [...]}.
+TokenizeRequest parse_tokenize(std::string_view body);
 /// The ids in the body of POST /detokenize: {"tokens": [...]}.
 std::vector<std::int32_t> parse_detokenize(std::string_view body);
 

@@ -8,8 +8,10 @@
 namespace gptrain {
 namespace {
 
-/// The log-probability of `id` and of the `count` likeliest tokens.
-TokenLogprob logprob_of(std::int32_t id, std::span<const float> logits, std::int64_t count) {
+/// The log-probability of `id` and of the `count` likeliest of the tokenizer's tokens, as
+/// evaluation has them: the model's vocabulary may be larger, and shares the probability.
+TokenLogprob logprob_of(std::int32_t id, std::span<const float> logits, const PromptCodec& codec,
+                        std::int64_t count) {
     const double largest = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
     for (const float logit : logits)
@@ -20,7 +22,7 @@ TokenLogprob logprob_of(std::int32_t id, std::span<const float> logits, std::int
     };
     TokenLogprob result = {.id = id, .logprob = of(id), .top = {}};
     if (count == 0) return result;
-    for (const TokenChance& chance : token_chances(logits, {.top_k = count}))
+    for (const TokenChance& chance : token_chances(codec.choices(logits), {.top_k = count}))
         result.top.emplace_back(chance.id, of(chance.id));
     return result;
 }
@@ -31,15 +33,15 @@ std::int32_t next_token(std::span<const float> logits, const Answer& answer,
     penalize(own, text, answer.sampling.repetition_penalty);
     return sample_token(
         own, answer.sampling,
-        {.position = std::ssize(text) - std::ssize(answer.prompt), .sample = answer.sample});
+        {.position = std::ssize(text) - std::ssize(*answer.prompt), .sample = answer.sample});
 }
 
 }  // namespace
 
 Scheduler::Running::Running(const PromptCodec& codec, Answer given)
     : answer(std::move(given)),
-      text(answer.prompt),
-      decoder(codec, answer.is_chat ? std::span<const std::int32_t>() : std::span(answer.prompt)),
+      text(*answer.prompt),
+      decoder(codec, answer.is_chat ? std::span<const std::int32_t>() : std::span(*answer.prompt)),
       stop(answer.stop) {}
 
 Scheduler::Scheduler(const PromptCodec& codec, const BatchLimits& limits)
@@ -67,7 +69,7 @@ void Scheduler::free(std::int64_t place) {
     if (--held->second == 0) held_.erase(held);
     Running& freed = at(place);
     // The next step copies before it writes to the place.
-    if (freed.before + 1 >= freed.answer.prompt.size()) {
+    if (freed.before + 1 >= freed.answer.prompt->size()) {
         for (const std::int64_t other : order_)
             if (other != place && at(other).can_copy() && freed.has_prompt_of(at(other)))
                 at(other).copied_from = place;
@@ -98,13 +100,13 @@ void Scheduler::drop_waiting() {
 }
 
 void Scheduler::start(Answer answer) {
-    prompt_tokens_ += std::ssize(answer.prompt);
+    prompt_tokens_ += std::ssize(*answer.prompt);
     if (answer.prompt_logprobs) {
         answer.reader->take(
             answer.index,
-            {.text = {}, .new_tokens = 0, .tokens = {{answer.prompt.front(), {}, {}}}, .end = {}});
+            {.text = {}, .new_tokens = 0, .tokens = {{answer.prompt->front(), {}, {}}}, .end = {}});
     }
-    const bool computes = answer.prompt_logprobs && answer.prompt.size() > 1;
+    const bool computes = answer.prompt_logprobs && answer.prompt->size() > 1;
     if (answer.max_tokens == 0 && !computes) {
         answer.reader->take(answer.index, {{}, 0, {}, TextEnd::max_tokens});
         return;
@@ -142,10 +144,10 @@ bool Scheduler::is_ready(std::int64_t place) {
         const Running& earlier = at(*other);
         if (!earlier.has_prompt_of(running)) continue;
         waits = true;
-        if (earlier.cached + 1 >= earlier.answer.prompt.size()) running.copied_from = *other;
+        if (earlier.cached + 1 >= earlier.answer.prompt->size()) running.copied_from = *other;
     }
     if (!running.copied_from) return !waits;
-    running.before = running.answer.prompt.size() - 1;
+    running.before = running.answer.prompt->size() - 1;
     return true;
 }
 
@@ -211,8 +213,7 @@ void Scheduler::read_prompts(std::vector<std::int64_t> reading, Room& room,
     }
 }
 
-void Scheduler::take(std::size_t step, std::span<const float> all) {
-    const std::span<const float> logits = codec_.choices(all);
+void Scheduler::take(std::size_t step, std::span<const float> logits) {
     const std::int64_t place = last_.at(step);
     // An error in an earlier row of the step has freed it.
     if (!places_[static_cast<std::size_t>(place)]) return;
@@ -222,10 +223,11 @@ void Scheduler::take(std::size_t step, std::span<const float> all) {
         if (next >= running.text.size()) return choose(place, logits);
         const Answer& answer = running.answer;
         const std::int32_t known = running.text[next];
-        answer.reader->take(answer.index, {.text = {},
-                                           .new_tokens = 0,
-                                           .tokens = {logprob_of(known, logits, *answer.logprobs)},
-                                           .end = {}});
+        answer.reader->take(answer.index,
+                            {.text = {},
+                             .new_tokens = 0,
+                             .tokens = {logprob_of(known, logits, codec_, *answer.logprobs)},
+                             .end = {}});
         const bool is_last = next + 1 == running.text.size();
         if (answer.max_tokens > 0 || !is_last) return;
         answer.reader->take(answer.index, {{}, 0, {}, TextEnd::max_tokens});
@@ -239,7 +241,7 @@ void Scheduler::take(std::size_t step, std::span<const float> all) {
 void Scheduler::choose(std::int64_t place, std::span<const float> logits) {
     Running& running = at(place);
     const Answer& answer = running.answer;
-    const std::int32_t id = next_token(logits, answer, running.text);
+    const std::int32_t id = next_token(codec_.choices(logits), answer, running.text);
     AnswerPiece piece;
     if (codec_.ends(id)) {
         piece.end = TextEnd::end_token;
@@ -248,7 +250,8 @@ void Scheduler::choose(std::int64_t place, std::span<const float> logits) {
         piece.new_tokens = 1;
         running.text.push_back(id);
         piece.text = running.stop.push(running.decoder.push(id));
-        if (answer.logprobs) piece.tokens.push_back(logprob_of(id, logits, *answer.logprobs));
+        if (answer.logprobs)
+            piece.tokens.push_back(logprob_of(id, logits, codec_, *answer.logprobs));
         if (running.stop.found()) {
             piece.end = TextEnd::stop_text;
         } else if (running.written() == answer.max_tokens) {

@@ -54,7 +54,7 @@ private:
         PromptCodec::Decoder decoder;
         StopTexts stop;
 
-        std::int64_t written() const { return std::ssize(text) - std::ssize(answer.prompt); }
+        std::int64_t written() const { return std::ssize(text) - std::ssize(*answer.prompt); }
         /// Tokens that the model has not read.
         std::int64_t left() const { return std::ssize(text) - static_cast<std::int64_t>(before); }
         bool is_writing() const { return left() == 1; }

@@ -1,6 +1,7 @@
 #include "serve/serve.h"
 
 #include <algorithm>
+#include <malloc.h>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "infer/batch_generator.h"
 #include "infer/conversation_codec.h"
 #include "infer/text_generator.h"
+#include "serve/body_room.h"
 #include "serve/listening_socket.h"
 #include "serve/request_worker.h"
 #include "serve/scheduler.h"
@@ -34,6 +36,10 @@ constexpr std::int64_t step_logits = 128;
 constexpr auto alone_patience = 100ms;
 // With several ranks, all others wait for the first one, which then reports that there is no work.
 constexpr auto ranks_patience = 10ms;
+// Longer bodies wait for each other on a thread of their own, which gives its memory back.
+constexpr std::int64_t short_body_bytes = std::int64_t{64} << 10;
+// Smaller blocks come from the heap; larger than what a step allocates for logits.
+constexpr int heap_block_bytes = 1 << 20;
 // For the last answers on their way to clients, when the server stops.
 constexpr auto flush_time = 5s;
 
@@ -147,10 +153,63 @@ void announce(const ServeOptions& options, int port, const MemoryPlan& memory) {
           human_bytes(memory.total()), ")");
 }
 
-/// The limits, with no more connections than the system allows.
+/// What reads the bodies of requests, without holding up who answers or asks for little.
+class BodyReader {
+public:
+    explicit BodyReader(Service& service)
+        : short_ones_([&](const HttpRequest& request, const auto& client) {
+              service.answer(request, client);
+          }),
+          long_ones_([&](const HttpRequest& request, const auto& client) {
+              service.answer(request, client);
+              malloc_trim(0);
+          }) {}
+
+    void add(HttpRequest request, const std::shared_ptr<HttpAnswer>& client) {
+        const bool is_short = std::ssize(request.body) <= short_body_bytes;
+        (is_short ? short_ones_ : long_ones_).add(std::move(request), client);
+    }
+
+private:
+    RequestWorker short_ones_;
+    RequestWorker long_ones_;
+};
+
+/// A model's own template may be faulty, or use what gptrain does not have: then it cannot chat,
+/// but continues texts. A template that was asked for must be right.
+struct Conversations {
+    std::optional<ConversationCodec> codec;
+    std::string fault;
+
+    Conversations(const InferenceRun& run, PromptCodec& prompts, const std::string& given) {
+        try {
+            if (!given.empty() || ConversationCodec::has_own_template(run))
+                codec.emplace(run, prompts, given);
+        } catch (const Error& error) {
+            if (!given.empty() || error.code() != ExitCode::bad_input) throw;
+            fault = error.what();
+            if (run.ranks.rank() == 0) warn("the model cannot chat: ", fault, "; see --template");
+        }
+    }
+};
+
+ServiceOptions service_options(const ServeOptions& options, const std::string& chat_fault) {
+    return {.model = options.name,
+            .token = options.token,
+            .loopback = is_loopback(options.host),
+            .positions = options.context,
+            .places = options.answers,
+            .waiting = options.waiting,
+            .max_time = options.max_time,
+            .room = BodyRoom(options.http.body_bytes),
+            .chat_fault = chat_fault};
+}
+
+/// The limits, with room for bodies, and no more connections than the system allows.
 HttpLimits possible_limits(HttpLimits limits) {
     const std::int64_t wanted = limits.connections;
     limits.connections = possible_connections(wanted);
+    limits.unread_bytes = BodyRoom(limits.body_bytes).unread();
     if (limits.connections < wanted) {
         warn("the limit of open files leaves ", limits.connections, " of ", wanted,
              " connections; raise it (ulimit -n), or lower --connections");
@@ -168,14 +227,12 @@ std::int64_t needed_connections(const ServeOptions& options) {
 void serve(const InferenceRun& run, const ServeOptions& given) {
     ServeOptions options = given;
     PromptCodec codec(run);
-    std::optional<ConversationCodec> conversations;
     run.ranks.run_on_all([&] {
         check_mesh(run.plan, "serve");
         if (options.chat_template.empty() || codec.has_tokenizer()) return;
         fail(ExitCode::usage, "--template: the model has no tokenizer, which a chat needs");
     });
-    if (!options.chat_template.empty() || ConversationCodec::has_own_template(run))
-        conversations.emplace(run, codec, options.chat_template);
+    const Conversations conversations(run, codec, options.chat_template);
     const MemoryPlan memory = checked_memory(run, options);
     std::optional<Server> server;
     server.emplace(run, options, memory);
@@ -183,34 +240,25 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
     ServeMetrics metrics;
     std::optional<Scheduler> scheduler;
     std::optional<Service> service;
-    std::optional<RequestWorker> worker;
-    std::unique_ptr<HttpServer> http;  // ends first: it calls worker and service
+    std::optional<BodyReader> reader;
+    std::unique_ptr<HttpServer> http;  // ends first: it calls reader and service
     run.ranks.run_on_first([&] {
+        // Otherwise malloc raises the limit with each large block, and keeps what is freed.
+        mallopt(M_MMAP_THRESHOLD, heap_block_bytes);
         scheduler.emplace(codec, limits_of(options));
         metrics.places = options.answers;
         metrics.positions = options.context;
-        service.emplace(codec, conversations ? &*conversations : nullptr,
-                        ServiceOptions{.model = options.name,
-                                       .token = options.token,
-                                       .loopback = is_loopback(options.host),
-                                       .positions = options.context,
-                                       .places = options.answers,
-                                       .waiting = options.waiting,
-                                       .max_time = options.max_time},
-                        metrics);
-        const auto answer = [&](const HttpRequest& request,
-                                const std::shared_ptr<HttpAnswer>& client) {
-            service->answer(request, client);
-        };
-        worker.emplace(answer);
+        service.emplace(codec, conversations.codec ? &*conversations.codec : nullptr,
+                        service_options(options, conversations.fault), metrics);
+        reader.emplace(*service);
         http = std::make_unique<HttpServer>(
             options.host, narrow<int>(options.port), possible_limits(options.http),
             HttpHandlers{
                 .refuse = [&](const HttpRequest& request) { return service->refuse(request); },
                 .answer =
-                    [&, answer](HttpRequest request, const std::shared_ptr<HttpAnswer>& client) {
-                        if (request.method != "POST") return answer(request, client);
-                        worker->add(std::move(request), client);
+                    [&](HttpRequest request, const std::shared_ptr<HttpAnswer>& client) {
+                        if (request.method != "POST") return service->answer(request, client);
+                        reader->add(std::move(request), client);
                     }});
         announce(options, http->port(), memory);
     });

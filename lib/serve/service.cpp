@@ -11,23 +11,16 @@
 namespace gptrain {
 namespace {
 
-/// A whole reply is held in memory, first as numbers, then as JSON.
-constexpr std::int64_t most_reply_logprobs = std::int64_t{1} << 20;
-
-/// Error if a reply could have too many log-probabilities.
-void check_logprobs(const CompletionRequest& request, std::span<const Answer> answers) {
-    if (!request.logprobs || request.stream) return;
-    std::int64_t tokens = 0;
-    for (const Answer& answer : answers)
-        tokens += answer.max_tokens + (answer.prompt_logprobs ? std::ssize(answer.prompt) : 0);
-    const std::int64_t logprobs = checked_mul(tokens, 1 + *request.logprobs);
-    if (logprobs <= most_reply_logprobs) return;
-    fail(ExitCode::usage, "the reply could have ", logprobs, " log-probabilities, but at most ",
-         most_reply_logprobs, " are given at once; ask for fewer, or for a stream");
-}
-
 HttpReply json_reply(const Json& json) {
     return {.body = to_line(json)};
+}
+
+/// As JSON, without the memory that a Json would take.
+std::string list_of(std::span<const std::int32_t> ids) {
+    std::string list = "[";
+    for (const std::int32_t id : ids)
+        list += (list.size() > 1 ? "," : "") + std::to_string(id);
+    return list += "]";
 }
 
 }  // namespace
@@ -80,12 +73,7 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     };
     if (!request.model.empty() && request.model != options_.model)
         return refuse(404, text("'model' must be '", options_.model, "', or left out"));
-    if (is_chat && conversations_ == nullptr) {
-        fail(ExitCode::usage,
-             codec_.has_tokenizer()
-                 ? "the model has no chat template; start the server with --template FILE or NAME"
-                 : "the model has no tokenizer, which a chat needs");
-    }
+    if (is_chat) require_chat();
     // Before the prompts are encoded, which may take long.
     const auto deadline = http.arrived + options_.max_time;
     if (has_stopped()) return refuse(503, "the server stops");
@@ -97,7 +85,7 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     const auto reader = std::make_shared<CompletionReply>(
         client, std::move(request), std::move(prompts),
         ReplyContext{codec_, metrics_, http.path, new_id(is_chat ? "chatcmpl" : "cmpl"),
-                     options_.model, http.arrived});
+                     options_.model, http.arrived, options_.room.reply()});
     for (Answer& answer : answers) {
         answer.reader = reader;
         answer.deadline = deadline;
@@ -108,37 +96,76 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     if (result == HandOver::stopped) reader->give_up(503, "the server stops");
 }
 
-std::vector<std::vector<std::int32_t>> Service::encode(const CompletionRequest& request) const {
+void Service::require_chat() const {
+    if (conversations_ != nullptr) return;
+    if (!codec_.has_tokenizer())
+        fail(ExitCode::usage, "the model has no tokenizer, which a chat needs");
+    fail(ExitCode::usage,
+         options_.chat_fault.empty()
+             ? "the model has no chat template"
+             : "the model's chat template cannot be used: " + options_.chat_fault,
+         "; start the server with --template FILE or NAME");
+}
+
+const std::string& Service::encodable(const std::string& text) const {
+    const std::int64_t bytes = codec_.encoding_bytes(text);
+    if (bytes <= options_.room.encoding()) return text;
+    fail(ExitCode::usage, "the text has ", text.size(), " bytes; encoding it could take ",
+         human_bytes(bytes), " of memory, but at most ", human_bytes(options_.room.encoding()),
+         " are used for it; send parts of it, or start the server with a larger --max-body");
+}
+
+const std::string& Service::fitting(const std::string& text) const {
     // Checked before encoding, which takes long.
-    const auto fitting = [&](const std::string& text) -> const std::string& {
-        const std::int64_t least = codec_.least_tokens(text);
-        if (least <= options_.positions) return text;
-        fail(ExitCode::usage, "the prompt has at least ", least,
-             " tokens, but with the answer there is room for ", options_.positions, " together");
-    };
+    const std::int64_t least = codec_.least_tokens(text);
+    if (least <= options_.positions) return encodable(text);
+    fail(ExitCode::usage, "the prompt has at least ", least,
+         " tokens, but with the answer there is room for ", options_.positions, " together");
+}
+
+std::vector<std::int32_t> Service::encode_chat(const Json& messages) const {
+    return conversations_->encode_text(fitting(conversations_->render(messages)));
+}
+
+std::vector<std::int32_t> Service::encode(Prompt prompt) const {
+    if (const auto* words = std::get_if<std::string>(&prompt))
+        return codec_.encode(fitting(*words));
+    return codec_.checked(std::get<std::vector<std::int32_t>>(std::move(prompt)));
+}
+
+std::vector<PromptTokens> Service::encode(CompletionRequest& request) const {
+    using Ids = std::vector<std::int32_t>;
     if (request.is_chat())
-        return {conversations_->encode_text(fitting(conversations_->render(request.messages)))};
-    std::vector<std::vector<std::int32_t>> prompts;
-    for (const Prompt& prompt : request.prompts) {
-        const auto* words = std::get_if<std::string>(&prompt);
-        prompts.push_back(words != nullptr
-                              ? codec_.encode(fitting(*words))
-                              : codec_.checked(std::get<std::vector<std::int32_t>>(prompt)));
-    }
+        return {std::make_shared<const Ids>(encode_chat(std::exchange(request.messages, {})))};
+    std::vector<PromptTokens> prompts;
+    for (Prompt& prompt : request.prompts)
+        prompts.push_back(std::make_shared<const Ids>(encode(std::exchange(prompt, {}))));
     return prompts;
 }
 
-std::int64_t Service::tokens_after(const std::vector<std::int32_t>& prompt,
-                                   const CompletionRequest& request) const {
-    const std::int64_t room = options_.positions - std::ssize(prompt);
-    const std::int64_t wanted = request.max_tokens.value_or(std::max<std::int64_t>(room, 1));
-    if (wanted <= room) return wanted;
-    fail(ExitCode::usage, "the prompt has ", prompt.size(), " tokens and the answer up to ", wanted,
-         ", but there is room for ", options_.positions, " together");
+void Service::check_logprobs(const CompletionRequest& request,
+                             std::span<const Answer> answers) const {
+    if (!request.logprobs || request.stream) return;
+    std::int64_t tokens = 0;
+    for (const Answer& answer : answers)
+        tokens += answer.max_tokens + (answer.prompt_logprobs ? std::ssize(*answer.prompt) : 0);
+    const std::int64_t logprobs = checked_mul(tokens, 1 + *request.logprobs);
+    if (logprobs <= options_.room.logprobs()) return;
+    fail(ExitCode::usage, "the reply could have ", logprobs, " log-probabilities, but at most ",
+         options_.room.logprobs(), " are given at once; ask for fewer, or for a stream");
 }
 
-std::vector<Answer> Service::answers_of(
-    const CompletionRequest& request, const std::vector<std::vector<std::int32_t>>& prompts) const {
+std::int64_t Service::tokens_after(const PromptTokens& prompt,
+                                   const CompletionRequest& request) const {
+    const std::int64_t room = options_.positions - std::ssize(*prompt);
+    const std::int64_t wanted = request.max_tokens.value_or(std::max<std::int64_t>(room, 1));
+    if (wanted <= room) return wanted;
+    fail(ExitCode::usage, "the prompt has ", prompt->size(), " tokens and the answer up to ",
+         wanted, ", but there is room for ", options_.positions, " together");
+}
+
+std::vector<Answer> Service::answers_of(const CompletionRequest& request,
+                                        const std::vector<PromptTokens>& prompts) const {
     Answer answer;
     answer.sampling = request.sampling;
     answer.stop = request.stop;
@@ -235,22 +262,32 @@ HttpReply Service::tokenizer_info() const {
 }
 
 HttpReply Service::tokenize(const std::string& body) const {
-    const std::string prompt = parse_tokenize(body);
-    const bool is_mark =
-        !prompt.empty() && (prompt == codec_.bos_mark() || prompt == codec_.eos_mark());
+    const TokenizeRequest request = parse_tokenize(body);
     std::vector<std::int32_t> ids;
-    if (is_mark) {
-        ids = codec_.encode_marked(prompt);
-    } else if (!prompt.empty()) {
-        ids = codec_.encode_alone(prompt);
+    if (!request.messages.empty()) {
+        require_chat();
+        ids = conversations_->encode_text(encodable(conversations_->render(request.messages)));
+    } else if (const std::string& prompt = encodable(request.prompt); !prompt.empty()) {
+        const bool is_mark = prompt == codec_.bos_mark() || prompt == codec_.eos_mark();
+        ids = is_mark ? codec_.encode_marked(prompt) : codec_.encode_alone(prompt);
     }
-    return json_reply(
-        {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", options_.positions}});
+    std::string reply = text("{\"tokens\":", list_of(ids), ",\"count\":", ids.size(),
+                             ",\"max_model_len\":", options_.positions, "}");
+    if (std::ssize(reply) <= options_.room.reply()) return {.body = std::move(reply)};
+    fail(ExitCode::usage, "the reply would have more than ", options_.room.reply(),
+         " bytes; send parts of the text");
 }
 
 HttpReply Service::detokenize(const std::string& body) const {
-    const std::vector<std::int32_t> ids = parse_detokenize(body);
-    return json_reply({{"prompt", ids.empty() ? "" : codec_.decode(codec_.checked(ids))}});
+    std::vector<std::int32_t> ids = parse_detokenize(body);
+    if (ids.empty()) return json_reply({{"prompt", ""}});
+    ids = codec_.checked(std::move(ids));
+    std::int64_t bytes = 0;
+    for (const std::int32_t id : ids)
+        bytes += std::ssize(codec_.token_bytes(id));
+    if (bytes <= options_.room.decoded_text()) return json_reply({{"prompt", codec_.decode(ids)}});
+    fail(ExitCode::usage, "the text has ", bytes, " bytes, but at most ",
+         options_.room.decoded_text(), " are given at once; send fewer tokens");
 }
 
 }  // namespace gptrain

@@ -8,11 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "infer/conversation_codec.h"
 #include "serve/answer.h"
+#include "serve/body_room.h"
 #include "serve/completion_reply.h"
 #include "serve/http_server.h"
 #include "serve/metrics.h"
@@ -20,13 +23,15 @@
 namespace gptrain {
 
 struct ServiceOptions {
-    std::string model;                   ///< its name
-    std::string token;                   ///< that clients must send; empty: none
-    bool loopback = true;                ///< only this machine can reach the server
-    std::int64_t positions = 0;          ///< of prompt and answer together
-    std::int64_t places = 1;             ///< answers that are written at a time
-    std::int64_t waiting = 1024;         ///< answers that wait for a place; more are refused
-    std::chrono::seconds max_time{600};  ///< for an answer
+    std::string model;                     ///< its name
+    std::string token;                     ///< that clients must send; empty: none
+    bool loopback = true;                  ///< only this machine can reach the server
+    std::int64_t positions = 0;            ///< of prompt and answer together
+    std::int64_t places = 1;               ///< answers that are written at a time
+    std::int64_t waiting = 1024;           ///< answers that wait for a place; more are refused
+    std::chrono::seconds max_time{600};    ///< for an answer
+    BodyRoom room{std::int64_t{4} << 20};  ///< of a request
+    std::string chat_fault = {};           ///< why the model cannot chat, if its template is faulty
 };
 
 /// Threads: any may call `refuse` and `answer`; the one that computes calls everything else.
@@ -49,13 +54,23 @@ public:
 
 private:
     void complete(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
-    /// The ids of each prompt of a request, and how many tokens may follow each.
-    std::vector<std::vector<std::int32_t>> encode(const CompletionRequest& request) const;
-    std::int64_t tokens_after(const std::vector<std::int32_t>& prompt,
-                              const CompletionRequest& request) const;
+    /// Error (usage): the model cannot chat.
+    void require_chat() const;
+    /// The ids of each prompt of a request, which no longer holds them then.
+    std::vector<PromptTokens> encode(CompletionRequest& request) const;
+    std::vector<std::int32_t> encode(Prompt prompt) const;
+    std::vector<std::int32_t> encode_chat(const Json& messages) const;
+    /// The text. Error (usage) if encoding it could take too much memory.
+    const std::string& encodable(const std::string& text) const;
+    /// The same, and the text must leave room for an answer.
+    const std::string& fitting(const std::string& text) const;
+    /// How many tokens may follow a prompt.
+    std::int64_t tokens_after(const PromptTokens& prompt, const CompletionRequest& request) const;
+    /// Error (usage) if a reply could have too many log-probabilities.
+    void check_logprobs(const CompletionRequest& request, std::span<const Answer> answers) const;
     bool has_stopped() const;
     std::vector<Answer> answers_of(const CompletionRequest& request,
-                                   const std::vector<std::vector<std::int32_t>>& prompts) const;
+                                   const std::vector<PromptTokens>& prompts) const;
     enum class HandOver { done, too_many, stopped };
     HandOver hand_over(std::vector<Answer> answers);
     HttpReply read_only(const HttpRequest& request) const;

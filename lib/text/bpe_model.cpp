@@ -1,5 +1,6 @@
 #include "text/bpe_model.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <span>
@@ -107,6 +108,16 @@ public:
             };
             raw_added_.split(text, encode_raw, take_raw_id);
         });
+    }
+
+    std::int64_t encoding_bytes(std::string_view text) const override {
+        std::string buffer;
+        const std::string_view normal = nfc_ ? normalize_nfc(text, buffer) : text;
+        std::size_t longest = 0;
+        for_each_word(normal, splitters_,
+                      [&](std::string_view word) { longest = std::max(longest, word.size()); });
+        // Ids and their places in vectors that grow, and the merges of one word at a time.
+        return static_cast<std::int64_t>(36 * normal.size() + 96 * longest);
     }
 
 private:

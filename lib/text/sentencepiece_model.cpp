@@ -10,8 +10,11 @@
 namespace gptrain {
 namespace {
 
-// Long texts are encoded in parts: the library needs about 60 bytes of memory for a byte of text,
-// and sums scores in fp32, so its choice of pieces gets worse with length.
+// Memory that the library takes for a byte of text, measured where each byte becomes a piece; in
+// English it is about 60.
+constexpr std::size_t library_bytes = 288;
+// So long texts are encoded in parts. Besides, the library sums scores in fp32, so its choice of
+// pieces gets worse with length.
 constexpr std::size_t good_part_bytes = std::size_t{64} << 10;
 constexpr std::size_t max_part_bytes = std::size_t{8} << 20;
 
@@ -91,6 +94,7 @@ public:
             if (!mask_id) mask_id = id_of_piece(facts.pieces, mask);
         add_dummy_prefix = facts.add_dummy_prefix;
         remove_extra_whitespaces = facts.remove_extra_whitespaces;
+        has_charsmap_ = facts.has_charsmap;
         encodes_words_independently_ = encodes_words_independently(facts, pieces);
         if (!facts.byte_fallback || facts.has_charsmap || remove_extra_whitespaces) return;
         for (const ModelPiece& piece : facts.pieces)
@@ -119,7 +123,27 @@ public:
         }
     }
 
+    std::int64_t encoding_bytes(std::string_view text) const override {
+        std::size_t longest = 0;
+        for (std::string_view rest = text; !rest.empty();) {
+            const std::size_t length =
+                encodes_words_independently_ ? part_length(rest) : rest.size();
+            longest = std::max(longest, normalized_bytes(rest.substr(0, length)));
+            rest.remove_prefix(length);
+        }
+        return static_cast<std::int64_t>(36 * text.size() + library_bytes * longest);
+    }
+
 private:
+    /// The most bytes that the library makes of a text. A character of ASCII stays one; NFKC makes
+    /// at most eleven bytes of one of others.
+    std::size_t normalized_bytes(std::string_view text) const {
+        if (!has_charsmap_) return text.size();
+        const auto ascii = static_cast<std::size_t>(
+            std::count_if(text.begin(), text.end(), [](char byte) { return byte >= 0; }));
+        return ascii + 11 * (text.size() - ascii);
+    }
+
     /// The library maps its pieces back to the text before it was normalized.
     void add_begins(std::string_view text, std::span<const int> ids, std::size_t at,
                     std::vector<std::size_t>& begins) const {
@@ -131,6 +155,7 @@ private:
 
     sentencepiece::SentencePieceProcessor processor_;
     bool encodes_words_independently_ = false;
+    bool has_charsmap_ = false;  ///< which normalizes texts
     std::string source_;
 };
 

@@ -40,6 +40,9 @@ public:
     virtual void encode(std::string_view text, std::vector<std::int32_t>& out,
                         std::vector<std::size_t>* begins) const = 0;
 
+    /// Bytes of memory that suffice to encode this text, its ids included.
+    virtual std::int64_t encoding_bytes(std::string_view text) const = 0;
+
     /// An id outside the vocabulary is an Error (bad_input).
     const DecodedPiece& piece(std::int32_t id) const {
         if (id < 0 || id >= std::ssize(pieces)) {

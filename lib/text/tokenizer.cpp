@@ -197,6 +197,10 @@ std::int64_t Tokenizer::least_tokens(std::string_view text) const {
     return most == 0 ? 0 : static_cast<std::int64_t>((text.size() + most - 1) / most);
 }
 
+std::int64_t Tokenizer::encoding_bytes(std::string_view text) const {
+    return model_->encoding_bytes(text);
+}
+
 std::string_view Tokenizer::bytes(std::int32_t id) const {
     return model_->piece(id).bytes;
 }

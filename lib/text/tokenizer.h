@@ -112,6 +112,8 @@ public:
 
     /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.
     std::int64_t least_tokens(std::string_view text) const;
+    /// Bytes of memory that suffice to encode a text of valid UTF-8, its ids included.
+    std::int64_t encoding_bytes(std::string_view text) const;
 
     /// The text of `ids`, always valid UTF-8: U+FFFD replaces each byte piece that is not part of a
     /// character. bos, eos and other special tokens decode to nothing. An id outside the vocabulary

@@ -32,9 +32,8 @@ void check_prompts(const CompletionRequest& request) {
     }
 }
 
-void check_messages(const CompletionRequest& request) {
-    GPTRAIN_CHECK(request.is_chat() && !request.messages.empty());
-    for (const Json& message : request.messages)
+void check_messages(const Json& messages) {
+    for (const Json& message : messages)
         GPTRAIN_CHECK(message.at("role").is_string() && message.at("content").is_string());
 }
 
@@ -53,9 +52,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     try_it([&] {
         const CompletionRequest request = parse_chat(body);
         check(request);
-        check_messages(request);
+        GPTRAIN_CHECK(request.is_chat() && !request.messages.empty());
+        check_messages(request.messages);
     });
-    try_it([&] { parse_tokenize(body); });
+    try_it([&] {
+        const TokenizeRequest request = parse_tokenize(body);
+        GPTRAIN_CHECK(request.prompt.empty() || request.messages.empty());
+        check_messages(request.messages);
+    });
     try_it([&] {
         for (const std::int32_t id : parse_detokenize(body))
             GPTRAIN_CHECK(id >= 0);

@@ -5,8 +5,11 @@
 command -v curl >/dev/null || not_run "curl is missing"
 make_data
 make_spec
+# The model has more tokens than the tokenizer, and a chat template that is no Jinja.
+echo '{% no such block %}' >chat_template.jinja
 train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_steps=60 \
-    model.max_position_embeddings=64
+    model.max_position_embeddings=64 model.vocab_size=400
+rm chat_template.jinja
 
 # ---- the command line ----
 
@@ -25,6 +28,7 @@ expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
 # ---- a token, and limits of requests ----
 
 serve --checkpoint run --answers 1 --waiting 1 --token-file token --max-body 2000 --read-seconds 2 --answer-seconds 2
+says err "warning: the model cannot chat: " "chat_template.jinja: line 1: "
 ask 200 /health
 ask 401 /v1/models
 ask 401 /v1/models -H 'Authorization: Bearer secret-2'
@@ -34,7 +38,7 @@ auth=(-H 'Authorization: Bearer secret-1')
 ask 200 /v1/models "${auth[@]}" -H 'Host: llm.example.org' -H 'Origin: https://llm.example.org'
 ask 200 /v1/models "${auth[@]}"
 ask 400 /v1/chat/completions "${auth[@]}" -d '{"messages":[{"role":"user","content":"5"}]}'
-says reply "start the server with --template"
+says reply "the model's chat template cannot be used: " "start the server with --template"
 ask 200 /tokenizer_info "${auth[@]}"
 says reply '"eos_token":"</s>"' '"vocab_size":320'
 ask 200 /tokenize "${auth[@]}" -d '{"prompt":"and the earth"}'
@@ -44,10 +48,33 @@ same <(echo -n '{"prompt":"and the earth"}') reply
 head -c 3000 /dev/zero | tr '\0' ' ' >blanks
 complete 413 "$(cat blanks)" "${auth[@]}"
 complete 413 "$(cat blanks)" "${auth[@]}" -H 'Transfer-Encoding: chunked'
+# A client that sends everything before it looks for a reply, or never stops sending, has it, too.
+port=${url##*:}
+sends() { # STATUS BYTES HEADER...: the status that it reads after so many bytes of a body
+    local status
+    exec 3<>"/dev/tcp/127.0.0.1/$port"
+    printf 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\n' >&3
+    printf '%s\r\n' "${@:3}" '' >&3
+    { ! [[ $* == *chunked* ]] || printf '%x\r\n' 1000000000; head -c "$2" /dev/zero; } >&3 ||
+        fail "cut off within its body: ${*:2}"
+    read -r -t 10 _ status _ <&3
+    exec 3>&-
+    [[ $status == "$1" ]] || fail "status '$status' instead of $1: ${*:2}"
+}
+secret='Authorization: Bearer secret-1'
+sends 413 60000000 "$secret" 'Content-Length: 60000000'
+sends 413 10000000 "$secret" 'Content-Length: 60000000'
+sends 413 60000000 "$secret" 'Transfer-Encoding: chunked'
+sends 413 3000 "$secret" 'Transfer-Encoding: chunked'
+sends 401 60000000 'Content-Length: 60000000'
+sends 401 1900 'Content-Length: 2000'
+sends 400 60000000 "$secret" 'Content-Length: 60000000' 'Transfer-Encoding: chunked'
+ask 401 /tokenize --data-binary @blanks -H 'Expect:'
+ask 413 /tokenize --data-binary @blanks "${auth[@]}" -H 'Expect: 100-continue'
+
 ask 431 /health -H "X-Long: $(head -c 40000 /dev/zero | tr '\0' x)"
 
 # A connection that has been idle has all the time for its next request.
-port=${url##*:}
 (
     exec 3<>"/dev/tcp/127.0.0.1/$port"
     printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&3
@@ -76,7 +103,7 @@ auth=()
 
 # ---- texts ----
 
-# eval scores a text with the head that writes it.
+# eval scores a text with the head that writes it, and the same share for tokens that no text has.
 printf 'the' >short.txt
 expect_exit 0 "$gptrain" eval --checkpoint run --data short.txt --set precision.frozen=int8
 loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
@@ -101,6 +128,11 @@ says reply '"delta":{"role":"assistant"' 'data: [DONE]' '"completion_tokens":6' 
 [[ $(grep -o '"content":"[^"]*"' reply | sed 's/^"content":"//; s/"$//' | tr -d '\n') == "$said" ]] ||
     fail "the stream says something else: $(cat reply)"
 ask 400 /v1/chat/completions -d '{"messages":[]}'
+ask 200 /tokenize -d '{"messages":[{"role":"user","content":"light"}]}'
+counted=$(sed -n 's/.*"count":\([0-9]*\).*/\1/p' reply)
+ask 200 /v1/chat/completions -d "{$common}"
+says reply "\"prompt_tokens\":$counted,"
+ask 400 /tokenize -d '{"messages":[{"role":"user","content":"light"}],"prompt":"light"}'
 
 # Tokens that are no whole characters: spelled as bytes, at the character that they are a part of.
 complete 200 '"prompt":"é€a","max_tokens":0,"echo":true,"logprobs":1'
@@ -118,6 +150,24 @@ says reply $'\xef\xbf\xbd'
 ask 200 /v1/chat/completions -d '{"messages":[{"role":"user","content":"é"}],"temperature":1000,"seed":1,"max_tokens":30,"logprobs":true}'
 says reply '"token":"bytes:\\x'
 says_not reply '"bytes":[239,191,189]'  # U+FFFD
+
+# A template that fails answers the conversation that it fails for, and no other request.
+cat >strict.jinja <<'END'
+{%- for message in messages %}{% if message.role == "tool" %}{{ raise_exception("no tools here") }}{% endif %}
+{%- if message.role == "system" %}{{ message.content + 1 }}{% endif %}
+{%- if message.role == "many" %}{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}{% endif %}
+{{- message.content }}{% endfor %}
+END
+ends_well
+serve --checkpoint run --template strict.jinja
+for role in tool system many; do
+    ask 400 /v1/chat/completions -d "{\"messages\":[{\"role\":\"$role\",\"content\":\"light\"}],\"stream\":true}"
+    says reply '"code":400' 'strict.jinja: line '
+done
+ask 400 /tokenize -d '{"messages":[{"role":"tool","content":"light"}]}'
+says reply 'no tools here'
+ask 200 /v1/chat/completions -d "{$common}"
+ask 200 /health
 
 # A long text, which takes long to encode, holds up nobody else.
 yes 'and the earth ' | tr -d '\n' | head -c 3000000 >earth

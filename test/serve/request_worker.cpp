@@ -61,6 +61,43 @@ TEST_CASE("requests wait for a slow one without holding up the thread that adds 
     CHECK(order == "slow stays ");
 }
 
+TEST_CASE("addresses take turns by bytes, and of one the short requests come first") {
+    const auto client = std::make_shared<Client>();
+    std::promise<void> begun;
+    std::promise<void> goes_on;
+    std::promise<void> done;
+    std::string order;
+    RequestWorker* self = nullptr;
+    const auto add = [&](const std::string& address, const std::string& name, std::size_t bytes) {
+        HttpRequest request = request_of(name + std::string(bytes, ' '));
+        request.client = address;
+        self->add(std::move(request), client);
+    };
+    RequestWorker worker([&](const HttpRequest& request, const auto&) {
+        const std::string name = request.body.substr(0, 2);
+        if (name == "--") {
+            begun.set_value();
+            goes_on.get_future().wait();
+        }
+        order += name + " ";
+        // One that sends its next request as soon as it has its answer has no more turns.
+        if (name == "c1") add("again", "c2", 100'000);
+        if (order.size() == 3 * 10) done.set_value();
+    });
+    self = &worker;
+    add("busy", "--", 0);
+    begun.get_future().wait();
+    for (const char* name : {"a1", "a2", "a3"})
+        add("flood", name, 100'000);
+    add("flood", "a4", 10);
+    for (const char* name : {"b1", "b2", "b3"})
+        add("other", name, 100'000);
+    add("again", "c1", 100'000);
+    goes_on.set_value();
+    done.get_future().wait();
+    CHECK(order == "-- c1 a4 b1 a1 c2 b2 a2 b3 a3 ");
+}
+
 TEST_CASE("a worker ends although requests wait") {
     const auto slow = std::make_shared<Client>();
     const auto waits = std::make_shared<Client>();

@@ -34,7 +34,7 @@ Answer answer(const std::shared_ptr<Client>& client, std::vector<std::int32_t> p
               std::int64_t max_tokens) {
     static std::int64_t prompts = 0;
     Answer wanted;
-    wanted.prompt = std::move(prompt);
+    wanted.prompt = std::make_shared<const std::vector<std::int32_t>>(std::move(prompt));
     wanted.prompt_number = prompts++;
     wanted.max_tokens = max_tokens;
     wanted.sampling.temperature = 0;

@@ -118,6 +118,17 @@ TEST_CASE("bytes without a token are left out, and the others know where they be
     CHECK(Tokenizer(fixture / "gpt2.json").least_tokens(text) > 0);
 }
 
+TEST_CASE("the memory to encode a text grows with its longest word") {
+    std::string words;
+    for (int i = 0; i < 1000; ++i)
+        words += " word";
+    for (const char* name : {"gpt2", "qwen2"}) {
+        const Tokenizer tokenizer(fixture / (std::string(name) + ".json"));
+        CHECK(tokenizer.encoding_bytes(words) == 36 * 5000 + 96 * 5);
+        CHECK(tokenizer.encoding_bytes(std::string(5000, 'w')) == (36 + 96) * 5000);
+    }
+}
+
 TEST_CASE("normalization form C is that of the library tokenizers") {
     int changed = 0;
     for (const Json& line : expected_lines()) {

@@ -99,6 +99,15 @@ TEST_CASE("the length of a text bounds its tokens") {
     CHECK(tokenizer.least_tokens(many) <= std::ssize(encoded(tokenizer, many)));
 }
 
+TEST_CASE("the memory to encode a text grows with its longest part") {
+    const Tokenizer tokenizer(unigram_model(), "trained");
+    std::string words;
+    while (words.size() < 1'000'000)
+        words += " word";
+    CHECK(tokenizer.encoding_bytes(std::string(1'000'000, 'w')) == 324'000'000);
+    CHECK(tokenizer.encoding_bytes(words) < 60'000'000);
+}
+
 TEST_CASE("random text of all planes survives") {
     const Tokenizer tokenizer(unigram_model(), "trained");
     std::uint32_t state = 7;
