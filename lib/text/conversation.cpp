@@ -64,27 +64,35 @@ LearnedText render_learned(const ChatTemplate& chat_template, const Json& messag
 }
 
 LocatedIds encode_marked(const Tokenizer& tokenizer, std::string_view text) {
-    const std::optional<std::int32_t> known[] = {tokenizer.bos_id(), tokenizer.eos_id()};
+    struct Mark {
+        std::int32_t id;
+        std::string_view spelling;
+        std::size_t found;  ///< next; searched once, for texts with many marks
+    };
+    std::vector<Mark> marks;
+    for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id()}) {
+        const std::string_view spelling = id ? tokenizer.mark(*id) : "";
+        if (!spelling.empty()) marks.push_back({*id, spelling, text.find(spelling)});
+    }
     LocatedIds result;
     for (std::size_t at = 0; at < text.size();) {
         std::size_t end = text.size();
-        std::optional<std::int32_t> next;
-        for (const auto& id : known) {
-            const std::string_view mark = id ? tokenizer.mark(*id) : "";
-            const std::size_t found = mark.empty() ? text.npos : text.find(mark, at);
-            if (found >= end) continue;
-            end = found;
-            next = id;
+        const Mark* next = nullptr;
+        for (Mark& mark : marks) {
+            if (mark.found < at) mark.found = text.find(mark.spelling, at);
+            if (mark.found >= end) continue;
+            end = mark.found;
+            next = &mark;
         }
         const std::size_t first = result.begins.size();
         if (end > at) tokenizer.encode(text.substr(at, end - at), result.ids, result.begins);
         for (std::size_t& begin : std::span(result.begins).subspan(first))
             begin += at;
         at = end;
-        if (!next) continue;
-        result.ids.push_back(*next);
+        if (next == nullptr) continue;
+        result.ids.push_back(next->id);
         result.begins.push_back(at);
-        at += tokenizer.mark(*next).size();
+        at += next->spelling.size();
     }
     return result;
 }

@@ -169,6 +169,11 @@ says reply 'no tools here'
 ask 200 /v1/chat/completions -d "{$common}"
 ask 200 /health
 
+# Very many marks in a conversation take no more time than other texts.
+{ printf '{"messages":[{"role":"user","content":"'; yes '</s>' | tr -d '\n' | head -c 800000; printf '"}]}'; } >marks
+ask 200 /tokenize -d @marks
+says reply '"count":200000,'
+
 # A long text, which takes long to encode, holds up nobody else.
 yes 'and the earth ' | tr -d '\n' | head -c 3000000 >earth
 { printf '{"prompt":"'; cat earth; printf '"}'; } >long
