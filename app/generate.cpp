@@ -11,12 +11,12 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "help/option_checks.h"
 #include "infer/chat.h"
 #include "infer/positions.h"
 #include "inference.h"
 #include "lines.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

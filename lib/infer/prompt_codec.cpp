@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/utf8.h"
 #include "interop/hf_folder.h"
 #include "stored/saved_run.h"
 #include "text/chat_template.h"
 #include "text/conversation.h"
 #include "text/tokenizer_json.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_merges.h"
 #include "text/byte_alphabet.h"
 #include "text/model_check.h"
 #include "text/tokenizer_json.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "tasks/built_in.h"
 #include "tasks/task_keys.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

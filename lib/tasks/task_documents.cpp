@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "tasks/clean_text.h"
 #include "text/documents.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

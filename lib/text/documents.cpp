@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "text/decompressor.h"
 #include "text/json_line.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

@@ -6,9 +6,9 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/charsmap_check.h"
 #include "text/protobuf_wire.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

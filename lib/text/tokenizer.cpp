@@ -10,13 +10,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "text/bpe_model.h"
 #include "text/model_check.h"
 #include "text/sentencepiece_model.h"
 #include "text/token_model.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
-#include "text/utf8.h"
 
 namespace gptrain {
 namespace {

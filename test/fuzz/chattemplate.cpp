@@ -1,9 +1,9 @@
 // A chat template: parsed and, if it is accepted, rendered for conversations.
 #include <string>
 
+#include "base/utf8.h"
 #include "fuzz/target.h"
 #include "text/chat_template.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 

@@ -3,11 +3,11 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/utf8.h"
 #include "fuzz/target.h"
 #include "support/temp_folder.h"
 #include "text/documents.h"
 #include "text/json_line.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 

@@ -1,9 +1,9 @@
 // A sentencepiece model: checked, loaded by the library if it passes, and used.
 #include <vector>
 
+#include "base/utf8.h"
 #include "fuzz/target.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 

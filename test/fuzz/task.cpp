@@ -1,8 +1,8 @@
 // A task file: read, and if it is accepted, asked about documents.
+#include "base/utf8.h"
 #include "fuzz/target.h"
 #include "tasks/load_task.h"
 #include "tasks/task_items.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 

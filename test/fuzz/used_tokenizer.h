@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace gptrain::test {
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 #include "text/bpe_merges.h"
@@ -17,7 +18,6 @@
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 namespace fs = std::filesystem;

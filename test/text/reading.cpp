@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 #include "text/documents.h"
 #include "text/json_line.h"
 #include "text/record_reader.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 namespace fs = std::filesystem;

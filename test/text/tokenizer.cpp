@@ -7,10 +7,10 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "catch.h"
 #include "support.h"
 #include "text/train_tokenizer.h"
-#include "text/utf8.h"
 
 using namespace gptrain;
 
