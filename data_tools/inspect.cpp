@@ -45,7 +45,7 @@ void print_histogram(const IndexedDataset& dataset) {
 
 void print_sample(const IndexedDataset& dataset, const InspectOptions& options) {
     if (options.document >= dataset.num_documents()) {
-        fail(ExitCode::usage, options.prefix, " has no document ", options.document,
+        fail(ExitCode::usage, dataset.prefix().string(), " has no document ", options.document,
              "; it has documents 0 to ", dataset.num_documents() - 1);
     }
     const auto tokens = first_tokens(dataset, options.document, options.sample_tokens);
@@ -73,8 +73,9 @@ void print_tokenizer(const IndexedDataset& dataset, const InspectOptions& option
 
 void inspect_token_files(const InspectOptions& options) {
     const IndexedDataset dataset(options.prefix);
-    print(options.prefix, ": ", dataset.num_documents(), " documents, ", dataset.num_sequences(),
-          " sequences, ", dataset.num_tokens(), " tokens of ", name_of(dataset.dtype()), " (",
+    print(dataset.prefix().string(), ": ", dataset.num_documents(), " documents, ",
+          dataset.num_sequences(), " sequences, ", dataset.num_tokens(), " tokens of ",
+          name_of(dataset.dtype()), " (",
           human_bytes(dataset.num_tokens() * size_of(dataset.dtype())), ")");
     if (dataset.masked()) {
         const std::int64_t learned = dataset.learned_tokens(0, dataset.num_sequences());

@@ -86,9 +86,9 @@ void merge_token_files(const MergeOptions& options) {
     for (const std::string& prefix : options.inputs) {
         datasets.emplace_back(prefix);
         if (datasets.back().dtype() != datasets.front().dtype()) {
-            fail(ExitCode::bad_input, prefix, ".idx: its ids are ",
-                 name_of(datasets.back().dtype()), ", but those of ", options.inputs.front(),
-                 ".idx are ", name_of(datasets.front().dtype()),
+            fail(ExitCode::bad_input, datasets.back().prefix().string(), ".idx: its ids are ",
+                 name_of(datasets.back().dtype()), ", but those of ",
+                 datasets.front().prefix().string(), ".idx are ", name_of(datasets.front().dtype()),
                  "; cannot merge files from different tokenizers");
         }
     }

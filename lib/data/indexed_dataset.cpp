@@ -59,7 +59,7 @@ void widen(const std::byte* from, std::int64_t count, std::int32_t* out) {
 
 IndexedDataset::IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens,
                                const MpiSession* ranks)
-    : prefix_(prefix), index_(prefix), virtual_tokens_(virtual_tokens) {
+    : prefix_(token_prefix(prefix)), index_(prefix_), virtual_tokens_(virtual_tokens) {
     const Facts facts = ranks == nullptr ? check(Share{}) : check_together(*ranks);
     begun_sequences_ = facts.index.begun_sequences;
     read_meta();

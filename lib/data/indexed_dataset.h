@@ -34,11 +34,12 @@ class MpiSession;
 /// files do not have them.
 class IndexedDataset {
 public:
-    /// Opens PREFIX.idx and PREFIX.bin. Validates every header field, length, offset and document
-    /// entry against the sizes of both files; a fault is an Error (bad_input) that names the file.
-    /// It does not read ids: the loader checks those that it uses. A .meta.json or .mask that is
-    /// faulty or describes other token files, a mask that the .meta.json names and that is not
-    /// there, and one that no .meta.json names are Errors (bad_input), too.
+    /// Opens PREFIX.idx and PREFIX.bin, with the prefix that `token_prefix` finds. Validates every
+    /// header field, length, offset and document entry against the sizes of both files; a fault is
+    /// an Error (bad_input) that names the file. It does not read ids: the loader checks those that
+    /// it uses. A .meta.json or .mask that is faulty or describes other token files, a mask that
+    /// the .meta.json names and that is not there, and one that no .meta.json names are Errors
+    /// (bad_input), too.
     ///
     /// With `ranks` all ranks call it together, in work that run_on_all runs. Each validates its
     /// share of the lengths, offsets and entries, and later checks those that it reads; a rank
@@ -46,6 +47,7 @@ public:
     explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0,
                             const MpiSession* ranks = nullptr);
 
+    /// Of its files, found by token_prefix.
     const std::filesystem::path& prefix() const { return prefix_; }
     const std::filesystem::path& bin_path() const { return index_.bin().path(); }
     /// u16 or i32.

@@ -45,8 +45,9 @@ std::vector<OpenedSource> open_sources(const std::vector<DataSource>& specs,
     check_weights(specs);
     std::vector<OpenedSource> sources;
     for (const DataSource& spec : specs) {
-        sources.push_back(
-            {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens, ranks)});
+        auto tokens = std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens, ranks);
+        sources.push_back({spec, tokens});
+        sources.back().spec.prefix = tokens->prefix();
     }
     return sources;
 }

@@ -14,7 +14,7 @@
 namespace gptrain {
 
 struct OpenedSource {
-    DataSource spec;
+    DataSource spec;  ///< with the prefix of the files
     std::shared_ptr<const IndexedDataset> tokens;
 };
 

@@ -58,9 +58,21 @@ MappedFile open_part(const std::filesystem::path& prefix, const char* ending) {
 
 }  // namespace
 
+bool has_token_file(const std::filesystem::path& prefix) {
+    return has_file(prefix, ".idx") || has_file(prefix, ".bin");
+}
+
+std::filesystem::path token_prefix(const std::filesystem::path& name) {
+    constexpr std::string_view ending = "_text_document";
+    const std::string word = name.string();
+    const std::filesystem::path other =
+        word.ends_with(ending) ? word.substr(0, word.size() - ending.size()) : text(word, ending);
+    return !has_token_file(name) && has_token_file(other) ? other : name;
+}
+
 void require_token_files(const std::filesystem::path& prefix) {
     for (const char* ending : {".idx", ".bin"})
-        require_part(prefix, ending);
+        require_part(token_prefix(prefix), ending);
 }
 
 TokenIndex::TokenIndex(const std::filesystem::path& prefix)

@@ -12,7 +12,14 @@
 
 namespace gptrain {
 
-/// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin is missing.
+/// The prefix of the token files that a user means: the name as it stands if it has a file, else
+/// with the `_text_document` that gpt-preprocess appends, or without it, if that has one.
+std::filesystem::path token_prefix(const std::filesystem::path& name);
+
+/// True if PREFIX.idx or PREFIX.bin is there.
+bool has_token_file(const std::filesystem::path& prefix);
+
+/// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin of `token_prefix` is missing.
 void require_token_files(const std::filesystem::path& prefix);
 
 /// The memory-mapped files. Every entry of PREFIX.idx is checked where it is used: a fault is an

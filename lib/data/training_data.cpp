@@ -245,7 +245,7 @@ std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
                                                   std::int64_t virtual_tokens) {
     const auto is_there = [](const DataSource& source) {
         std::error_code unreadable;
-        const std::string prefix = source.prefix.string();
+        const std::string prefix = token_prefix(source.prefix).string();
         return std::filesystem::exists(prefix + ".idx", unreadable) &&
                std::filesystem::exists(prefix + ".bin", unreadable);
     };
