@@ -17,7 +17,7 @@ namespace gptrain {
 /// The action that the command line selects.
 using Command = std::function<ExitCode()>;
 
-/// Training and --dry-run: the program without a subcommand.
+/// Training and --dry-run: `train`, and the program without a subcommand.
 void add_train(CLI::App& app, Command& chosen);
 void add_new(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);

@@ -106,11 +106,9 @@ void add_export(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
         "export", "Write a trained model for Hugging Face's transformers or llama.cpp");
     auto options = std::make_shared<ExportCommand>();
-    command
-        ->add_option("checkpoint", options->model.checkpoint,
-                     "A checkpoint, or an output directory (its newest valid checkpoint)")
-        ->required()
-        ->type_name("CHECKPOINT");
+    add_checkpoint(*command, options->model.checkpoint,
+                   "A checkpoint, or an output directory (its newest valid checkpoint)",
+                   "OUTPUT-DIR|CHECKPOINT");
     command
         ->add_option("--format", options->format,
                      "hf: a folder with config.json, weights as safetensors and tokenizer files, "

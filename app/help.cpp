@@ -1,5 +1,6 @@
 // gptrain help: the options as text, as a man page, or for completion in a shell.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "hardware/load_profile.h"
+#include "help/command_words.h"
 #include "help/formats.h"
 #include "spec/section_reader.h"
 #include "spec/spec_keys.h"
@@ -71,17 +73,15 @@ ProgramHelp program_help(const CLI::App& app) {
 }
 
 ExitCode show_help_of(const CLI::App& app, const std::string& name) {
-    std::vector<std::string_view> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-        if (command->get_group().empty()) continue;
-        if (command->get_name() == name) {
-            print_raw(command->help(app.get_name()));
-            return ExitCode::done;
-        }
-        names.push_back(command->get_name());
+    const std::vector<std::string> names = shown_commands(app);
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+        print_raw(app.get_subcommand(name)->help(app.get_name()));
+        return ExitCode::done;
     }
+    if (const auto near = nearest(name, names))
+        fail(ExitCode::usage, "help: there is no command ", name, "; nearest: ", *near);
     fail(ExitCode::usage, "help: there is no command ", name, "; the commands are ",
-         choice_of(names));
+         choice_of({names.begin(), names.end()}));
 }
 
 }  // namespace

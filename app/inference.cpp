@@ -29,6 +29,23 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
 
 }  // namespace
 
+void add_checkpoint(CLI::App& command, std::string& checkpoint, const std::string& description,
+                    const std::string& type) {
+    const auto take = [&checkpoint](const std::vector<std::string>& given) {
+        if (given.size() > 1)
+            throw CLI::ValidationError("--checkpoint", "the first word is already one; give one");
+        checkpoint = given.front();
+    };
+    command
+        .add_option_function<std::vector<std::string>>(
+            "checkpoint,--checkpoint", take,
+            text(description, "; the first word, or with --checkpoint"))
+        ->required()
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name(type);
+}
+
 void add_adapted_option(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--adapted", options.adapted,
@@ -38,12 +55,10 @@ void add_adapted_option(CLI::App& command, ModelOptions& options) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-    command
-        .add_option("--checkpoint", options.checkpoint,
-                    "A checkpoint, its model.h5, an output directory (its newest valid "
-                    "checkpoint), or a Hugging Face model folder")
-        ->required()
-        ->type_name("DIR");
+    add_checkpoint(command, options.checkpoint,
+                   "A checkpoint, its model.h5, an output directory (its newest valid "
+                   "checkpoint), or a Hugging Face model folder",
+                   "OUTPUT-DIR|CHECKPOINT|HF-DIR");
     add_adapted_option(command, options);
     command
         .add_option(

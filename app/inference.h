@@ -17,6 +17,11 @@ struct ModelOptions {
     std::vector<std::string> settings;
 };
 
+/// Adds the model or run that a command is about: its first word, or the value of --checkpoint.
+/// `type` names what it may be.
+void add_checkpoint(CLI::App& command, std::string& checkpoint, const std::string& description,
+                    const std::string& type);
+/// The options of all commands that compute with a model, the checkpoint first.
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// --adapted alone.
 void add_adapted_option(CLI::App& command, ModelOptions& options);

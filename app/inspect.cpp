@@ -18,6 +18,7 @@
 #include "data/training_data.h"
 #include "device.h"
 #include "infer/inference.h"
+#include "inference.h"
 #include "interop/hf_folder.h"
 #include "search/table_text.h"
 #include "spec/make_plan.h"
@@ -29,7 +30,7 @@ namespace gptrain {
 namespace {
 
 struct InspectCommand {
-    std::filesystem::path path;
+    std::string path;
     std::vector<std::string> settings;
     std::filesystem::path tokenizer;
     bool verify = false;
@@ -106,7 +107,7 @@ void show_documents(const IndexedDataset& data, const std::filesystem::path& pat
 
 void inspect_tokens(const InspectCommand& options) {
     const IndexedDataset data(options.path);
-    print("token data set ", options.path.string());
+    print("token data set ", data.prefix().string());
     print("  documents    ", data.num_documents());
     print("  sequences    ", data.num_sequences());
     print("  tokens       ", data.num_tokens());
@@ -119,11 +120,6 @@ void inspect_tokens(const InspectCommand& options) {
         print("  learned      ", learned, " (", percent(learned, data.num_tokens()), ")");
     }
     if (!options.tokenizer.empty()) show_documents(data, options.tokenizer);
-}
-
-bool is_token_data(const std::filesystem::path& prefix) {
-    return std::filesystem::exists(prefix.string() + ".idx") ||
-           std::filesystem::exists(prefix.string() + ".bin");
 }
 
 bool is_checkpoint(const std::filesystem::path& path) {
@@ -142,8 +138,9 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
 
 ExitCode inspect(const InspectCommand& options) {
     namespace fs = std::filesystem;
-    const fs::path& path = options.path;
-    if (!options.tokenizer.empty() && !is_token_data(path)) {
+    const bool is_there = fs::exists(options.path) || has_token_file(options.path);
+    const fs::path path = is_there ? fs::path(options.path) : token_prefix(options.path);
+    if (!options.tokenizer.empty() && !has_token_file(path)) {
         fail(ExitCode::usage, "--tokenizer shows token data as text, but ", path.string(),
              " is not token data");
     }
@@ -155,7 +152,7 @@ ExitCode inspect(const InspectCommand& options) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
         fail(ExitCode::usage, "--set changes a run spec, but ", path.string(), " is not one");
-    } else if (is_token_data(path)) {
+    } else if (has_token_file(path)) {
         inspect_tokens(options);
     } else if (options.view) {
         view_checkpoint(path);
@@ -185,15 +182,12 @@ void add_inspect(CLI::App& app, Command& chosen) {
         "Show the contents of a run spec, token data set, checkpoint, checkpoints/ folder or "
         "Hugging Face model folder");
     auto options = std::make_shared<InspectCommand>();
-    command
-        ->add_option(
-            "path", options->path,
-            "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
-            "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
-            "per checkpoint; exit code 0 if the newest verifies or none was ever "
-            "committed; a Hugging Face model folder: the model section of a run spec")
-        ->required()
-        ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR|HF-DIR");
+    add_checkpoint(*command, options->path,
+                   "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
+                   "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
+                   "per checkpoint; exit code 0 if the newest verifies or none was ever "
+                   "committed; a Hugging Face model folder: the model section of a run spec",
+                   "RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR|HF-DIR");
     add_settings(*command, options->settings);
     command
         ->add_option("--tokenizer", options->tokenizer,

@@ -11,15 +11,17 @@
 #include "base/signals.h"
 #include "commands.h"
 #include "cuda/runtime/probe.h"
+#include "help/command_words.h"
 #include "version.h"
 
 namespace {
 
 constexpr auto description =
-    "Trains GPT language models. Without a subcommand it trains as the run spec describes. "
-    "SIGTERM,\n"
-    "SIGUSR1, SIGHUP and the first Ctrl-C make it save after the current step and exit with code\n"
-    "75; the same command resumes.";
+    "Trains GPT language models: gptrain train RUN.yaml, or without the word train: gptrain "
+    "--config\n"
+    "RUN.yaml. SIGTERM, SIGUSR1, SIGHUP and the first Ctrl-C make it save after the current step "
+    "and\n"
+    "exit with code 75; the same command resumes.";
 
 constexpr auto footer =
     "Exit status:\n"
@@ -52,16 +54,13 @@ std::string missing_argument_message(const CLI::App& app, const CLI::RequiredErr
     return error.what() + help_hint(app);
 }
 
-/// The error for arguments that no option takes, in their order.
+/// The error for words that nothing takes.
 std::string extras_message(const CLI::App& app) {
-    const std::vector<std::string> extras = app.remaining(true);
-    std::string message = extras.size() == 1 ? "The following argument was not expected:"
-                                             : "The following arguments were not expected:";
-    for (const std::string& word : extras)
-        message += ' ' + word;
-    const bool takes_config = app.get_subcommands().empty() && app.count("--config") == 0;
-    if (takes_config && gptrain::named_yaml(extras.back()))
-        message += gptrain::text("; did you mean --config ", extras.back(), "?");
+    const std::string first = app.remaining(true).front();
+    const bool takes_spec = app.get_subcommands().empty() && app.count("--config") == 0;
+    const std::string message = takes_spec && gptrain::named_yaml(first)
+                                    ? gptrain::text("did you mean gptrain train ", first, "?")
+                                    : gptrain::unexpected_words(app);
     return message + help_hint(app);
 }
 
@@ -99,6 +98,8 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return report(error.what() + help_hint(app), gptrain::ExitCode::usage);
     }
+    if (const std::string option = gptrain::misplaced_option(app); !option.empty())
+        return report(option, gptrain::ExitCode::usage);
     const gptrain::ExitCode code = chosen();
     if (code == gptrain::ExitCode::done) gptrain::check_output();
     return static_cast<int>(code);

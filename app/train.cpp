@@ -172,47 +172,63 @@ void add_settings(CLI::App& command, std::vector<std::string>& settings) {
         ->allow_extra_args(false);
 }
 
-void add_train(CLI::App& app, Command& chosen) {
-    auto options = std::make_shared<TrainCommand>();
-    app.add_option("--config", options->config, "Run spec (YAML)")->type_name("RUN.yaml");
-    add_settings(app, options->settings);
-    app.add_option("--resume", options->resume,
+namespace {
+
+/// The options of training. `config`: the names of the run spec's.
+void add_training_options(CLI::App& app, const std::string& config, TrainCommand& options) {
+    app.add_option(config, options.config, "Run spec (YAML)")->type_name("RUN.yaml");
+    add_settings(app, options.settings);
+    app.add_option("--resume", options.resume,
                    "auto: the newest valid checkpoint of the output directory, otherwise a fresh "
                    "start; never: a fresh start, refused if checkpoints exist; "
                    "DIR: a checkpoint or an output directory")
         ->type_name("auto|never|DIR")
         ->capture_default_str();
     CLI::Option* dry_run =
-        app.add_flag("--dry-run", options->dry_run,
+        app.add_flag("--dry-run", options.dry_run,
                      "Estimate the run's memory and work; needs no data, tokenizer or device");
-    app.add_option("--world-size", options->world_size,
+    app.add_option("--world-size", options.world_size,
                    "Ranks that a dry run assumes; default: the minimum for the mesh")
         ->type_name("N")
         ->check(whole_number(1, max_planned_ranks))
         ->needs(dry_run);
-    app.add_option("--device-memory", options->device_memory,
+    app.add_option("--device-memory", options.device_memory,
                    "Check whether the run fits on devices of this size, such as 80GB or 80GiB, one "
                    "per rank; default: check whether a CPU run fits on this machine now")
         ->type_name("SIZE")
         ->needs(dry_run);
     CLI::Option* hardware =
-        app.add_option("--hardware", options->hardware,
+        app.add_option("--hardware", options.hardware,
                        "Estimate the time of a step on this hardware: a built-in profile "
                        "(h100-sxm, ...) or a file like those of configs/hardware")
             ->type_name("NAME|FILE")
             ->needs(dry_run);
-    app.add_option("--json", options->json, "Write the estimate for --hardware as JSON")
+    app.add_option("--json", options.json, "Write the estimate for --hardware as JSON")
         ->type_name("FILE")
         ->needs(hardware);
-    app.add_option("--timeline", options->timeline,
+    app.add_option("--timeline", options.timeline,
                    "Write one pipeline step as SVG (.svg) or Chrome trace (.json): measured, or "
                    "simulated with --dry-run")
         ->type_name("FILE");
+}
+
+/// Runs the training when `app` is what the command line selects.
+void add_training(CLI::App& app, const std::string& config, Command& chosen) {
+    auto options = std::make_shared<TrainCommand>();
+    add_training_options(app, config, *options);
     app.final_callback([&app, &chosen, options] {
         if (!app.get_subcommands().empty()) return;
         if (options->config.empty()) throw CLI::RequiredError("--config");
         chosen = [options] { return run_training(*options); };
     });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Command& chosen) {
+    add_training(app, "--config", chosen);
+    add_training(*app.add_subcommand("train", "Train as a run spec describes"), "spec,--config",
+                 chosen);
 }
 
 }  // namespace gptrain

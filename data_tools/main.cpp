@@ -18,6 +18,7 @@
 #include "commands.h"
 #include "corpus_arguments.h"
 #include "help.h"
+#include "help/command_words.h"
 #include "help/formats.h"
 #include "text/chat_template.h"
 
@@ -57,10 +58,12 @@ public:
                 return ExitCode::done;
             }
             const bool no_prefix = error.get_name() == "RequiredError" && inspect_app_->parsed();
+            const bool unexpected = !app_.remaining(true).empty();
             fail(ExitCode::usage,
                  no_prefix ? "inspect: give the PREFIX of token files, their path without .bin or "
                              ".idx"
-                           : error.what(),
+                 : unexpected ? unexpected_words(app_)
+                              : error.what(),
                  " (gpt-preprocess --help explains)");
         }
         if (help_app_->parsed()) {
@@ -255,11 +258,8 @@ private:
     }
 
     void reject_misplaced_options() const {
-        for (const CLI::Option* option : app_.get_options()) {
-            if (option->count() == 0) continue;
-            fail(ExitCode::usage, "put ", option->get_name(), " after ",
-                 app_.get_subcommands().front()->get_name());
-        }
+        if (const std::string fault = misplaced_option(app_); !fault.empty())
+            fail(ExitCode::usage, fault);
     }
 
     CLI::App app_;

@@ -63,8 +63,14 @@ CommandHelp command_help(const CLI::App& app) {
                         .sections = sections_of(app.get_footer()),
                         .options = {},
                         .commands = {}};
-    for (const CLI::Option* option : app.get_options())
+    for (const CLI::Option* option : app.get_options()) {
         help.options.push_back(option_help(*option));
+        if (!option->get_positional() || help.options.back().names.empty()) continue;
+        // It is a positional argument as well, and neither way is required by itself.
+        help.options.back().required = false;
+        help.options.push_back(help.options.back());
+        help.options.back().names.clear();
+    }
     for (const CLI::App* command :
          app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
         help.commands.push_back(command_help(*command));

@@ -88,6 +88,17 @@ TEST_CASE("a command line as data", "[help]") {
     CHECK(help.sections[1].body == "sample\n  more");
 }
 
+TEST_CASE("an option that is the first word, too, is listed as both", "[help]") {
+    CLI::App app("Trains things.", "sample");
+    std::string run;
+    app.add_option("run,--run", run, "Which")->required()->type_name("DIR");
+    const CommandHelp help = command_help(app);
+    CHECK_FALSE(find(help, "--run").required);
+    const OptionHelp* first_word = positional_of(help);
+    REQUIRE(first_word != nullptr);
+    CHECK(first_word->value == "DIR");
+}
+
 TEST_CASE("what completes a value", "[help]") {
     const Sample sample;
     const ProgramHelp program = sample.help();

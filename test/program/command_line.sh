@@ -17,11 +17,42 @@ expect_exit 2 "$gptrain" --config "$work/missing.yaml"
 says err "$work/missing.yaml: no such file"
 says_not err relative
 expect_exit 2 "$gptrain" --config "$work"
-expect_exit 2 "$gptrain" trian
 expect_exit 2 "$gptrain" run.yaml
-says err "not expected: run.yaml; did you mean --config run.yaml? (gptrain --help)"
-expect_exit 2 "$gptrain" train run.yaml
-says err "not expected: train run.yaml; did you mean --config run.yaml?"
+says err "did you mean gptrain train run.yaml? (gptrain --help)"
+
+# A misspelt command or option is answered with the nearest one.
+nearest() {
+    expect_exit 2 "$gptrain" "${@:2}"
+    says err "$1"
+}
+nearest "there is no command genrate; nearest: generate (gptrain --help)" genrate run --prompt x
+nearest "there is no command trian; nearest: train (gptrain --help)" trian run.yaml --set seed=1
+nearest "there is no option --promt; nearest: --prompt (gptrain generate --help)" generate run --promt=x
+nearest "was not expected: completely (gptrain --help)" completely
+nearest "put --config after report" --config run.yaml report run
+for word in inspct merg trian-tokenizer; do
+    "$preprocess" $word x 2>err && fail "$word is a command"
+    says err "there is no command $word; nearest: "
+done
+
+# The run is the first word of a command, or --checkpoint; the spec that of train.
+once() {
+    expect_exit 2 "$gptrain" "$@"
+    says err "--checkpoint: the first word is already one; give one"
+}
+once generate run --checkpoint run --prompt x
+once eval run --data text.txt --checkpoint run
+once serve --checkpoint run run
+once export run --checkpoint run --format hf --output x
+once inspect run --checkpoint run
+expect_exit 2 "$gptrain" report run --checkpoint run
+says err "runs excludes --checkpoint"
+for command in generate eval serve export inspect report; do
+    expect_exit 2 "$gptrain" $command
+    says err "$command: give "
+done
+expect_exit 2 "$gptrain" train
+says err "train: give RUN.yaml"
 expect_exit 2 "$gptrain" --config run.yaml b a
 says err "The following arguments were not expected: b a (gptrain --help)"
 expect_exit 2 "$gptrain" --config run.yaml --steps 3

@@ -20,7 +20,9 @@ mv out text
 expect_exit 0 "$gptrain" help plan
 same out text
 expect_exit 2 "$gptrain" help trian
-says err "there is no command trian; the commands are "
+says err "there is no command trian; nearest: train"
+expect_exit 2 "$gptrain" help completely
+says err "there is no command completely; the commands are "
 
 for program in gptrain preprocess; do
     for format in man bash zsh fish; do
@@ -32,7 +34,7 @@ done
 says gptrain.bash "adapter.rank=" "faults.loss_spike.factor=" "model.rope_scaling.kind="
 says gptrain.man ".SS gptrain plan" "\\-\\-world\\-size" ".SH EXIT STATUS" ".SH FILES"
 # Every option of --help has its place in the page.
-for command in "" inspect generate eval serve import export plan report new; do
+for command in "" train inspect generate eval serve import export plan report new; do
     expect_exit 0 "$gptrain" $command --help
     while read -r option; do
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"
@@ -74,6 +76,11 @@ bash_completes gptrain plan --hardware a100-80gb --worl "--world-size"
 bash_completes gptrain --set model.num_lay "model.num_layers="
 bash_completes gptrain inspect run "run.yaml runs"
 bash_completes gptrain export --format "" "gguf hf"
+bash_completes gptrain gen "generate"
+bash_completes gptrain generate run "run.yaml runs"
+bash_completes gptrain train run.y "run.yaml"
+bash_completes gptrain train --config run.y "run.yaml"
+bash_completes gptrain report --check "--checkpoint"
 bash_completes gptrain --world-size "" ""
 bash_completes gptrain help e "eval export"
 commands=$("$gptrain" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\)  .*/\1/p' | sort | xargs)
@@ -92,6 +99,7 @@ if command -v fish >/dev/null; then
     fish_completes "gptrain plan --hardware h" "h100-sxm h200-sxm"
     fish_completes "gptrain export --format " "gguf hf"
     fish_completes "gptrain help ins" "inspect"
+    fish_completes "gptrain train run" "run.yaml runs/"
 fi
 
 finish
