@@ -32,6 +32,15 @@ void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
         {{"loss", result.loss}, {"perplexity", result.perplexity}, {"tokens", result.tokens}}));
 }
 
+/// The data with the file of the tokenizer, which may lie among the texts of a folder.
+EvaluationData with_tokenizer(const EvalCommand& options, const ModelSource& source) {
+    EvaluationData data = options.data;
+    data.tokenizer = options.model.tokenizer;
+    if (data.tokenizer.empty() && source.hf() == nullptr)
+        data.tokenizer = source.spec().data.tokenizer.value_or("");
+    return data;
+}
+
 void evaluate_on_tasks(const InferenceRun& run, const EvalCommand& options) {
     std::vector<Task> tasks;
     run.ranks.run_on_all([&] {
@@ -47,7 +56,7 @@ void evaluate_on_tasks(const InferenceRun& run, const EvalCommand& options) {
 ExitCode run_eval(const EvalCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         if (options.tasks.empty()) {
-            evaluate_data(run, options.data);
+            evaluate_data(run, with_tokenizer(options, run.source));
         } else {
             evaluate_on_tasks(run, options);
         }
@@ -96,8 +105,9 @@ void add_eval(CLI::App& app, Command& chosen) {
         ->add_option(
             "--data", options->data.path,
             "Prefix of a token data set (.bin and .idx); or a text file: JSON lines if named "
-            ".jsonl or .json, otherwise plain text; .gz and .zst are decompressed")
-        ->type_name("PREFIX|FILE");
+            ".jsonl or .json, otherwise plain text; .gz and .zst are decompressed; or a folder of "
+            "text files")
+        ->type_name("PREFIX|FILE|DIR");
     command
         ->add_option("--json-key", options->data.json_key,
                      "JSON lines: the key of the text (default: text)")

@@ -25,6 +25,7 @@ struct GenerateCommand {
     ModelOptions model;
     std::optional<std::string> prompt;
     std::string prompt_file;
+    bool piped = false;  ///< the prompt is stdin, without the end of its last line
     bool chat = false;
     std::string chat_template;
     std::string system;
@@ -62,6 +63,14 @@ bool is_interactive() {
     return stdin_is_terminal() && stdout_is_terminal();
 }
 
+/// Removes the line end that `echo` and editors write behind a text. Error if nothing is left.
+void take_line_end(std::string& prompt) {
+    if (prompt.ends_with('\n')) prompt.pop_back();
+    if (prompt.ends_with('\r')) prompt.pop_back();
+    if (prompt.empty())
+        fail(ExitCode::usage, "stdin holds no prompt; for a new document give --prompt ''");
+}
+
 /// The prompt of the command line, on rank 0; nothing if lines of stdin are the prompts.
 std::optional<std::string> given_prompt(const GenerateCommand& options, const InferenceRun& run) {
     std::optional<std::string> prompt = options.prompt;
@@ -69,6 +78,7 @@ std::optional<std::string> given_prompt(const GenerateCommand& options, const In
         const std::string& file = options.prompt_file;
         if (file.empty()) return;
         prompt = read_any_file(file, max_prompt_bytes);
+        if (options.piped) take_line_end(*prompt);
         if (const std::size_t at = find_invalid_utf8(*prompt); at != prompt->npos)
             fail(ExitCode::bad_input, file == "-" ? "stdin" : file, ": is not UTF-8 at byte ", at);
     });
@@ -206,11 +216,16 @@ void add_chat_options(CLI::App& command, GenerateCommand& options) {
         ->check(whole_number(2, std::int64_t{1} << 30));
 }
 
-/// Error if the options leave open what to write, or contradict each other.
-void check_options(const GenerateCommand& options) {
+/// Without a prompt, stdin is one unless it is a terminal. Error if the options leave open what to
+/// write, or contradict each other.
+void settle_options(GenerateCommand& options) {
+    const bool is_given = options.prompt || !options.prompt_file.empty() || options.chat;
+    if (!is_given && !is_interactive()) {
+        if (stdin_is_terminal()) throw CLI::RequiredError("--prompt, --prompt-file or --chat");
+        options.prompt_file = "-";
+        options.piped = true;
+    }
     const bool has_prompt = options.prompt || !options.prompt_file.empty();
-    if (!has_prompt && !options.chat && !is_interactive())
-        throw CLI::RequiredError("--prompt, --prompt-file or --chat");
     if (options.generate.samples > 1 && options.chat)
         throw CLI::ValidationError("--samples", "does not go with --chat");
     if (options.context && has_prompt && !options.chat)
@@ -226,7 +241,8 @@ void add_generate(CLI::App& app, Command& chosen) {
     CLI::Option* prompt =
         command->add_option("--prompt", options->prompt,
                             "Text to continue (token ids for a run without a tokenizer); empty: a "
-                            "new document; without it, asks for prompts on a terminal");
+                            "new document; default: what a pipe brings, or prompts typed on a "
+                            "terminal");
     command
         ->add_option("--prompt-file", options->prompt_file,
                      "File with the text to continue; -: standard input")
@@ -249,7 +265,7 @@ void add_generate(CLI::App& app, Command& chosen) {
     add_sampling_options(*command, options->generate.write.sampling);
     add_chat_options(*command, *options);
     command->final_callback([&chosen, options] {
-        check_options(*options);
+        settle_options(*options);
         chosen = [options] { return run_generate(*options); };
     });
 }

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdlib>
@@ -14,11 +15,13 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "base/signals.h"
+#include "checkpoint/folder.h"
 #include "commands.h"
 #include "device.h"
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
 #include "page/page.h"
+#include "page/summary.h"
 #include "page/tables.h"
 #include "page/watch_view.h"
 #include "report/run_directory.h"
@@ -33,7 +36,7 @@ constexpr std::int64_t max_file_bytes = std::int64_t{16} << 20;
 struct ReportOptions {
     std::vector<std::filesystem::path> runs;
     std::filesystem::path output;
-    std::string format = "html";
+    std::string format;  ///< empty: a page with --output, else a summary
     std::string hardware;
     std::vector<std::filesystem::path> timelines;
     bool watch = false;
@@ -203,14 +206,40 @@ ExitCode watch(const ReportOptions& options) {
     return ExitCode::done;
 }
 
+RunFolderState folder_state(const std::filesystem::path& folder) {
+    using Clock = std::filesystem::file_time_type::clock;
+    const RunPaths paths = {folder};
+    RunFolderState state;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(paths.checkpoints()))
+        state.checkpoints.push_back(checkpoint.step);
+    const std::chrono::duration<double> quiet =
+        Clock::now() - std::filesystem::last_write_time(paths.metrics());
+    state.quiet_seconds = std::max(0.0, quiet.count());
+    return state;
+}
+
+/// Prints what matters of each run.
+ExitCode summarise(const ReportOptions& options) {
+    if (!options.hardware.empty() || !options.timelines.empty()) {
+        fail(ExitCode::usage, "report: ", options.hardware.empty() ? "--timeline" : "--hardware",
+             " is for a page; give --output FILE.html");
+    }
+    for (std::size_t i = 0; i < options.runs.size(); ++i) {
+        const ReportedRun run = read_run(options.runs[i]);
+        print_raw(text(i > 0 ? "\n" : "", to_summary(run, folder_state(options.runs[i]))));
+    }
+    return ExitCode::done;
+}
+
 ExitCode report(const ReportOptions& options) {
     if (options.watch) return watch(options);
+    if (options.format.empty() && options.output.empty()) return summarise(options);
     if (options.format == "html" && options.output.empty())
         fail(ExitCode::usage, "report: give --output FILE.html");
-    check_output_file(options.output, "--output");
     std::vector<ReportedRun> runs;
     for (const std::filesystem::path& folder : options.runs)
         runs.push_back(read_run(folder));
+    check_output_file(options.output, "--output");
     const std::string contents = options.format == "csv"    ? to_csv(runs)
                                  : options.format == "json" ? to_json(runs)
                                                             : page_of(options, runs);
@@ -226,22 +255,24 @@ ExitCode report(const ReportOptions& options) {
 
 void add_report(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "report", "Show runs, finished or under way: a page with charts, or tables");
+        "report", "Show runs, finished or under way: a summary, a page with charts, or tables");
     auto options = std::make_shared<ReportOptions>();
-    command->add_option("runs", options->runs, "Output directories of the runs")
-        ->required()
-        ->type_name("OUTPUT-DIR...");
+    CLI::Option* runs = command->add_option("runs", options->runs, "Output directories of the runs")
+                            ->type_name("OUTPUT-DIR...");
+    command->add_option("--checkpoint", options->runs, "The same, as for other commands")
+        ->type_name("OUTPUT-DIR")
+        ->excludes(runs);
     command
         ->add_option("--output", options->output,
-                     "The file to write; csv and json go to stdout without it")
+                     "The file to write; csv and json go to stdout without it; without it and "
+                     "--format, a summary does")
         ->type_name("FILE");
     command
         ->add_option("--format", options->format,
                      "html: a page for a browser; csv: a row for each logged step; json: the same "
                      "with specs and events")
         ->type_name("html|csv|json")
-        ->check(CLI::IsMember({"html", "csv", "json"}).description(""))
-        ->capture_default_str();
+        ->check(CLI::IsMember({"html", "csv", "json"}).description(""));
     command
         ->add_option(
             "--hardware", options->hardware,
@@ -255,8 +286,10 @@ void add_report(CLI::App& app, Command& chosen) {
         ->allow_extra_args(false);
     command->add_flag("--watch", options->watch,
                       "Show one run on this terminal, every two seconds, until Ctrl-C");
-    command->final_callback(
-        [&chosen, options] { chosen = [options] { return report(*options); }; });
+    command->final_callback([&chosen, options] {
+        if (options->runs.empty()) throw CLI::RequiredError("runs");
+        chosen = [options] { return report(*options); };
+    });
 }
 
 }  // namespace gptrain

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "text/corpus_folder.h"
 #include "text/documents.h"
 
 namespace gptrain {
@@ -23,14 +24,8 @@ struct CorpusOptions {
     std::vector<std::string> notes;  ///< what folders hold besides; check_inputs prints them
 };
 
-enum class CorpusFiles { all, json_lines };
-
-/// Replaces the inputs of a command line by their files: a folder by its .txt, .json and .jsonl
-/// files, also with .gz or .zst, at any depth, in the order of their paths; "-" by standard input.
-/// Of a folder it leaves out folders whose names begin with a dot, .meta.json files, the files
-/// of `tokenizer`, which may be empty, and with `json_lines` .txt files; it follows links. A folder
-/// without such a file, one that cannot be read, or such a name without a regular file is an Error
-/// (bad_input).
+/// Replaces the inputs of a command line by their files: a folder by those of corpus_in, "-" by
+/// standard input.
 void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string& tokenizer);
 
 /// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;

@@ -10,6 +10,7 @@
 #include "engine/memory_check.h"
 #include "engine/next_batch.h"
 #include "meter/meter_backend.h"
+#include "text/corpus_folder.h"
 #include "text/documents.h"
 
 namespace gptrain {
@@ -32,33 +33,36 @@ std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& p
     return tokens;
 }
 
-/// The format of a text file. A JSON key for plain text is an Error (usage).
-CorpusFormat format_of(const EvaluationData& data) {
-    CorpusFormat format = {.json_lines = named_json_lines(data.path),
-                           .documents = RecordUnit::file,
-                           .max_document_bytes = max_text_bytes};
-    if (!data.json_key) return format;
-    if (!format.json_lines) {
-        fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
+/// The text files of the data. A JSON key is an Error (usage) if none of them has JSON lines.
+std::vector<std::string> text_files(const EvaluationData& data, bool prints) {
+    const std::filesystem::path& path = data.path;
+    std::vector<std::string> files = {path.string()};
+    if (std::filesystem::is_directory(path)) {
+        FolderCorpus corpus = corpus_in(path, CorpusFiles::all, data.tokenizer);
+        if (prints && !corpus.note.empty()) print(corpus.note);
+        files = std::move(corpus.files);
+    } else if (!std::filesystem::is_regular_file(path)) {
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+    }
+    if (data.json_key && std::none_of(files.begin(), files.end(), named_json_lines)) {
+        fail(ExitCode::usage, "--json-key is for JSON lines, but ", path.string(),
              " is read as plain text; rename it to .jsonl if it has JSON lines");
     }
-    format.json_key = *data.json_key;
-    return format;
+    return files;
 }
 
-/// Virtual tokens come before each document.
-std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& tokenizer,
-                                   std::int64_t virtual_tokens, bool prints) {
-    const std::filesystem::path& path = data.path;
-    const CorpusFormat format = format_of(data);
-    if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path))
-        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+/// Appends the ids of a text file. Virtual tokens come before each document.
+void append_ids(std::vector<std::int32_t>& ids, const std::string& path, const EvaluationData& data,
+                const Tokenizer& tokenizer, std::int64_t virtual_tokens, bool prints) {
+    const CorpusFormat format = {.json_lines = named_json_lines(path),
+                                 .json_key = data.json_key.value_or("text"),
+                                 .documents = RecordUnit::file,
+                                 .max_document_bytes = max_text_bytes};
     RecordReader reader = open_corpus(path, format);
     if (prints && !format.json_lines) {
         if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
             warn(warning);
     }
-    std::vector<std::int32_t> ids;
     std::string document;
     for (Record record; reader.next(record);) {
         if (const auto fault = take_document(record, format, document))
@@ -66,7 +70,6 @@ std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& 
         append_virtual_tokens(ids, virtual_tokens);
         tokenizer.encode(document, ids);
     }
-    return ids;
 }
 
 /// The length of windows of a text: the run's, but no longer than the text needs on the mesh. With
@@ -91,18 +94,18 @@ Windows windows_of(const RunPlan& plan) {
 
 std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
                                                    const InferenceRun& run) {
-    if (std::filesystem::exists(data.path.string() + ".idx")) {
+    const bool is_text = std::filesystem::exists(data.path) && !has_token_file(data.path);
+    if (const auto prefix = token_prefix(data.path); !is_text && has_token_file(prefix)) {
         if (data.json_key) {
-            fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
+            fail(ExitCode::usage, "--json-key is for JSON lines, but ", prefix.string(),
                  " is a token data set");
         }
-        auto tokens = open_tokens(data.path, run.tokenizer, run.plan.model.virtual_tokens());
+        auto tokens = open_tokens(prefix, run.tokenizer, run.plan.model.virtual_tokens());
         if (tokens->learned_tokens(0, tokens->num_sequences()) == 0 && tokens->num_tokens() > 0) {
-            fail(ExitCode::bad_input, data.path.string(),
+            fail(ExitCode::bad_input, prefix.string(),
                  ": its loss mask leaves no token to measure");
         }
-        const std::int64_t length =
-            window_length(tokens->num_tokens(), run.plan, data.path.string());
+        const std::int64_t length = window_length(tokens->num_tokens(), run.plan, prefix.string());
         return std::make_shared<SequentialDataset>(std::move(tokens), length, windows_of(run.plan));
     }
     require_path(data.path, ExitCode::bad_input, "text file, nor token data set with this prefix");
@@ -112,8 +115,10 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
              ": no token data set has this prefix, and without a tokenizer the run cannot read "
              "text");
     }
-    std::vector<std::int32_t> ids =
-        read_ids(data, *tokenizer, run.plan.model.virtual_tokens(), run.ranks.rank() == 0);
+    const bool prints = run.ranks.rank() == 0;
+    std::vector<std::int32_t> ids;
+    for (const std::string& file : text_files(data, prints))
+        append_ids(ids, file, data, *tokenizer, run.plan.model.virtual_tokens(), prints);
     const std::int64_t length = window_length(std::ssize(ids), run.plan, data.path.string());
     return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length,
                                                windows_of(run.plan));

@@ -41,6 +41,39 @@ for data in plain.txt plain.txt.gz parts.gz windows.txt; do
     [[ $got == "$expected" ]] || fail "$data: $got, not $expected"
 done
 
+# A folder: the files that gpt-preprocess reads, in its order, without those of the tokenizer.
+mkdir -p corpus/sub corpus/.hidden
+cp plain.txt corpus/a.txt
+cp docs.jsonl.gz corpus/sub
+cp text.txt corpus/.hidden
+cp text.txt corpus/notes.md
+expect_exit 0 "$preprocess" --input corpus --documents file --tokenizer tok.model --output-prefix corpus
+expected=$(eval_of corpus_text_document)
+got=$(eval_of corpus)  # the folder comes before corpus_text_document, which is not named so exactly
+[[ $got == "$expected" ]] || fail "a folder: $got, not $expected"
+says out "corpus: leaves out the files with other endings: 1 .md"
+eval_of text_text_document >whole
+sed 's/"text"/"body"/' docs.jsonl | gzip >corpus/sub/docs.jsonl.gz
+got=$(eval_of corpus --json-key body)
+[[ $got == "$expected" ]] || fail "a folder with --json-key: $got, not $expected"
+
+# A prefix is found with and without its ending; files of exactly that name come first.
+got=$(eval_of text)
+[[ $got == "$(<whole)" ]] || fail "eval --data text: $got, not $(<whole)"
+for file in bin idx meta.json; do cp docs_text_document.$file plainly.$file; done
+got=$(eval_of plainly_text_document)
+[[ $got == "$(eval_of docs_text_document)" ]] || fail "plainly without its ending: $got"
+for file in bin idx meta.json; do cp text_text_document.$file plainly_text_document.$file; done
+got=$(eval_of plainly)
+[[ $got == "$(eval_of docs)" && $got != "$(<whole)" ]] || fail "plainly itself: $got"
+for command in "$gptrain inspect" "$preprocess inspect"; do
+    expect_exit 0 $command text
+    says out text_text_document
+done
+expect_exit 0 "$preprocess" merge --input text docs --output-prefix both
+(($(stat -c %s both.bin) == $(cat text_text_document.bin docs_text_document.bin | wc -c))) || fail "merge: $(ls -l)"
+train 0 named data.train='[{prefix: text}]' data.split='"100,0,0"' data.validation='[{prefix: docs}]' training.steps=2
+
 # A text shorter than a window.
 printf 'the earth' >short.txt
 expect_exit 0 "$preprocess" --input short.txt --documents file --tokenizer tok.model --output-prefix short
@@ -56,7 +89,10 @@ fault() {
 }
 fault 3 missing.txt
 says err "missing.txt: no such text file, nor token data set" "(relative to $work,"
-fault 3 "$work"
+mkdir none
+echo '# no corpus' >none/notes.md
+fault 3 none
+says err "none: a folder without a .txt, .json or .jsonl file"
 printf 'good\ncaf\351\n' >latin.txt
 fault 3 latin.txt
 says err "latin.txt:1: " "UTF-8"
@@ -79,6 +115,8 @@ cp plain.txt plain.gz
 fault 3 plain.gz
 says err "not gzip data"
 fault 2 plain.txt --json-key text
+rm corpus/sub/docs.jsonl.gz
+fault 2 corpus --json-key text
 fault 2 docs_text_document --json-key text
 
 finish

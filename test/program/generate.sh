@@ -227,8 +227,22 @@ for bad_option in "--stop=" "--samples 0" "--min-p 1.5" "--min-p nan" "--repetit
     "--repetition-penalty nan" "--system x" "--template plain" "--context 1" "--context 50"; do
     bad run --prompt and $bad_option
 done
+
+# What a pipe brings is the prompt, without the end of its last line.
+model=run
+generate named "${prompt[@]}" --seed 1
+for line_end in '' '\n' '\r\n'; do
+    printf "and the earth$line_end" | "$gptrain" generate run --max-tokens 20 --seed 1 >piped
+    same named piped
+done
+printf 'and the earth\n\n' | "$gptrain" generate run --max-tokens 20 --seed 1 >piped
+printf 'and the earth\n' >line.txt
+generate from_file --prompt-file line.txt --max-tokens 20 --seed 1
+same from_file piped
 expect_exit 2 "$gptrain" generate --checkpoint run </dev/null
-says err "--prompt, --prompt-file or --chat"
+says err "stdin holds no prompt"
+expect_exit 2 "$gptrain" generate run --context 30 < <(echo and)
+says err "--context"
 
 # A checkpoint's model.h5 and an exported Hugging Face model folder are the same model.
 model=$(checkpoint run 40)/model.h5

@@ -28,6 +28,24 @@ says_not two.html "no plan: "
 grep -A3 '<th>memory of the largest rank</th>' one.html | tr -d '\n' | grep -q '>1\.000<' ||
     fail "planned memory is not the measured one: $(grep -A3 '>memory of the largest rank<' one.html)"
 
+# The summary of one run, and of several.
+expect_exit 0 "$gptrain" report wild
+says out "wild: tiny" "  state             finished" "  steps             20 (of 20)" "  training loss     " \
+    "  validation loss   " "  throughput        " "  running time      " "goodput " "  restarts          1" \
+    "  checkpoints       after step 20, 16" "  step 3            update skipped: non-finite" "No space left on device"
+if grep -q $'\033' out || (($(wc -l <out) > 25)); then fail "a summary of $(wc -l <out) lines: $(cat out)"; fi
+expect_exit 0 "$gptrain" report --checkpoint calm wild
+says out "calm: tiny" "wild: tiny"
+cp -r calm stopped
+sed -i 's/steps: 20/steps: 40/' stopped/spec.yaml
+touch -d '2 hours ago' stopped/metrics.jsonl
+expect_exit 0 "$gptrain" report stopped
+says out "not finished; the log is 2 h 00 min old"
+mkdir begun
+: >begun/metrics.jsonl
+expect_exit 0 "$gptrain" report begun
+says out "begun" "not finished; the log is " "  checkpoints       none"
+
 # A copy of metrics.jsonl alone, and a run that has only begun.
 mkdir alone new
 cp wild/metrics.jsonl alone
@@ -58,7 +76,8 @@ refused() {
     says err "$2"
 }
 refused 2 "gptrain: error: report: give OUTPUT-DIR" --output x.html
-refused 2 "report: give --output FILE.html" wild
+refused 2 "report: give --output FILE.html" wild --format html
+refused 2 "--hardware is for a page; give --output FILE.html" wild --hardware cpu
 refused 2 "nowhere: no such output directory of a run" nowhere --output x.html
 refused 2 "text.txt: not the output directory of a run" text.txt --output x.html
 refused 2 "wild/checkpoints: not the output directory of a run" wild/checkpoints --output x.html

@@ -1,0 +1,157 @@
+#include "text/corpus_folder.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/inputs.h"
+#include "text/documents.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
+
+namespace gptrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files of shared models beyond shared_tokenizer_names and companion_names.
+constexpr std::string_view further_names[] = {"encoder.json", "vocab.bpe", "config.json"};
+
+/// The ending of a name, of a compressed file both: ".csv.gz".
+std::string ending_of(const fs::path& path) {
+    if (path.filename().string().ends_with(".meta.json")) return ".meta.json";
+    const fs::path name = uncompressed_name(path);
+    const std::string compressed = name == path.filename() ? "" : path.extension().string();
+    return name.extension().string() + compressed;
+}
+
+/// Finds the corpus files in a folder.
+class FolderSearch {
+public:
+    FolderSearch(CorpusFiles wanted, const fs::path& tokenizer) : wanted_(wanted) {
+        if (tokenizer.empty()) return;
+        add_tokenizer_file(tokenizer);
+        std::error_code missing;
+        const bool is_folder = fs::is_directory(tokenizer, missing);
+        const bool is_shared =
+            named_vocabulary(tokenizer) || tokenizer.filename() == exported_sentencepiece_name ||
+            std::find(std::begin(shared_tokenizer_names), std::end(shared_tokenizer_names),
+                      tokenizer.filename().string()) != std::end(shared_tokenizer_names);
+        const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
+        const auto add_all = [&](const auto& names) {
+            for (const std::string_view name : names)
+                add_tokenizer_file(folder / name);
+        };
+        add_all(companion_names);
+        if (!is_folder && !is_shared) return;
+        add_all(shared_tokenizer_names);
+        add_all(further_names);
+        add_tokenizer_file(folder / exported_sentencepiece_name);
+    }
+
+    /// The files at any depth, sorted. A folder that several links lead to is searched once.
+    std::vector<std::string> files_in(const fs::path& folder) {
+        try {
+            search(folder);
+            // Links come after the folders themselves, which keep their paths.
+            for (std::size_t i = 0; i < links_.size(); ++i)
+                search(fs::path(links_[i]));
+        } catch (const fs::filesystem_error& error) {
+            fail(ExitCode::bad_input, error.path1().string(),
+                 ": cannot read the folder: ", error.code().message());
+        }
+        std::sort(files_.begin(), files_.end());
+        return std::move(files_);
+    }
+
+    /// "2 .csv, 1 .md"; empty if every file is a corpus file.
+    std::string others() const {
+        constexpr std::size_t most = 8;
+        std::string counts;
+        std::size_t named = 0;
+        for (const auto& [ending, count] : others_) {
+            if (++named > most) return counts + ", ...";
+            append(counts, text(counts.empty() ? "" : ", ", count, " ",
+                                ending.empty() ? "without an ending" : ending));
+        }
+        return counts;
+    }
+
+private:
+    void add_tokenizer_file(const fs::path& path) {
+        if (const auto identity = identity_of(path)) tokenizer_.insert(*identity);
+    }
+
+    void search(const fs::path& folder) {
+        if (!searched_.insert(fs::canonical(folder)).second) return;
+        std::vector<fs::path> links;
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+            std::error_code dangling;
+            const bool is_folder = entry.is_directory(dangling);
+            const bool is_hidden = entry.path().filename().string().starts_with('.');
+            if (!is_folder && is_hidden) {
+                ++others_["hidden"];
+            } else if (!is_folder) {
+                add_file(entry.path());
+            } else if (is_hidden) {
+                continue;
+            } else if (entry.is_symlink()) {
+                links.push_back(entry.path());
+            } else {
+                search(entry.path());
+            }
+        }
+        std::sort(links.begin(), links.end());
+        links_.insert(links_.end(), links.begin(), links.end());
+    }
+
+    void add_file(const fs::path& path) {
+        const auto identity = identity_of(path);
+        if (identity && tokenizer_.contains(*identity)) return;
+        const std::string ending = ending_of(path);
+        const bool is_corpus =
+            ending != ".meta.json" &&
+            (named_json_lines(path) ||
+             (wanted_ == CorpusFiles::all && uncompressed_name(path).extension() == ".txt"));
+        if (!is_corpus) {
+            ++others_[ending];
+            return;
+        }
+        if (require_path(path, ExitCode::bad_input, "file") != fs::file_type::regular)
+            fail(ExitCode::bad_input, path.string(), ": not a regular file");
+        files_.push_back(path.string());
+    }
+
+    CorpusFiles wanted_;
+    std::set<FileIdentity> tokenizer_;  ///< it, and the files of its folder
+    std::set<fs::path> searched_;
+    std::vector<fs::path> links_;
+    std::vector<std::string> files_;
+    std::map<std::string, std::int64_t> others_;
+};
+
+}  // namespace
+
+FolderCorpus corpus_in(const fs::path& folder, CorpusFiles wanted, const fs::path& tokenizer) {
+    FolderSearch search(wanted, tokenizer);
+    FolderCorpus corpus = {.files = search.files_in(folder), .note = {}};
+    if (corpus.files.empty()) {
+        fail(ExitCode::bad_input, folder.string(),
+             wanted == CorpusFiles::all ? ": a folder without a .txt, .json or .jsonl file"
+                                        : ": a folder without a .json or .jsonl file",
+             " (or one of these with .gz or .zst)");
+    }
+    if (const std::string others = search.others(); !others.empty()) {
+        corpus.note = text(folder.string(), ": leaves out the files with other endings: ", others);
+    }
+    return corpus;
+}
+
+}  // namespace gptrain
