@@ -1,7 +1,10 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -24,20 +27,73 @@ bool fits_integer(const Json& value) {
            (!value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>()));
 }
 
+/// The words that Python's json writes for numbers that JSON does not have.
+constexpr std::pair<std::string_view, double> python_numbers[] = {
+    {"NaN", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", std::numeric_limits<double>::infinity()},
+    {"-Infinity", -std::numeric_limits<double>::infinity()}};
+
+/// JSON in which these words are numbers of the same length, so that places stay as they are.
+struct PlainNumbers {
+    struct Replaced {
+        std::int64_t number;  ///< which one of the text's, from 0
+        double value;
+    };
+    std::string json;
+    std::vector<Replaced> replaced;
+};
+
+/// The end of the string that begins at `at`.
+std::size_t string_end(std::string_view json, std::size_t at) {
+    for (++at; at < json.size() && json[at] != '"'; ++at)
+        if (json[at] == '\\') ++at;
+    return std::min(at + 1, json.size());
+}
+
+PlainNumbers replace_python_numbers(std::string_view json) {
+    constexpr std::string_view of_words =
+        "+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    PlainNumbers plain = {std::string(json), {}};
+    std::int64_t numbers = 0;
+    for (std::size_t at = 0; at < json.size();) {
+        if (json[at] == '"') {
+            at = string_end(json, at);
+            continue;
+        }
+        const std::size_t end = std::min(json.find_first_not_of(of_words, at), json.size());
+        const std::string_view word = json.substr(at, end - at);
+        const auto found =
+            std::ranges::find(python_numbers, word, &std::pair<std::string_view, double>::first);
+        if (found != std::end(python_numbers)) {
+            const std::size_t sign = word.starts_with('-') ? 1 : 0;
+            plain.json.replace(at + sign, word.size() - sign, word.size() - sign, '0');
+            plain.json[at + sign + 1] = '.';
+            plain.replaced.push_back({numbers++, found->second});
+        } else if (!word.empty() && (word[0] == '-' || (word[0] >= '0' && word[0] <= '9'))) {
+            ++numbers;
+        }
+        at = std::max(end, at + 1);
+    }
+    return plain;
+}
+
 /// Builds a value from parser events and rejects what nlohmann's builder accepts: duplicate keys
 /// and deep nesting.
 class StrictBuilder : public nlohmann::json_sax<Json> {
 public:
-    StrictBuilder(std::string_view json, std::string_view source) : json_(json), source_(source) {}
+    /// `not_finite`: the numbers of the text that have another value than it says, in order.
+    StrictBuilder(std::string_view json, std::string_view source,
+                  std::span<const PlainNumbers::Replaced> not_finite)
+        : json_(json), source_(source), not_finite_(not_finite) {}
 
     Json take() { return std::move(root_); }
 
     bool null() override { return add(Json()); }
     bool boolean(bool value) override { return add(Json(value)); }
-    bool number_integer(std::int64_t value) override { return add(Json(value)); }
-    bool number_unsigned(std::uint64_t value) override { return add(Json(value)); }
+    bool number_integer(std::int64_t value) override { return add_number(Json(value)); }
+    bool number_unsigned(std::uint64_t value) override { return add_number(Json(value)); }
     bool number_float(double value, const std::string& /*text*/) override {
-        return add(Json(value));
+        return add_number(Json(value));
     }
     bool string(std::string& value) override { return add(Json(std::move(value))); }
     bool binary(Json::binary_t& /*value*/) override { return false; }
@@ -109,6 +165,13 @@ private:
         place(std::move(value));
         return true;
     }
+    bool add_number(Json value) {
+        if (not_finite_.empty() || not_finite_.front().number != numbers_++)
+            return add(std::move(value));
+        value = not_finite_.front().value;
+        not_finite_ = not_finite_.subspan(1);
+        return add(std::move(value));
+    }
     bool open(Json value) {
         if (static_cast<int>(open_.size()) >= max_depth) {
             fail(ExitCode::bad_input, source_, ": nested deeper than ", max_depth, " levels");
@@ -123,6 +186,8 @@ private:
 
     std::string_view json_;
     std::string_view source_;
+    std::span<const PlainNumbers::Replaced> not_finite_;
+    std::int64_t numbers_ = 0;  ///< that came so far
     Json root_;
     // Only the innermost container grows, so pointers to the outer ones stay valid.
     std::vector<Open> open_;
@@ -136,7 +201,12 @@ Json parse_json(std::string_view json, std::string_view source) {
     if (json.find('\0') != std::string_view::npos || json.starts_with("\xEF\xBB\xBF")) {
         fail(ExitCode::bad_input, source, ": not valid JSON: a NUL byte or a byte order mark");
     }
-    StrictBuilder builder(json, source);
+    PlainNumbers plain;
+    if (json.find("NaN") != json.npos || json.find("Infinity") != json.npos) {
+        plain = replace_python_numbers(json);
+        json = plain.json;
+    }
+    StrictBuilder builder(json, source, plain.replaced);
     if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
         fail(ExitCode::bad_input, source, ": not valid JSON");
     }
@@ -164,7 +234,10 @@ std::int64_t JsonReader::integer(std::string_view key) const {
 double JsonReader::number(std::string_view key) const {
     const Json& value = member(key);
     if (!value.is_number()) fail(ExitCode::bad_input, source_, ": '", key, "' must be a number");
-    return value.get<double>();
+    const auto number = value.get<double>();
+    if (!std::isfinite(number))
+        fail(ExitCode::bad_input, source_, ": '", key, "' is NaN or infinite, must be a number");
+    return number;
 }
 
 bool JsonReader::boolean(std::string_view key) const {

@@ -1,4 +1,4 @@
-// Strict JSON. Only this file includes nlohmann-json.
+// Strict JSON, with the numbers that Python adds. Only this file includes nlohmann-json.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace gptrain {
 /// Keys keep their order.
 using Json = nlohmann::ordered_json;
 
-/// Parses one JSON value that makes up all of `json`. Syntax errors, duplicate keys, nesting above
-/// 64 and trailing bytes are Errors (bad_input) that name `source`, line and column.
+/// Parses one JSON value that makes up all of `json`. The words NaN, Infinity and -Infinity, which
+/// Python writes, are numbers that JsonReader::number refuses. Syntax errors, duplicate keys,
+/// nesting above 64 and trailing bytes are Errors (bad_input) that name `source`, line and column.
 Json parse_json(std::string_view json, std::string_view source);
 
 /// Typed access to the members of an object. A member that is missing or has another type is an

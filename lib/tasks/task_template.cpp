@@ -1,5 +1,6 @@
 #include "tasks/task_template.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -9,7 +10,10 @@ namespace {
 
 /// The value with texts for the numbers that templates do not have.
 Json with_plain_numbers(const Json& value) {
-    if (value.is_number_float()) return to_line(value);
+    if (value.is_number_float()) {
+        const auto number = value.get<double>();
+        return std::isfinite(number) ? to_line(value) : text(number);  // nan, inf, as Python
+    }
     if (!value.is_structured()) return value;
     Json plain = value;
     for (Json& member : plain)

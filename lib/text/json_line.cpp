@@ -160,6 +160,7 @@ private:
             case 't': word("true"); break;
             case 'f': word("false"); break;
             case 'n': word("null"); break;
+            case 'N': word("NaN"); break;
             default: number();
         }
     }
@@ -171,6 +172,7 @@ private:
 
     void number() {
         if (peek() == '-') ++at_;
+        if (peek() == 'I') return word("Infinity");
         const std::size_t begin = at_;
         digits("expected a value");
         if (line_[begin] == '0' && at_ - begin > 1) refuse("a number has a leading zero");

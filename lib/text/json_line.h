@@ -9,8 +9,9 @@ namespace gptrain {
 
 enum class JsonText { found, missing, not_a_string };
 
-/// Finds the string under `key` in the JSON object (RFC 8259) that makes up `line`, which must be
-/// UTF-8, and writes it, unescaped, to `out`. Validates the whole line: bad syntax, a lone
+/// Finds the string under `key` in the JSON object (RFC 8259, and the numbers NaN, Infinity and
+/// -Infinity that Python writes) that makes up `line`, which must be UTF-8, and writes it,
+/// unescaped, to `out`. Validates the whole line: bad syntax, a lone
 /// surrogate, nesting above 64, bytes after the object, or a repeated `key` are Errors (bad_input)
 /// that name the column (in bytes, from 1).
 JsonText find_json_text(std::string_view line, std::string_view key, std::string& out);

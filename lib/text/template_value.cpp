@@ -1,6 +1,7 @@
 #include "text/template_value.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/utf8.h"
 
@@ -100,7 +101,10 @@ TemplateValue value_of(const TemplateRun& run, const Json& json) {
     if (json.is_number()) {
         const bool fits = json.is_number_integer() &&
                           (!json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX);
-        if (!fits) run.fail("the number ", to_line(json), " is not a 64-bit integer");
+        const bool finite = !json.is_number_float() || std::isfinite(json.get<double>());
+        if (!fits)
+            run.fail("the number ", finite ? to_line(json) : "NaN or Infinity",
+                     " is not a 64-bit integer");
         return integer_value(json.get<std::int64_t>());
     }
     std::vector<std::string> keys;

@@ -1,5 +1,7 @@
 // Files and JSON.
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "base/file.h"
@@ -165,6 +167,28 @@ TEST_CASE("JSON is read strictly", "[base]") {
     // What nlohmann's own parser accepts as the end of the text, and what it skips.
     CHECK(refused(std::string("{}\0{}", 5)).find("not valid JSON") != std::string::npos);
     CHECK(refused("\xEF\xBB\xBF{}").find("not valid JSON") != std::string::npos);
+}
+
+TEST_CASE("JSON may have the numbers that Python writes, which nobody reads by mistake", "[base]") {
+    const Json json = parse_json(R"({"NaN": [NaN, 1, -Infinity, "Infinity \"NaN"], "x": Infinity,
+                       "n": -2e1, "y": NaN})",
+                                 "f");
+    CHECK(to_line(json) == R"({"NaN":[null,1,null,"Infinity \"NaN"],"x":null,"n":-20.0,"y":null})");
+    CHECK(json.at("NaN")[2].get<double>() == -std::numeric_limits<double>::infinity());
+    CHECK(json.at("x").get<double>() == std::numeric_limits<double>::infinity());
+    CHECK(std::isnan(json.at("y").get<double>()));
+    const JsonReader reader(json, "f");
+    CHECK(reader.number("n") == -20);
+    for (const char* key : {"x", "y"}) {
+        CHECK(fault(ExitCode::bad_input, [&] { reader.number(key); }) ==
+              text("f: '", key, "' is NaN or infinite, must be a number"));
+        CHECK_THROWS_AS(reader.integer(key), Error);
+    }
+    for (const char* word : {"nan", "NAN", "-NaN", "+Infinity", "NaN1", "Infinit", "inf"}) {
+        CAPTURE(word);
+        const std::string line = text("{\"a\": Infinity,\n \"b\": ", word, "}");
+        CHECK(fault(ExitCode::bad_input, [&] { parse_json(line, "f"); }).starts_with("f:2:"));
+    }
 }
 
 TEST_CASE("hostile JSON does not reach into the message", "[base]") {

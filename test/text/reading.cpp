@@ -269,7 +269,7 @@ TEST_CASE("bad JSON is refused with its column") {
                                    "{\"n\":.5}",
                                    "{\"n\":1e}",
                                    "{\"n\":+1}",
-                                   "{\"n\":NaN}",
+                                   "{\"n\":nan}",
                                    "{\"n\":tru}",
                                    "{\"n\":[1,]}",
                                    "{\"n\":[1 2]}",

@@ -18,7 +18,7 @@ LINES = {
     "lone_low_surrogate": b'{"text": "\\udc00 x"}',
     "missing_key": b'{"content": "a"}',
     "missing_quote": b'{"text": "a}',
-    "nan": b'{"text": "a", "x": NaN}',
+    "nan": b'{"text": "a", "x": nan}',
     "nul_byte": b'{"text": "a"}\x00',
     "number": b'{"text": 7}',
     "null": b'{"text": null}',
