@@ -16,11 +16,24 @@ namespace gptrain {
 namespace {
 
 constexpr std::size_t max_distinct_words = std::size_t{1} << 22;
-constexpr std::size_t max_word_bytes = 512;
+constexpr std::size_t max_word_bytes = 512;  // a longer one counts as parts
+constexpr std::size_t word_part_bytes = 64;
 constexpr std::int64_t fewest_occurrences = 2;  // a pair that occurs once teaches nothing
 constexpr std::string_view end_of_document = "<|endoftext|>";
 
 using WordCounts = std::unordered_map<std::string, std::int64_t>;
+
+/// Calls `take` with the word, a long one in parts that end with a character.
+void for_each_part(std::string_view word, const auto& take) {
+    while (word.size() > max_word_bytes) {
+        std::size_t end = word_part_bytes;
+        while ((static_cast<unsigned char>(word[end]) & 0xC0) == 0x80)
+            --end;
+        take(word.substr(0, end));
+        word.remove_prefix(end);
+    }
+    take(word);
+}
 
 WordCounts count_words(const std::function<bool(std::string&)>& next_document) {
     const std::vector<Splitter> splitters = {Splitter::gpt2};
@@ -28,8 +41,8 @@ WordCounts count_words(const std::function<bool(std::string&)>& next_document) {
     std::int64_t dropped = 0;  // words that occurred at most so often were dropped
     std::string document;
     while (document.clear(), next_document(document)) {
-        for_each_word(document, splitters, [&counts](std::string_view word) {
-            if (word.size() <= max_word_bytes) ++counts[std::string(word)];
+        for_each_word(document, splitters, [&](std::string_view word) {
+            for_each_part(word, [&](std::string_view part) { ++counts[std::string(part)]; });
         });
         while (counts.size() > max_distinct_words) {
             ++dropped;
@@ -178,9 +191,7 @@ std::string train_byte_bpe(std::int64_t vocab_size,
              1 << 20, ", not ", vocab_size, "; 4096 suits a few megabytes of text");
     }
     const WordCounts counts = count_words(next_document);
-    if (counts.empty())
-        fail(ExitCode::bad_input, "the input files contain no text in words of at most ",
-             max_word_bytes, " bytes");
+    if (counts.empty()) fail(ExitCode::bad_input, "the input files contain no text");
     BpeDescription description = byte_tokens();
     PairMerger merger(counts, description.byte_ids);
     while (std::ssize(description.tokens) + 1 < vocab_size) {

@@ -43,6 +43,17 @@ train 2 --input corpus.txt --vocab-size 340 --model-prefix no --max-lines 1000
 says err "--max-lines applies to --type bpe and unigram"
 nothing_left no
 
+# A word of any length counts: a line of DNA, and one without a blank in a script of long characters.
+awk 'BEGIN { s = 1; for (i = 0; i < 60000; i++) { s = (s * 16807) % 2147483647; printf "%s", substr("ACGT", 1 + s % 4, 1) } }' >dna.txt
+train 0 --input dna.txt --vocab-size 400 --model-prefix dna
+says out "400 pieces"
+expect 0 "$tool" --input dna.txt --tokenizer dna.json --output-prefix dna
+tokens=$(sed -n 's/.* documents, \([0-9]*\) tokens.*/\1/p' out)
+[ "$tokens" -lt 20000 ] || fail "60,000 letters are $tokens tokens"
+for i in $(seq 400); do printf '\344\275\240\345\245\275'; done >wide.txt
+train 0 --input wide.txt --vocab-size 262 --model-prefix wide
+says out "262 pieces"
+
 # It never overwrites its corpus, given by name, through a link, on stdin or in a folder.
 mkdir data
 cp corpus.jsonl data/stories.json
