@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/inputs.h"
+#include "base/path_checks.h"
 #include "base/process.h"
 
 namespace gptrain {
@@ -32,6 +33,7 @@ int flags_of(File::Mode mode) {
 
 int open_file(const std::filesystem::path& path, File::Mode mode) {
     const auto open = [&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666); };
+    if (mode != File::Mode::read) refuse_variables(path);
     const int descriptor = mode == File::Mode::read ? open() : checked_call("open", path, open);
     if (descriptor >= 0) return descriptor;
     if (errno == ELOOP && (mode == File::Mode::append || mode == File::Mode::update)) {
@@ -66,6 +68,10 @@ File::File(const std::filesystem::path& path, Mode mode) : File(path, open_file(
     if (mode == Mode::create || mode == Mode::through) return;
     const struct stat status = status_of(descriptor_, path_);
     if (mode == Mode::read) {
+        if (is_lfs_pointer(descriptor_)) {
+            fail(ExitCode::bad_input, path.string(),
+                 ": is a git-LFS pointer, not the file itself; fetch that with `git lfs pull`");
+        }
         note_input(status);
         return;
     }
@@ -277,6 +283,7 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 void create_folders(const std::filesystem::path& folder) {
+    refuse_variables(folder);
     const auto create = [&] {
         std::error_code error;
         std::filesystem::create_directories(folder, error);

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "base/path_checks.h"
+
 namespace gptrain {
 namespace {
 
@@ -77,6 +79,9 @@ void read(const SpecValue& given, std::filesystem::path& value, Any) {
     value = std::filesystem::absolute(word, error).lexically_normal();
     if (error) fail(ExitCode::io, "the current folder: ", error.message());
     if (!value.has_filename() && value.has_relative_path()) value = value.parent_path();
+    if (const std::string variable = unexpanded_variable(value); !variable.empty())
+        given.fail_here("found ", word, "; ", variable,
+                        " is not expanded; write the path that it stands for");
     // The path now includes the current folder's name and must be valid in YAML.
     if (!is_one_line(value.string())) given.reject(PathText{}.description());
 }

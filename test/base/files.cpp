@@ -191,6 +191,42 @@ TEST_CASE("JSON may have the numbers that Python writes, which nobody reads by m
     }
 }
 
+TEST_CASE("a pointer of git-LFS is not the file", "[base]") {
+    const test::TempFolder folder;
+    const std::string pointer =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    write_file_durably(folder / "model", pointer);
+    const std::string why = text((folder / "model").string(),
+                                 ": is a git-LFS pointer, not the file itself; fetch that with "
+                                 "`git lfs pull`");
+    CHECK(fault(ExitCode::bad_input, [&] { read_file(folder / "model", 1000); }) == why);
+    CHECK(fault(ExitCode::bad_input, [&] { MappedFile(folder / "model"); }) == why);
+    write_file_durably(folder / "large", pointer + std::string(1000, ' '));
+    CHECK(read_file(folder / "large", 2000).size() == pointer.size() + 1000);
+    write_file_durably(folder / "other", "version https://git");
+    CHECK(read_file(folder / "other", 2000) == "version https://git");
+}
+
+TEST_CASE("a variable of a shell makes no file or folder", "[base]") {
+    const test::TempFolder folder;
+    const auto refused = [&](const std::filesystem::path& path) {
+        const auto act = [&] { create_folders(path); };
+        return fault(ExitCode::usage, act);
+    };
+    const std::string where = folder.path().string();
+    CHECK(refused(folder / "${A}/b") ==
+          where + "/${A}/b: ${A} is not expanded; write the path that it stands for");
+    CHECK(refused(folder / "x/a-$HOME").find("$HOME is not") != std::string::npos);
+    CHECK(fault(ExitCode::usage, [&] {
+              File(folder / "$A.txt", File::Mode::create);
+          }).find("$A is not") != std::string::npos);
+    CHECK(std::filesystem::is_empty(folder.path()));
+    // A name that exists is meant.
+    std::filesystem::create_directory(folder / "$A");
+    create_folders(folder / "$A/b$");
+    CHECK(std::filesystem::is_directory(folder / "$A/b$"));
+}
+
 TEST_CASE("hostile JSON does not reach into the message", "[base]") {
     const auto refused = [](const std::string& text) {
         return fault(ExitCode::bad_input, [&] { parse_json(text, "f"); });

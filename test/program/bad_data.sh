@@ -25,6 +25,33 @@ options=(--resume run.yaml)
 train 2 unmade
 says err "run.yaml: is a YAML file, not a folder; give a checkpoint"
 options=()
+# A variable of a shell makes no folder, from a spec or an option.
+train 2 '${SCRATCH}/run'
+says err 'output_dir: found ${SCRATCH}/run; ${SCRATCH} is not expanded; write the path that it stands'
+train 2 unmade 'checkpoint.local=$SCRATCH'
+says err 'checkpoint.local: found $SCRATCH; $SCRATCH is not expanded'
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --timeline '$SCRATCH.svg'
+says err '$SCRATCH is not expanded'
+expect_exit 2 "$gptrain" new --data text_text_document --tokenizer tok.model --hours 0.01 \
+    --device cpu --output '${SCRATCH}.yaml'
+says err '${SCRATCH} is not expanded'
+[[ -z $(find . -name '*$*') ]] || fail "made $(find . -name '*$*')"
+# A pointer of git-LFS is named as such.
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n' >pointer
+train 3 unmade data.tokenizer=pointer
+says err "pointer: is a git-LFS pointer, not the file itself; fetch that with \`git lfs pull\`"
+cp text_text_document.idx lfs.idx
+cp pointer lfs.bin
+train 3 unmade "data.train=[{prefix: lfs}]"
+says err "lfs.bin: is a git-LFS pointer"
+mkdir hf
+cp pointer hf/config.json
+expect_exit 3 "$gptrain" import hf --output imported
+says err "hf/config.json: is a git-LFS pointer"
+cp "$(dirname "$script")/../interop/models/llama/config.json" hf
+cp pointer hf/model.safetensors
+expect_exit 3 "$gptrain" import hf --output imported
+says err "hf/model.safetensors: is a git-LFS pointer"
 [[ ! -e unmade ]] || fail "refused runs have made their output directory: $(ls -A unmade)"
 cp text_text_document.idx lonely.idx
 train 3 run "data.train=[{prefix: lonely}]"

@@ -234,6 +234,15 @@ TEST_CASE("a path that only a shell would expand is refused") {
     CHECK(setting_mistake("output_dir=~/r")
               .starts_with("--set output_dir: found ~/r; `~` is not expanded; write "));
     CHECK(setting_mistake("output_dir=\"~\"").starts_with("--set output_dir: found ~; "));
+    for (const std::string variable : {"${SCRATCH}", "$SCRATCH", "${"}) {
+        for (const char* key : {"output_dir", "data.tokenizer", "init_from"}) {
+            CAPTURE(variable, key);
+            CHECK(setting_mistake(text(key, "=/nowhere/", variable, "/r")) ==
+                  text("--set ", key, ": found /nowhere/", variable, "/r; ", variable,
+                       " is not expanded; write the path that it stands for"));
+        }
+    }
+    CHECK(minimal({"output_dir=/nowhere/a$/$b/c$1"}).output_dir == "/nowhere/a$/$b/c$1");
     CHECK(minimal({"output_dir=/a/~/r"}).output_dir == "/a/~/r");
     CHECK(minimal({"output_dir=/a~b"}).output_dir == "/a~b");
 }
