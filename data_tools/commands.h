@@ -23,9 +23,9 @@ struct EncodeOptions {
     std::optional<ChatLineOptions> chat;
 };
 
-/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx, with `chat` also .mask. All
-/// ranks call it: each encodes some of the files, and rank 0 joins their tokens in the order of the
-/// files.
+/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx, with `chat` also .mask
+/// and .chat_template.jinja. All ranks call it: each encodes some of the files, and rank 0 joins
+/// their tokens in the order of the files.
 void encode_corpus(const EncodeOptions& options, const MpiSession& ranks);
 
 struct TrainTokenizerOptions {

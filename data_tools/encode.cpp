@@ -141,10 +141,9 @@ void print_summary(const IndexedWriter& writer, std::int64_t bytes, double secon
         writer.masked()
             ? text(" (", percent(writer.learned_tokens(), writer.num_tokens()), " of them learned)")
             : "";
-    print("wrote ", writer.bin_path().string(), writer.masked() ? ", .idx, .mask" : ", .idx",
-          " and .meta.json: ", writer.num_documents(), " documents, ", writer.num_tokens(),
-          " tokens", learned, " from ", human_bytes(bytes), " in ", fixed(seconds, 1), " s (",
-          human_bytes(static_cast<std::int64_t>(rate)), "/s)");
+    print("wrote ", writer.written(), ": ", writer.num_documents(), " documents, ",
+          writer.num_tokens(), " tokens", learned, " from ", human_bytes(bytes), " in ",
+          fixed(seconds, 1), " s (", human_bytes(static_cast<std::int64_t>(rate)), "/s)");
 }
 
 /// The template of some models ends every turn with the end-of-document token, and a text may spell
@@ -372,7 +371,8 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
         if (writer->num_documents() == 0)
             fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
-        writer->commit(meta_of(options, file->source, *tokenizer));
+        writer->commit(meta_of(options, file->source, *tokenizer),
+                       chat ? chat->template_text() : "");
         const InputTotals read = total_of(parts);
         warn_of_empty(read.empty, options.corpus.inputs);
         warn_of_inner_ends(read.ended_inside, options.chat.has_value());

@@ -75,8 +75,9 @@ constexpr const char* chat_description =
 
   gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
 
-Writes P_text_document.bin, .idx and .meta.json, and P_text_document.mask, which marks the learned
-tokens. Training and gptrain eval find the mask and use it.)";
+Writes P_text_document.bin, .idx and .meta.json, P_text_document.mask, which marks the learned
+tokens, and P_text_document.chat_template.jinja, the template that was used. Training and gptrain
+eval find and use the mask; training stores the template in its checkpoints.)";
 
 constexpr const char* chat_section = R"(
 Input:
@@ -117,7 +118,8 @@ input gives the same file on any machine.)";
 
 constexpr const char* merge_description =
     R"(Joins token files made with one tokenizer, in the order given, into P.bin and P.idx; also
-P.meta.json if every input has one. Either all inputs or none have a .mask.)";
+P.meta.json if every input has one. Either all inputs or none have a .mask. A chat template must be
+the same in all inputs that have one.)";
 
 constexpr const char* inspect_description =
     R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "commands.h"
+#include "data/chat_template_file.h"
 #include "data/indexed_dataset.h"
 #include "data/indexed_writer.h"
 
@@ -79,6 +80,20 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
     return std::nullopt;
 }
 
+/// The chat template that all data sets share, if they have one.
+std::string common_template_text(const std::vector<IndexedDataset>& datasets) {
+    std::vector<std::filesystem::path> prefixes;
+    for (const IndexedDataset& dataset : datasets)
+        prefixes.push_back(dataset.prefix());
+    const ChatTemplateFile common = common_template(prefixes);
+    for (const auto& prefix : prefixes) {
+        if (!common.path.empty() && read_template(prefix).path.empty())
+            print(prefix.string(), ": has no chat template; the merged files get ",
+                  common.path.string());
+    }
+    return common.text;
+}
+
 }  // namespace
 
 void merge_token_files(const MergeOptions& options) {
@@ -95,16 +110,14 @@ void merge_token_files(const MergeOptions& options) {
     const bool masked = all_masked(datasets);
     std::optional<TokenMeta> meta = common_meta(datasets);
     if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
+    const std::string chat_template = common_template_text(datasets);
     const std::filesystem::path prefix = options.output_prefix;
     create_folders(folder_of(prefix));
     IndexedWriter writer(prefix, datasets.front().dtype(), masked);
     for (const IndexedDataset& dataset : datasets)
         append_documents(dataset, writer);
-    writer.commit(meta);
-    const std::string_view others = masked ? ", .idx, .mask and .meta.json: "
-                                    : meta ? ", .idx and .meta.json: "
-                                           : " and .idx: ";
-    print("wrote ", writer.bin_path().string(), others, writer.num_documents(), " documents, ",
+    writer.commit(meta, chat_template);
+    print("wrote ", writer.written(), ": ", writer.num_documents(), " documents, ",
           writer.num_tokens(), " tokens");
 }
 

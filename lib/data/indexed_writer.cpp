@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/signals.h"
+#include "data/chat_template_file.h"
 
 namespace gptrain {
 namespace {
@@ -119,6 +120,11 @@ void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
     }
 }
 
+void IndexedWriter::Spool::write_whole(std::string_view contents) {
+    write(contents.data(), contents.size());
+    sync();
+}
+
 void IndexedWriter::Spool::flush() {
     file().write(buffer_);
     buffer_.clear();
@@ -130,7 +136,8 @@ void IndexedWriter::Spool::sync() {
 }
 
 std::vector<std::filesystem::path> IndexedWriter::files_of(const std::filesystem::path& prefix) {
-    return {bin_path_of(prefix), idx_path_of(prefix), meta_path(prefix), mask_path(prefix)};
+    return {bin_path_of(prefix), idx_path_of(prefix), meta_path(prefix), mask_path(prefix),
+            template_path(prefix)};
 }
 
 std::vector<std::filesystem::path> IndexedWriter::unfinished_files_of(
@@ -147,6 +154,7 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, b
       idx_path_(idx_path_of(prefix)),
       meta_path_(meta_path(prefix)),
       mask_path_(mask_path(prefix)),
+      template_path_(template_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
       idx_(idx_path_),
@@ -265,7 +273,7 @@ void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_
     empty(part);
 }
 
-void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
+void IndexedWriter::commit(const std::optional<TokenMeta>& meta, std::string_view chat_template) {
     bin_.sync();
     idx_.flush();
     write_offsets();
@@ -280,32 +288,41 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
         mask_->file.sync();
     }
     std::optional<Spool> description;
-    if (meta) write_meta(*meta, description.emplace(meta_path_));
-    replace_files(description);
+    if (meta) description.emplace(meta_path_).write_whole(meta_text(*meta));
+    std::optional<Spool> conversations;
+    if (!chat_template.empty()) conversations.emplace(template_path_).write_whole(chat_template);
+    replace_files(description, conversations);
     sync_folder(folder_of(idx_path_));
 }
 
-void IndexedWriter::replace_files(std::optional<Spool>& description) {
+void IndexedWriter::replace_files(std::optional<Spool>& description,
+                                  std::optional<Spool>& chat_template) {
     const DeferSignals held;
     // Without its index the old .bin is no data set, so no crash can combine a new .bin with an old
-    // index, description or mask.
-    remove_old(idx_path_);
-    remove_old(meta_path_);
-    remove_old(mask_path_);
+    // index, description, mask or template.
+    for (const auto* old : {&idx_path_, &meta_path_, &mask_path_, &template_path_})
+        remove_old(*old);
     bin_.move_into_place();
-    if (mask_) mask_->file.move_into_place();
-    if (description) description->move_into_place();
+    std::vector<std::string> others = {".idx"};
+    const auto add = [&](Spool& file, std::string name) {
+        file.move_into_place();
+        others.push_back(std::move(name));
+    };
+    if (mask_) add(mask_->file, ".mask");
+    if (chat_template) add(*chat_template, template_path("").string());
+    if (description) add(*description, ".meta.json");
     idx_.move_into_place();
+    written_ = bin_path_.string();
+    for (const std::string& name : others)
+        written_ += (name == others.back() ? " and " : ", ") + name;
 }
 
-void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {
+std::string IndexedWriter::meta_text(TokenMeta meta) const {
     meta.documents = counts_.documents;
     meta.tokens = counts_.tokens;
     meta.mask = std::nullopt;
     if (mask_) meta.mask = {mask_->packer.checksum(), mask_->packer.learned()};
-    const std::string contents = to_text(meta);
-    to.write(contents.data(), contents.size());
-    to.sync();
+    return to_text(meta);
 }
 
 void IndexedWriter::write_offsets() {

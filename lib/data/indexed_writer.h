@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -30,8 +31,9 @@ struct TokenCounts {
 };
 
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, once both are complete and
-/// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given, and PREFIX.mask
-/// (loss_mask.h) if they are masked. Until then PREFIX.bin.tmp, PREFIX.idx.tmp,
+/// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given, PREFIX.mask
+/// (loss_mask.h) if they are masked, and PREFIX.chat_template.jinja (chat_template_file.h) if a
+/// chat template is given. Until then PREFIX.bin.tmp, PREFIX.idx.tmp,
 /// PREFIX.documents.tmp and PREFIX.mask.tmp grow; they are removed when the writer is destroyed and
 /// when a signal ends the process. They are locked: two writers of one prefix are an Error (io) of
 /// the second. Memory does not grow with the data: lengths and document entries are on disk, too.
@@ -62,8 +64,12 @@ public:
     /// `prefix`, and empties its files. Error (io) if the part is not there or has other counts.
     void append_part(const std::filesystem::path& prefix, const TokenCounts& counts);
     /// Publishes the files. The writer fills in the documents, the tokens and the mask of `meta`.
-    /// Without a meta, which masked files need, there will be no .meta.json.
-    void commit(const std::optional<TokenMeta>& meta = std::nullopt);
+    /// Without a meta, which masked files need, there will be no .meta.json; without a text of a
+    /// chat template, no .chat_template.jinja.
+    void commit(const std::optional<TokenMeta>& meta = std::nullopt,
+                std::string_view chat_template = {});
+    /// What `commit` published: "P.bin, .idx, .mask and .meta.json".
+    const std::string& written() const { return written_; }
 
     const TokenCounts& counts() const { return counts_; }
     std::int64_t num_documents() const { return counts_.documents; }
@@ -71,8 +77,6 @@ public:
     bool masked() const { return mask_.has_value(); }
     /// All of them if the files are not masked.
     std::int64_t learned_tokens() const { return mask_ ? mask_->packer.learned() : num_tokens(); }
-    const std::filesystem::path& bin_path() const { return bin_path_; }
-    const std::filesystem::path& idx_path() const { return idx_path_; }
 
 private:
     /// An output file under a temporary name until `move_into_place`. Buffers small writes.
@@ -80,6 +84,8 @@ private:
     public:
         explicit Spool(const std::filesystem::path& path);
         void write(const void* bytes, std::size_t count);
+        /// Writes all that the file will hold, durably.
+        void write_whole(std::string_view contents);
         void flush();
         File& file() { return file_.file(); }
         /// Makes what was written so far durable.
@@ -107,21 +113,23 @@ private:
     void append_mask(const std::filesystem::path& prefix, std::int64_t tokens);
     void write_offsets();
     void write_documents();
-    /// Writes it durably under its temporary name.
-    void write_meta(TokenMeta meta, Spool& to) const;
-    /// Replaces the old files by the new ones, with signals blocked.
-    void replace_files(std::optional<Spool>& description);
+    /// The contents of .meta.json.
+    std::string meta_text(TokenMeta meta) const;
+    /// Replaces the old files by the new ones, with signals blocked. The last two may be missing.
+    void replace_files(std::optional<Spool>& description, std::optional<Spool>& chat_template);
 
     std::filesystem::path bin_path_;
     std::filesystem::path idx_path_;
     std::filesystem::path meta_path_;
     std::filesystem::path mask_path_;
+    std::filesystem::path template_path_;
     DType dtype_;
     Spool bin_;
     Spool idx_;
     Spool documents_;
     std::optional<Mask> mask_;
     TokenCounts counts_;
+    std::string written_;
     std::vector<std::uint16_t> narrow_;
 };
 

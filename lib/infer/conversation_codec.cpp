@@ -67,17 +67,18 @@ ChatTemplate ConversationCodec::open(const InferenceRun& run, const std::string&
                  template_names());
         }
     });
+    known_ = find_template_text(opened->text());
     return *std::move(opened);
 }
 
 void ConversationCodec::add_ends(PromptCodec& codec) const {
     for (const std::string_view word : turn_ends)
         if (template_.mentions(word)) codec.add_end(word);
-    if (named_ != nullptr) codec.add_end(named_->eos_token);
+    if (known_ != nullptr) codec.add_end(known_->eos_token);
 }
 
 std::string ConversationCodec::end_of_turn() const {
-    return named_ == nullptr ? std::string() : std::string(named_->end_of_turn);
+    return known_ == nullptr ? std::string() : std::string(known_->end_of_turn);
 }
 
 std::string ConversationCodec::render(const Json& messages) const {

@@ -15,9 +15,9 @@ namespace gptrain {
 class ConversationCodec {
 public:
     /// `codec` learns the marks that end the template's turns, and must outlive it. `given`: a
-    /// NamedTemplate's name or a file; empty: the model's own template. All ranks construct it
-    /// together. Error (usage): the model has no tokenizer or no template; (bad_input): a faulty
-    /// template.
+    /// NamedTemplate's name or a file; empty: the model's own template, of a run that of its data,
+    /// else the one that came with its tokenizer. All ranks construct it together. Error (usage):
+    /// the model has no tokenizer or no template; (bad_input): a faulty template.
     ConversationCodec(const InferenceRun& run, PromptCodec& codec, const std::string& given);
 
     /// False if the model has no tokenizer, or no template of its own.
@@ -31,14 +31,16 @@ public:
     std::vector<std::int32_t> encode(const Json& messages) const {
         return encode_text(render(messages));
     }
-    /// The text that ends a turn of a named template; empty: only tokens end it.
+    /// The text that ends a turn of a named template, or of a file with the text of one; empty:
+    /// only tokens end it.
     std::string end_of_turn() const;
 
 private:
     ChatTemplate open(const InferenceRun& run, const std::string& given);
     void add_ends(PromptCodec& codec) const;
 
-    const NamedTemplate* named_ = nullptr;
+    const NamedTemplate* named_ = nullptr;  ///< the one that the user named
+    const NamedTemplate* known_ = nullptr;  ///< the one with the template's text
     const PromptCodec& codec_;
     ChatTemplate template_;
 };

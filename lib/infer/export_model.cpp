@@ -56,7 +56,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     hf_class_of(model);
     HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
     ExportedModel result{.error = {},
-                         .has_tokenizer = !tokenizer.files.empty(),
+                         .has_tokenizer = tokenizer.is_there(),
                          .max_positions = model.max_positions,
                          .context = model.max_positions};
     add_generation_config(run, tokenizer);
@@ -98,7 +98,7 @@ ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options)
                         .dtype = options.dtype},
                        [&](const Shard& part, std::span<float> to) { weights.read(part, to); });
     commit_folder(temporary, tokenizer, options.output);
-    return {.error = {}, .has_tokenizer = !tokenizer.files.empty()};
+    return {.error = {}, .has_tokenizer = tokenizer.is_there()};
 }
 
 ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options) {

@@ -26,15 +26,6 @@ std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
     return files;
 }
 
-std::vector<NamedFile> files_in(const RestartPoint& checkpoint) {
-    std::vector<NamedFile> files;
-    for (const std::string_view name : shared_tokenizer_names) {
-        if (auto contents = checkpoint.whole_file(std::string(name), max_hf_file_bytes))
-            files.push_back({std::string(name), *std::move(contents)});
-    }
-    return files;
-}
-
 /// Null if there is none.
 const std::string* find_file(const std::vector<NamedFile>& files, std::string_view name) {
     const auto found = std::find_if(files.begin(), files.end(),
@@ -59,8 +50,36 @@ void put_file(std::vector<NamedFile>& files, std::string name, std::string conte
     files.push_back({std::move(name), std::move(contents)});
 }
 
+/// The files of the folder `from`, or of the checkpoint if that is empty. The chat template of the
+/// checkpoint comes first.
+std::vector<NamedFile> shared_files(const InferenceRun& run, const std::filesystem::path& from) {
+    std::vector<NamedFile> files;
+    const auto take = [&](std::string_view name) {
+        auto contents = run.source.checkpoint().whole_file(std::string(name), max_hf_file_bytes);
+        if (contents) put_file(files, std::string(name), *std::move(contents));
+    };
+    if (from.empty()) {
+        for (const std::string_view name : shared_tokenizer_names)
+            take(name);
+    } else {
+        files = files_in(from);
+        take(chat_template_name);
+    }
+    return files;
+}
+
 bool lacks(const Json& config, const char* key) {
     return !config.contains(key) || config.at(key).is_null();
+}
+
+/// Some programs prefer the template in tokenizer_config.json to that in chat_template.jinja.
+void drop_other_template(std::vector<NamedFile>& files) {
+    Json config = json_of(files, "tokenizer_config.json");
+    const std::string* used = find_file(files, chat_template_name);
+    if (used == nullptr || lacks(config, "chat_template") || config["chat_template"] == *used)
+        return;
+    config.erase("chat_template");
+    put_file(files, "tokenizer_config.json", to_document(config));
 }
 
 /// Adds to a tokenizer_config.json what it lacks.
@@ -116,7 +135,7 @@ void convert_model(HfTokenizer& tokenizer, const TokenizerFile& file, std::int64
 }
 
 std::string chat_template(const std::vector<NamedFile>& files, const Json& config) {
-    if (const std::string* file = find_file(files, "chat_template.jinja")) return *file;
+    if (const std::string* file = find_file(files, chat_template_name)) return *file;
     return template_in_config(config, "tokenizer_config.json");
 }
 
@@ -154,16 +173,22 @@ std::optional<TokenizerFile> saved_tokenizer_of(const InferenceRun& run) {
 
 }  // namespace
 
+bool HfTokenizer::is_there() const {
+    return std::any_of(files.begin(), files.end(),
+                       [](const auto& file) { return file.name != chat_template_name; });
+}
+
 HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     HfTokenizer tokenizer;
-    tokenizer.files = from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
+    tokenizer.files = shared_files(run, from);
+    drop_other_template(tokenizer.files);
     const auto file =
         from.empty() ? saved_tokenizer_of(run) : tokenizer_in(from, run.plan.model.vocab);
     if (file) {
         const std::int64_t max_length = run.plan.model.max_positions;
         const Tokenizer own(*file);
         tokenizer.ids = {own.bos_id(), own.eos_id()};
-        if (tokenizer.files.empty()) tokenizer.files.push_back({"tokenizer.model", file->bytes});
+        if (!tokenizer.is_there()) tokenizer.files.push_back({"tokenizer.model", file->bytes});
         if (tokenizer_file_name(file->bytes) == "tokenizer.model")
             convert_model(tokenizer, *file, max_length);
     }
@@ -193,8 +218,7 @@ void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer) {
 GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     GgufTokenizer tokenizer;
     std::string eos_token;
-    const std::vector<NamedFile> files =
-        from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
+    const std::vector<NamedFile> files = shared_files(run, from);
     if (!from.empty()) {
         TokenizerFile file = read_tokenizer(from);
         tokenizer.bytes = std::move(file.bytes);

@@ -16,6 +16,9 @@ namespace gptrain {
 struct HfTokenizer {
     std::vector<NamedFile> files;
     SpecialIds ids;
+
+    /// True if there is more than a chat template.
+    bool is_there() const;
 };
 
 /// `from`: the folder; empty: the checkpoint. A sentencepiece model made by gpt-preprocess becomes

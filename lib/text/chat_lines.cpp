@@ -128,6 +128,20 @@ void ChatEncoder::open_template(const TokenizerFile& file) {
     add("eos_token", eos_token_, named != nullptr ? named->eos_token : mark(tokenizer_.eos_id()));
 }
 
+std::string ChatEncoder::template_text() const {
+    if (!template_) return "";
+    std::string settings;
+    const auto set = [&](std::string_view name, const std::string& own, std::string_view token) {
+        if (own.empty() && !token.empty() && template_->mentions(name))
+            settings += text("{% set ", name, " = '", token, "' %}");
+    };
+    if (const NamedTemplate* named = find_named_template(options_.chat_template)) {
+        set("bos_token", bos_token_, named->bos_token);
+        set("eos_token", eos_token_, named->eos_token);
+    }
+    return settings + template_->text();
+}
+
 std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFormat& format,
                                                   const std::string& place,
                                                   ChatDocument& document) const {

@@ -45,6 +45,10 @@ public:
     std::optional<FaultyDocument> encode(Record& record, const CorpusFormat& format,
                                          const std::string& place, ChatDocument& document) const;
 
+    /// The template, which makes the same texts of conversations wherever it is used with the
+    /// tokenizer: first it sets the tokens that it has from its name alone. Empty if there is none.
+    std::string template_text() const;
+
 private:
     void open_template(const TokenizerFile& file);
     void read_config(const std::filesystem::path& folder);

@@ -74,6 +74,12 @@ std::string template_names() {
     return names;
 }
 
+const NamedTemplate* find_template_text(std::string_view text) {
+    for (const NamedTemplate& one : templates)
+        if (text.ends_with(one.text)) return &one;
+    return nullptr;
+}
+
 ChatTemplate::ChatTemplate(std::string_view text, std::string source)
     : source_(std::move(source)), text_(text) {
     if (std::ssize(text) > max_template_bytes)

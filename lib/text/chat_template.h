@@ -27,6 +27,11 @@ std::span<const NamedTemplate> named_templates();
 const NamedTemplate* find_named_template(std::string_view name);
 /// "chatml, llama3, ..."
 std::string template_names();
+/// The named template that `text` ends with, as after statements that set its tokens, or null.
+const NamedTemplate* find_template_text(std::string_view text);
+
+/// The file of a chat template, as models are shared and in checkpoints.
+constexpr std::string_view chat_template_name = "chat_template.jinja";
 
 class ChatTemplate {
 public:
@@ -48,6 +53,7 @@ public:
     /// True if the template marks what the assistant writes with {% generation %}.
     bool marks_generation() const;
 
+    const std::string& text() const { return text_; }
     /// True if the template's text contains the word.
     bool mentions(std::string_view word) const { return text_.find(word) != text_.npos; }
 

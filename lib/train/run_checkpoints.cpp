@@ -9,6 +9,7 @@
 #include "checkpoint/folder.h"
 #include "spec/plan_checks.h"
 #include "spec/spec_json.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 
@@ -18,10 +19,14 @@ namespace {
 /// Files that make a checkpoint usable without the run's input files.
 std::vector<WholeFile> files_of(const RunInputs& inputs) {
     const TokenizerInput& tokenizer = inputs.tokenizer;
-    if (tokenizer.bytes.empty()) return {};
-    std::vector<WholeFile> files = {{tokenizer_file_name(tokenizer.bytes), tokenizer.bytes}};
+    std::vector<WholeFile> files;
+    if (!tokenizer.bytes.empty())
+        files.push_back({tokenizer_file_name(tokenizer.bytes), tokenizer.bytes});
     for (const NamedFile& companion : tokenizer.companions)
-        files.push_back({companion.name, companion.contents});
+        if (companion.name != chat_template_name)
+            files.push_back({companion.name, companion.contents});
+    if (const std::string& chat_template = inputs.chat_template.text; !chat_template.empty())
+        files.push_back({chat_template_name, chat_template});
     return files;
 }
 

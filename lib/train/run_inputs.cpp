@@ -56,6 +56,22 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
     });
 }
 
+/// The chat template of the token files.
+ChatTemplateFile data_template(const DataSpec& data) {
+    std::vector<std::filesystem::path> prefixes;
+    for (const auto* sources : {&data.train, &data.validation})
+        for (const DataSource& source : *sources)
+            prefixes.push_back(source.prefix);
+    return common_template(prefixes);
+}
+
+/// The chat template next to the tokenizer.
+ChatTemplateFile tokenizer_template(const TokenizerInput& tokenizer) {
+    for (const NamedFile& file : tokenizer.companions)
+        if (file.name == chat_template_name) return {file.contents, tokenizer.folder / file.name};
+    return {};
+}
+
 void check_prometheus(const RunSpec& spec) {
     const std::string key = "logging.prometheus";
     if (!spec.logging.prometheus) return;
@@ -159,9 +175,11 @@ CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
     require_sources(spec, "data.validation", spec.data.validation);
     check_prometheus(spec);
     CheckedInputs checked;
+    checked.chat_template = data_template(spec.data);
     if (!spec.data.tokenizer) return checked;
     TokenizerInput& input = checked.tokenizer;
     Tokenizer tokenizer = read_tokenizer_of(spec, input);
+    if (checked.chat_template.path.empty()) checked.chat_template = tokenizer_template(input);
     const std::string path = spec.data.tokenizer->string();
     const std::int64_t vocab = spec.model.vocab_size;
     if (tokenizer.vocab_size() > vocab) {

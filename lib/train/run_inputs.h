@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "data/chat_template_file.h"
 #include "data/training_data.h"
 #include "spec/run_plan.h"
 #include "text/tokenizer.h"
@@ -28,12 +29,14 @@ struct TokenizerInput {
 /// What a run reads before it writes anything.
 struct CheckedInputs {
     TokenizerInput tokenizer;
+    /// Of the token files (common_template), else the one next to the tokenizer.
+    ChatTemplateFile chat_template;
     std::optional<RunTasks> tasks;
 };
 
-/// Checks that every file named in the spec exists; reads the tokenizer and the tasks. Errors
-/// (bad_input) name the key of a missing file, or a faulty tokenizer, task or document; Error
-/// (usage) if the tokenizer and the model do not fit together.
+/// Checks that every file named in the spec exists; reads the tokenizer, the chat template and the
+/// tasks. Errors (bad_input) name the key of a missing file, or a faulty tokenizer, template, task
+/// or document; Error (usage) if the tokenizer and the model do not fit together.
 CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan);
 
 struct RunInputs {
@@ -42,6 +45,7 @@ struct RunInputs {
     RunPlan plan;
     TrainingData data;
     TokenizerInput tokenizer;
+    ChatTemplateFile chat_template = {};
     std::optional<RunTasks> tasks = {};
     Json identity;  ///< what must be equal to resume (identity.h)
 };

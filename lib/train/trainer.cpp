@@ -12,6 +12,7 @@
 #include "report/run_directory.h"
 #include "spec/make_plan.h"
 #include "stored/saved_run.h"
+#include "text/chat_template.h"
 #include "train/identity.h"
 #include "train/lock_directory.h"
 #include "train/requests.h"
@@ -136,6 +137,16 @@ std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan
     return checkpoint;
 }
 
+/// Reports a chat template other than that of the checkpoint. Local copies have none to compare.
+void report_template_change(const RestartPoint& checkpoint, const ChatTemplateFile& now) {
+    if (checkpoint.local()) return;
+    const auto saved =
+        checkpoint.whole_file(std::string(chat_template_name), max_tokenizer_bytes).value_or("");
+    if (saved == now.text) return;
+    print("changed since the checkpoint: chat template: now ",
+          now.text.empty() ? "none" : now.path.string());
+}
+
 void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
     const StartSummary summary = {.device = devices.device_name,
                                   .memory_bytes = devices.ranks.max(cost.memory.total()),
@@ -181,6 +192,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     std::optional<RestartPoint> checkpoint = choose_checkpoint(spec, plan, resume, paths, ranks);
     RunInputs inputs =
         open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);
+    inputs.chat_template = std::move(checked.chat_template);
     inputs.tasks = std::move(checked.tasks);
     print_start(inputs, cost, devices);
     if (ranks.rank() == 0) warn_of_inputs(inputs);
@@ -190,6 +202,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
                        spec.data.on_change);
     });
     if (inputs.data.changed) print(change_line(inputs.data));
+    if (checkpoint) report_template_change(*checkpoint, inputs.chat_template);
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {

@@ -21,10 +21,10 @@ awk 'NF { printf "{\"prompt\": \"line %d:\", \"response\": \" %s\"}\n", NR, $0 }
 
 # Conversations with a template; any number of workers gives the same bytes.
 chat --input chats.jsonl --template chatml --output-prefix w1 --workers 1
-says out "wrote w1_text_document.bin, .idx, .mask and .meta.json: 3000 documents"
+says out "wrote w1_text_document.bin, .idx, .mask, .chat_template.jinja and .meta.json: 3000 documents"
 says out "of them learned"
 chat --input chats.jsonl --template chatml --output-prefix w3 --workers 3
-for suffix in bin idx mask meta.json; do same w1_text_document.$suffix w3_text_document.$suffix; done
+for suffix in bin idx mask meta.json chat_template.jinja; do same w1_text_document.$suffix w3_text_document.$suffix; done
 says w1_text_document.meta.json '"append_eod":true'
 says w1_text_document.meta.json '"mask":{"crc32c":'
 nothing_left 'w1_text_document.*tmp'
@@ -73,6 +73,19 @@ sed 's/"prompt"/"q"/; s/"response"/"a"/' pairs.jsonl >named.jsonl
 chat --input named.jsonl --prompt-key q --response-key a --output-prefix named
 same pairs_text_document.mask named_text_document.mask
 
+# A named template becomes a file that makes the same documents: of llama3 and mistral it sets the
+# tokens that this tokenizer does not have.
+nothing_left pairs_text_document.chat
+for name in chatml llama3 mistral plain; do
+  chat --input pairs.jsonl --template $name --output-prefix $name
+  chat --input pairs.jsonl --template ${name}_text_document.chat_template.jinja --output-prefix file
+  for suffix in bin mask chat_template.jinja; do same ${name}_text_document.$suffix file_text_document.$suffix; done
+done
+says llama3_text_document.chat_template.jinja "{% set bos_token = '<|begin_of_text|>' %}{{ bos_token }}"
+says mistral_text_document.chat_template.jinja "{% set bos_token = '<s>' %}{% set eos_token = '</s>' %}{{"
+[ "$(head -c 24 plain_text_document.chat_template.jinja)" = "{% for message in messag" ] ||
+  fail "plain: $(cat plain_text_document.chat_template.jinja)"
+
 # The template next to the tokenizer, and its own marks of a turn.
 mkdir model
 cp tok.json model/tokenizer.json
@@ -81,6 +94,8 @@ cat >model/tokenizer_config.json <<'EOF'
 EOF
 expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
 expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
+[ "$(cat own_text_document.chat_template.jinja)" = "$(printf '%b' "$(sed 's/.*"chat_template": "//; s/"}$//' \
+  model/tokenizer_config.json)")" ] || fail "another template: $(cat own_text_document.chat_template.jinja)"
 says out "user: line 1:"
 says out "assistant: {+ $first<|endoftext|>"
 expect 0 "$tool" chat --tokenizer model --input chats.jsonl --output-prefix own
@@ -90,21 +105,34 @@ printf '%s' "{% for m in messages %}{% generation %}{{ m.content }}{% endgenerat
 expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
 expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
 says out "{+line 1:+}|{+ $first+}|<|endoftext|>"
+same model/chat_template.jinja own_text_document.chat_template.jinja
 
 # merge carries masks, all or none.
 head -n 1000 chats.jsonl >a.jsonl
 tail -n +1001 chats.jsonl >b.jsonl
 for part in a b; do chat --input $part.jsonl --template chatml --output-prefix $part; done
 expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
-says out "wrote merged.bin, .idx, .mask and .meta.json: 3000 documents"
-for suffix in bin idx mask meta.json; do same w1_text_document.$suffix merged.$suffix; done
+says out "wrote merged.bin, .idx, .mask, .chat_template.jinja and .meta.json: 3000 documents"
+for suffix in bin idx mask meta.json chat_template.jinja; do same w1_text_document.$suffix merged.$suffix; done
 expect 3 "$tool" merge --input a_text_document texts_text_document --output-prefix mixed
 says err "texts_text_document: has no loss mask, but a_text_document has one"
 nothing_left mixed
 
-# Files without a mask in the place of files with one take the mask away.
-expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-prefix named
-nothing_left named_text_document.mask
+# It keeps a common template, names files without one, and refuses another one.
+expect 0 "$tool" merge --input pairs_text_document a_text_document b_text_document --output-prefix kept
+says out "pairs_text_document: has no chat template; the merged files get a_text_document.chat_template.jinja"
+same w1_text_document.chat_template.jinja kept.chat_template.jinja
+expect 3 "$tool" merge --input a_text_document plain_text_document --output-prefix mixed
+says err "plain_text_document.chat_template.jinja: is another chat template than a_text_document.chat_template.jinja"
+printf '{%% if x %%}' >b_text_document.chat_template.jinja
+expect 3 "$tool" merge --input a_text_document b_text_document --output-prefix mixed
+says err "b_text_document.chat_template.jinja: line 1: expected '{% endif %}'"
+nothing_left mixed
+
+# Files without a mask and a template in the place of files with them take them away.
+expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-prefix plain
+nothing_left plain_text_document.mask
+nothing_left plain_text_document.chat
 
 # Each faulty line is one clear line. The first line is good.
 good='{"prompt": "a", "response": "b"}'
@@ -179,7 +207,7 @@ if command -v "$mpirun" >/dev/null; then
   for ranks in 2 3; do
     expect 0 "$mpirun" -n $ranks "$tool" chat --tokenizer tok.json --template chatml \
       --input a.jsonl b.jsonl.gz c.jsonl --output-prefix ranks
-    for suffix in bin idx mask meta.json; do same w1_text_document.$suffix ranks_text_document.$suffix; done
+    for suffix in bin idx mask meta.json chat_template.jinja; do same w1_text_document.$suffix ranks_text_document.$suffix; done
     nothing_left 'ranks_text_document.*\(tmp\|rank\)'
   done
   echo '{"prompt": 1, "response": "b"}' >>c.jsonl

@@ -42,7 +42,7 @@ done
 # stay.
 for suffix in bin idx documents mask; do echo part >"gone_text_document.rank-7.$suffix.tmp"; done
 echo part >gone_text_document.rank-8.bin.tmp
-echo mask >gone_text_document.mask.tmp
+for suffix in mask chat_template.jinja; do echo part >gone_text_document.$suffix.tmp; done
 for other in rank-x.bin.tmp rank-7.bin rank-7.notes.tmp; do echo mine >"gone_text_document.$other"; done
 exec 9<gone_text_document.rank-8.bin.tmp
 flock 9

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Fine-tuning on conversations: docs/fine-tuning.md from JSON lines to a model that answers.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
 
 make_text 1 400 | awk 'NF { gsub(/\./, ""); printf "{\"prompt\": \"say %s\", \"response\": \"%s\"}\n", $1, $1 }' >qa.jsonl
 make_text 1 1000 >text.txt
 expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 319 --model-prefix tok
 chat() { expect_exit 0 "$preprocess" chat --tokenizer tok.json --template chatml "$@"; }
 chat --input qa.jsonl --output-prefix qa
-says out "wrote qa_text_document.bin, .idx, .mask and .meta.json: 400 documents"
+says out "wrote qa_text_document.bin, .idx, .mask, .chat_template.jinja and .meta.json: 400 documents"
 expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
 make_spec
 sed -i 's/tok.model/tok.json/; s/text_text_document/qa_text_document/' run.yaml
@@ -66,9 +67,75 @@ expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --
 expect_exit 2 "$gptrain" inspect qa_text_document --tokenizer tok2.json
 says err "qa_text_document was not tokenized with --tokenizer tok2.json"
 
-# The model answers with the template that it was trained with.
-expect_exit 0 "$gptrain" generate --checkpoint straight --chat --template chatml --prompt "say the" \
-    --max-tokens 20 --temperature 0
+# The model answers with the template that it was trained with, which is in its checkpoints.
+# An answer ends at the template's mark of a turn, of which this tokenizer makes several tokens.
+for ((i = 0; i < 40; ++i)); do echo '{"prompt": "say", "response": "day"}'; done >say.jsonl
+chat --input say.jsonl --output-prefix say
+masked 0 talk training.steps=60 lr_schedule.decay_steps=60 'data.train=[{prefix: say_text_document}]'
+same say_text_document.chat_template.jinja "$(checkpoint talk 60)/chat_template.jinja"
+ask_model() {
+    expect_exit "$1" "$gptrain" generate --checkpoint "$2" --chat --prompt say --max-tokens 12 \
+        --temperature 0 "${@:3}"
+}
+for choice in "" "--template chatml" "--template say_text_document.chat_template.jinja"; do
+    ask_model 0 talk $choice
+    [[ $(cat out) == day ]] || fail "'$choice': $(cat out)"
+done
+ask_model 0 talk --template plain
+[[ $(cat out) != day ]] || fail "--template plain changes nothing"
+ask_model 2 unmasked
+says err "unmasked/checkpoints/step-000040: has no chat template"
+if command -v curl >/dev/null; then
+    serve --checkpoint talk
+    ask 200 /v1/chat/completions -d '{"messages": [{"role": "user", "content": "say"}],
+        "max_tokens": 12, "temperature": 0}'
+    says reply '"content":"day"'
+    ends_well
+fi
+sed -i 's/user/User/; 1s/im_start/im_begin/' "$(checkpoint talk 60)/chat_template.jinja"
+ask_model 3 "$(checkpoint talk 60)"
+says err "chat_template.jinja: "
+
+# It comes before the one next to the tokenizer, and a resumed run may have another one.
+mkdir model
+cp tok.json model/tokenizer.json
+echo 'Say {{ messages[-1].content }}' >model/chat_template.jinja
+echo '{"chat_template": "say {{ messages }}"}' >model/tokenizer_config.json
+masked 0 own training.steps=2 data.tokenizer=model 'data.train=[{prefix: all_text_document}]'
+same model/chat_template.jinja "$(checkpoint own 2)/chat_template.jinja"
+masked 0 own training.steps=4 data.tokenizer=model 'data.train=[{prefix: all_text_document}]'
+says_not out "chat template"
+cp qa_text_document.chat_template.jinja all_text_document.chat_template.jinja
+masked 0 own training.steps=6 data.tokenizer=model 'data.train=[{prefix: all_text_document}]'
+says out "changed since the checkpoint: chat template: now $work/all_text_document.chat_template.jinja"
+same qa_text_document.chat_template.jinja "$(checkpoint own 6)/chat_template.jinja"
+for form in hf gguf; do expect_exit 0 "$gptrain" export own --format $form --output own-$form; done
+same qa_text_document.chat_template.jinja own-hf/chat_template.jinja
+says_not own-hf/tokenizer_config.json "chat_template"
+grep -qa "tokenizer.chat_template.*im_start" own-gguf || fail "the GGUF file has another template"
+rm all_text_document.chat_template.jinja
+masked 0 own training.steps=8 'data.train=[{prefix: all_text_document}]'
+says out "changed since the checkpoint: chat template: now none"
+[[ ! -e $(checkpoint own 8)/chat_template.jinja ]] || fail "the template is still there"
+
+# A run without a tokenizer keeps the template for exports. Sources have one template.
+masked 0 ids training.steps=2 data.tokenizer=none data.eod_id=318
+expect_exit 0 "$gptrain" export ids --format hf --output ids-hf
+says err "without a tokenizer"
+expect_exit 0 "$gptrain" export ids --format hf --output ids-model --tokenizer-from model
+for folder in ids-hf ids-model; do same qa_text_document.chat_template.jinja $folder/chat_template.jinja; done
+cp model/chat_template.jinja text_text_document.chat_template.jinja
+for key in train validation; do
+    masked 3 refused 'data.train=[{prefix: qa_text_document}, {prefix: all_text_document}]' \
+        "data.$key=[{prefix: qa_text_document}, {prefix: text_text_document}]"
+    says err "text_text_document.chat_template.jinja: is another chat template than " \
+        "qa_text_document.chat_template.jinja; make all conversations with one template"
+done
+echo '{% if' >text_text_document.chat_template.jinja
+masked 3 refused 'data.train=[{prefix: text_text_document}]'
+says err "text_text_document.chat_template.jinja: line 1: "
+[[ ! -e refused ]] || fail "a refused run began"
+rm text_text_document.chat_template.jinja
 
 # A mask that is missing, damaged or another's stops everything that would read it.
 cp qa_text_document.mask good.mask
