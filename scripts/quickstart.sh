@@ -77,17 +77,16 @@ echo "$corpus: $(wc -c <"$corpus") bytes"
 
 stage "4/6 Tokenizer and tokens"
 tokens=${name}_text_document
-if [[ -f $name.model ]]; then
-    echo "$name.model is there"
+if [[ -f $name.json ]]; then
+    echo "$name.json is there"
 else
     rm -f "$tokens".{bin,idx}
-    "$preprocess" train-tokenizer --type unigram --input "$corpus" --vocab-size "$vocab_size" \
-        --model-prefix "$name"
+    "$preprocess" train-tokenizer --input "$corpus" --vocab-size "$vocab_size" --model-prefix "$name"
 fi
 if [[ -f $tokens.bin && -f $tokens.idx ]]; then
     echo "$tokens.bin and .idx are there"
 else
-    "$preprocess" --input "$corpus" --tokenizer "$name.model" --output-prefix "$name" \
+    "$preprocess" --input "$corpus" --tokenizer "$name.json" --output-prefix "$name" \
         --append-eod --workers "$(nproc)"
 fi
 
@@ -100,7 +99,7 @@ done
 command=("$gptrain" --config configs/quickstart.yaml
     --set "output_dir=$run"
     --set "data.train=[{prefix: $tokens}]"
-    --set "data.tokenizer=$name.model"
+    --set "data.tokenizer=$name.json"
     --set "model.vocab_size=$vocab_size")
 [[ -z $steps ]] || command+=(--set "training.steps=$steps")
 echo "Output goes to $run/. The command, which also continues the run if you stop it:"
@@ -124,6 +123,7 @@ Done. What is where:
 What to do next:
     $gptrain generate --checkpoint $run --prompt "And God said"
     $gptrain eval --checkpoint $run --data $tokens
+    $gptrain export $run --format gguf --output $run.gguf   # for llama.cpp
     scripts/quickstart.sh --corpus YOUR-TEXT.txt
     docs/your-own-text.md shows how to write a run spec of your own.
 END

@@ -187,6 +187,14 @@ expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 \
 expect_exit 0 "$gptrain" export run --format gguf --output run.gguf --tokenizer-from bytes
 says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/run.gguf in fp32"
 [[ $(head -c 4 run.gguf) == GGUF ]] || fail "run.gguf is no GGUF file"
+# The quickstart's model, with the tokenizer that train-tokenizer makes by default.
+mkdir data
+cp bytes/tokenizer.json data/quickstart.json
+expect_exit 0 "$preprocess" --input text.txt --tokenizer data/quickstart.json --output-prefix data/quickstart
+settings training.steps=1 training.micro_batch_size=1 training.eval_interval=0 model.num_layers=1
+expect_exit 0 "$gptrain" --config "$(dirname "$script")/../../configs/quickstart.yaml" "${set[@]}"
+expect_exit 0 "$gptrain" export runs/quickstart --format gguf --output quickstart.gguf
+[[ ! -s err ]] || fail "the quickstart's export warns: $(cat err)"
 mkdir listed
 cp bytes/tokenizer.json listed
 echo '{"chat_template": [{"name": "default", "template": "as {{ messages }}"}]}' >listed/tokenizer_config.json
