@@ -91,14 +91,15 @@ void plan_scaling(const PlanOptions& options, const TrainingProblem& training,
 
 ExitCode plan_training(const PlanOptions& options) {
     check_written_spec(options);
-    check_output_file(options.json, "--json");
-    check_output_file(options.picture, "--picture");
-    if (!options.picture.empty() && !options.picture.ends_with(".svg")) {
+    if (!options.picture.empty() && !is_stdout(options.picture) &&
+        !options.picture.ends_with(".svg")) {
         fail(ExitCode::usage, "--picture ", options.picture, ": give a name that ends with .svg");
     }
     const std::vector<std::int64_t> sizes =
         parse_sizes("--world-size", options.world_size, rank_counts);
     const TrainingProblem training = read_training_problem(options);
+    check_output_file(options.json, "--json");
+    check_output_file(options.picture, "--picture");
     if (sizes.size() == 1) {
         plan_mesh(options, training, sizes.front());
     } else {

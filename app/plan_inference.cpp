@@ -34,7 +34,6 @@ AnswerQuestion question_of(const PlanOptions& options, const RunSpec& spec) {
 }  // namespace
 
 ExitCode plan_inference(const PlanOptions& options) {
-    check_output_file(options.json, "--json");
     const std::vector<std::int64_t> sizes =
         parse_sizes("--world-size", options.world_size, rank_counts);
     if (sizes.size() > 1) {
@@ -42,6 +41,7 @@ ExitCode plan_inference(const PlanOptions& options) {
              ": --inference takes one number of ranks");
     }
     PlanProblem problem = read_problem(options);
+    check_output_file(options.json, "--json");
     require_causal(problem.spec.objective, options.config, "generate text");
     const AnswerQuestion question = question_of(options, problem.spec);
     problem.spec = without_training(std::move(problem.spec));

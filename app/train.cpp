@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "commands.h"
 #include "dry_run.h"
 #include "hardware/load_profile.h"
@@ -134,6 +135,7 @@ std::int64_t dry_run_ranks(const TrainCommand& options, const ParallelSpec& para
 
 void dry_run(const TrainCommand& options) {
     const RunSpec spec = load_training(options);
+    check_output_file(options.json, "--json");
     DryRunOptions dry;
     dry.timeline = options.timeline;
     dry.device_memory = device_memory_of(options.device_memory);

@@ -101,14 +101,14 @@ check_output() {
     says err "is a folder"
 
     # stdout holds the output alone.
-    [[ $2 != any ]] || check_stdout "$name"
+    [[ $name == --timeline.json ]] || check_stdout "$name" "straight$ending"
 }
 
 check_stdout() {
     "$gptrain" "${arguments[@]}" - >piped 2>err || fail "$1 -: exit code $?: $(cat err)"
     [[ -s piped && ! -e ./- ]] || fail "$1 -: made a file"
-    write 0 straight
-    [[ $(head -c 20 piped) == "$(head -c 20 straight)" && $(wc -l <piped) == "$(wc -l <straight)" ]] ||
+    write 0 "$2"
+    [[ $(head -c 20 piped) == "$(head -c 20 "$2")" && $(wc -l <piped) == "$(wc -l <"$2")" ]] ||
         fail "$1 -: stdout has other text: $(head -c 300 piped)"
 }
 
