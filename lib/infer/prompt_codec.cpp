@@ -8,7 +8,6 @@
 #include "interop/hf_folder.h"
 #include "stored/saved_run.h"
 #include "text/chat_template.h"
-#include "text/conversation.h"
 #include "text/tokenizer_json.h"
 
 namespace gptrain {
@@ -88,6 +87,8 @@ void PromptCodec::read_generation_config(const ModelSource& source) {
 void PromptCodec::read_tokenizer_config(const InferenceRun& run) {
     const auto config = read_config(run.source, "tokenizer_config.json");
     if (!tokenizer_) return;
+    marked_.emplace(*tokenizer_, config ? config->json : Json::object(),
+                    config ? config->source : std::string());
     if (config) {
         bos_token_ = token_in_config(config->json, config->source, "bos_token");
         eos_token_ = token_in_config(config->json, config->source, "eos_token");
@@ -146,7 +147,7 @@ std::vector<std::int32_t> PromptCodec::checked(std::vector<std::int32_t> ids) co
 }
 
 std::vector<std::int32_t> PromptCodec::encode_marked(std::string_view text) const {
-    return gptrain::encode_marked(*tokenizer_, text).ids;
+    return marked_->encode(text).ids;
 }
 
 PromptCodec::Decoder::Decoder(const PromptCodec& codec, std::span<const std::int32_t> before) {

@@ -10,6 +10,7 @@
 
 #include "infer/inference.h"
 #include "text/end_tokens.h"
+#include "text/marked_text.h"
 
 namespace gptrain {
 
@@ -48,7 +49,7 @@ public:
     std::int64_t encoding_bytes(std::string_view text) const {
         return tokenizer_ ? tokenizer_->encoding_bytes(text) : 8 * std::ssize(text);
     }
-    /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
+    /// The ids of a text in which special tokens may be spelled, such as <s> (MarkedEncoder).
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 
     bool ends(std::int32_t id) const { return ends_.contains(id); }
@@ -87,6 +88,7 @@ private:
 
     std::int64_t vocab_;
     std::optional<Tokenizer> tokenizer_;
+    std::optional<MarkedEncoder> marked_;
     EndTokens ends_;  ///< the first one starts a document
     std::string bos_token_;
     std::string eos_token_;

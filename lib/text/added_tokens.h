@@ -16,15 +16,16 @@ public:
     explicit AddedTokens(std::vector<std::pair<std::string, std::int32_t>> tokens);
 
     /// Calls `take_text` with each nonempty part of the text between tokens, `take_id` with the id
-    /// of each token, in order.
+    /// of each token and its part of the text, in order.
     void split(std::string_view text, const auto& take_text, const auto& take_id) const {
         std::size_t begin = 0;
         while (!tokens_.empty()) {
             const Found found = find(text, begin);
             if (found.token == nullptr) break;
             if (found.at > begin) take_text(text.substr(begin, found.at - begin));
-            take_id(found.token->second);
-            begin = found.at + found.token->first.size();
+            const std::string_view token = text.substr(found.at, found.token->first.size());
+            take_id(found.token->second, token);
+            begin = found.at + token.size();
         }
         if (begin < text.size()) take_text(text.substr(begin));
     }

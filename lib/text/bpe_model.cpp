@@ -85,13 +85,13 @@ public:
     }
 
     void encode(std::string_view text, std::vector<std::int32_t>& out,
-                std::vector<std::size_t>* begins) const override {
+                std::vector<std::size_t>* begins, TextStart /*start*/) const override {
         warn_of_missing_bytes(text);
         std::size_t at = 0;  // of the text, where the next part or token begins
-        const auto take_raw_id = [&](std::int32_t id) {
+        const auto take_raw_id = [&](std::int32_t id, std::string_view token) {
             out.push_back(id);
             if (begins != nullptr) begins->push_back(at);
-            at += size_of(id);
+            at += token.size();
         };
         caches_.with_cache([&](WordCache& cache) {
             std::string buffer;
@@ -168,10 +168,10 @@ private:
             encode_words(part, cache, out, at, begins);
             at += part.size();
         };
-        const auto take_id = [&](std::int32_t id) {
+        const auto take_id = [&](std::int32_t id, std::string_view token) {
             out.push_back(id);
             if (begins != nullptr) begins->push_back(at);
-            at += size_of(id);
+            at += token.size();
         };
         normalized_added_.split(text, encode_part, take_id);
     }

@@ -85,14 +85,16 @@ ChatEncoder::ChatEncoder(const ChatLineOptions& options, const TokenizerFile& fi
 
 void ChatEncoder::read_config(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder / "tokenizer_config.json";
+    Json config = Json::object();
     if (const auto contents = contents_of(path, max_settings_bytes)) {
-        const Json config = parse_json(*contents, path.string());
+        config = parse_json(*contents, path.string());
         bos_token_ = token_in_config(config, path.string(), "bos_token");
         eos_token_ = token_in_config(config, path.string(), "eos_token");
         if (options_.chat_template.empty())
             own_template_ = template_in_config(config, path.string());
         own_template_source_ = path.string() + ": chat_template";
     }
+    marked_.emplace(tokenizer_, config, path.string());
     const std::filesystem::path jinja = folder / "chat_template.jinja";
     if (!options_.chat_template.empty()) return;
     if (auto contents = contents_of(jinja, max_template_bytes)) {
@@ -209,7 +211,7 @@ LearnedText ChatEncoder::conversation_text(const Json& messages, std::string_vie
 }
 
 ChatDocument ChatEncoder::document_of(const LearnedText& text) const {
-    LocatedIds located = encode_marked(tokenizer_, text.text);
+    LocatedIds located = marked_->encode(text.text);
     ChatDocument document;
     document.learned = learned_tokens(located.begins, text.learned);
     document.ids = std::move(located.ids);

@@ -9,6 +9,7 @@
 
 #include "text/conversation.h"
 #include "text/documents.h"
+#include "text/marked_text.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -61,6 +62,7 @@ private:
     const Tokenizer& tokenizer_;
     std::int32_t end_of_document_ = 0;
     std::optional<ChatTemplate> template_;
+    std::optional<MarkedEncoder> marked_;
     std::string own_template_;  ///< in tokenizer_config.json
     std::string own_template_source_;
     std::string bos_token_;  ///< in tokenizer_config.json; may be empty

@@ -1,7 +1,6 @@
 #include "text/conversation.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -59,40 +58,6 @@ LearnedText render_learned(const ChatTemplate& chat_template, const Json& messag
                 turn_range(chat_template, before, variables, result.text, at, with));
         }
         before = std::move(with);
-    }
-    return result;
-}
-
-LocatedIds encode_marked(const Tokenizer& tokenizer, std::string_view text) {
-    struct Mark {
-        std::int32_t id;
-        std::string_view spelling;
-        std::size_t found;  ///< next; searched once, for texts with many marks
-    };
-    std::vector<Mark> marks;
-    for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id()}) {
-        const std::string_view spelling = id ? tokenizer.mark(*id) : "";
-        if (!spelling.empty()) marks.push_back({*id, spelling, text.find(spelling)});
-    }
-    LocatedIds result;
-    for (std::size_t at = 0; at < text.size();) {
-        std::size_t end = text.size();
-        const Mark* next = nullptr;
-        for (Mark& mark : marks) {
-            if (mark.found < at) mark.found = text.find(mark.spelling, at);
-            if (mark.found >= end) continue;
-            end = mark.found;
-            next = &mark;
-        }
-        const std::size_t first = result.begins.size();
-        if (end > at) tokenizer.encode(text.substr(at, end - at), result.ids, result.begins);
-        for (std::size_t& begin : std::span(result.begins).subspan(first))
-            begin += at;
-        at = end;
-        if (next == nullptr) continue;
-        result.ids.push_back(next->id);
-        result.begins.push_back(at);
-        at += next->spelling.size();
     }
     return result;
 }

@@ -31,16 +31,6 @@ constexpr std::int64_t max_learned_turns = 1024;
 LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
                            const Json& variables);
 
-/// The ids of a text, and the byte of it at which each begins.
-struct LocatedIds {
-    std::vector<std::int32_t> ids;
-    std::vector<std::size_t> begins;
-};
-
-/// The ids of a text in which the tokenizer's begin and end of a text (<s>, </s>) may be spelled. A
-/// tokenizer.json finds all its marks by itself, a sentencepiece model none.
-LocatedIds encode_marked(const Tokenizer& tokenizer, std::string_view text);
-
 /// 1 for each token that begins in a learned part of its text, 0 for each other.
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
                                          std::span<const TextRange> learned);

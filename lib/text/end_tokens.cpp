@@ -6,6 +6,8 @@ namespace gptrain {
 
 void EndTokens::add(const Tokenizer& tokenizer, std::string_view word) {
     if (word.empty()) return;
+    for (const auto& [piece, id] : tokenizer.spelled_pieces())
+        if (piece == word) return add(id);
     std::vector<std::int32_t> ids;
     tokenizer.encode(word, ids);
     if (ids.size() == 1) add(ids[0]);

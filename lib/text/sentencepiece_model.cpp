@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "text/model_check.h"
+#include "text/protobuf_wire.h"
 
 namespace gptrain {
 namespace {
@@ -73,23 +74,43 @@ bool encodes_words_independently(const CheckedModel& facts,
     return true;
 }
 
+/// The model without a space before each text.
+std::string without_dummy_prefix(const std::string& model) {
+    constexpr std::uint64_t normalizer_spec = 3, add_dummy_prefix = 3;
+    std::string spec;
+    append_varint_field(spec, add_dummy_prefix, 0);
+    std::string changed = model;
+    append_bytes_field(changed, normalizer_spec, spec);  // parsers merge it with the first one
+    return changed;
+}
+
+/// True for pieces that stand for themselves in a text of a conversation.
+bool is_spelled(const ModelPiece& piece) {
+    const bool is_mark = piece.type == PieceType::control || piece.type == PieceType::unknown ||
+                         piece.type == PieceType::user_defined;
+    return is_mark && unescape_spaces(piece.text).find(' ') == std::string::npos;
+}
+
 class SentencePieceModel : public TokenModel {
 public:
     SentencePieceModel(std::string_view bytes, const std::string& source) : source_(source) {
         const CheckedModel facts = check_model(bytes, source);
-        const auto status = processor_.LoadFromSerializedProto(facts.checked);
-        if (!status.ok()) {
-            fail(ExitCode::bad_input, source,
-                 ": sentencepiece rejects the model: ", status.message());
+        load(whole_, facts.checked);
+        if (facts.add_dummy_prefix) {
+            continued_ = std::make_unique<sentencepiece::SentencePieceProcessor>();
+            load(*continued_, without_dummy_prefix(facts.checked));
         }
         for (const ModelPiece& piece : facts.pieces)
             pieces.push_back(decoded(piece, facts.unknown_surface));
         for (std::size_t id = 0; id < facts.pieces.size(); ++id) {
-            if (facts.pieces[id].type == PieceType::control)
-                marks.emplace(static_cast<std::int32_t>(id), facts.pieces[id].text);
+            const ModelPiece& piece = facts.pieces[id];
+            if (piece.type == PieceType::control)
+                marks.emplace(static_cast<std::int32_t>(id), piece.text);
+            if (is_spelled(piece))
+                spelled_pieces.emplace_back(piece.text, static_cast<std::int32_t>(id));
         }
-        bos_id = optional_id(processor_.bos_id());
-        eos_id = optional_id(processor_.eos_id());
+        bos_id = optional_id(whole_.bos_id());
+        eos_id = optional_id(whole_.eos_id());
         for (const std::string_view mask : mask_spellings)
             if (!mask_id) mask_id = id_of_piece(facts.pieces, mask);
         add_dummy_prefix = facts.add_dummy_prefix;
@@ -102,21 +123,23 @@ public:
     }
 
     void encode(std::string_view text, std::vector<std::int32_t>& out,
-                std::vector<std::size_t>* begins) const override {
+                std::vector<std::size_t>* begins, TextStart start_of_text) const override {
+        const bool continued = continued_ && start_of_text == TextStart::continued;
+        const sentencepiece::SentencePieceProcessor& processor = continued ? *continued_ : whole_;
         std::vector<int> ids;
         const char* const start = text.data();
         while (!text.empty()) {
             const std::size_t length =
                 encodes_words_independently_ ? part_length(text) : text.size();
             ids.reserve(length / 2);  // the library appends one by one
-            const auto status = processor_.Encode(text.substr(0, length), &ids);
+            const auto status = processor.Encode(text.substr(0, length), &ids);
             if (!status.ok()) {
                 fail(ExitCode::bad_input, source_,
                      ": sentencepiece cannot encode with this model: ", status.message());
             }
             out.insert(out.end(), ids.begin(), ids.end());
             if (begins != nullptr) {
-                add_begins(text.substr(0, length), ids,
+                add_begins(processor.EncodeAsImmutableProto(text.substr(0, length)), ids,
                            static_cast<std::size_t>(text.data() - start), *begins);
             }
             text.remove_prefix(length);
@@ -135,6 +158,12 @@ public:
     }
 
 private:
+    void load(sentencepiece::SentencePieceProcessor& processor, const std::string& model) const {
+        const auto status = processor.LoadFromSerializedProto(model);
+        if (status.ok()) return;
+        fail(ExitCode::bad_input, source_, ": sentencepiece rejects the model: ", status.message());
+    }
+
     /// The most bytes that the library makes of a text. A character of ASCII stays one; NFKC makes
     /// at most eleven bytes of one of others.
     std::size_t normalized_bytes(std::string_view text) const {
@@ -145,15 +174,17 @@ private:
     }
 
     /// The library maps its pieces back to the text before it was normalized.
-    void add_begins(std::string_view text, std::span<const int> ids, std::size_t at,
-                    std::vector<std::size_t>& begins) const {
-        const auto pieces_of_text = processor_.EncodeAsImmutableProto(text);
+    static void add_begins(const sentencepiece::ImmutableSentencePieceText& pieces_of_text,
+                           std::span<const int> ids, std::size_t at,
+                           std::vector<std::size_t>& begins) {
         GPTRAIN_CHECK(pieces_of_text.pieces_size() == ids.size(), ids.size());
         for (const auto& piece : pieces_of_text.pieces())
             begins.push_back(at + piece.begin());
     }
 
-    sentencepiece::SentencePieceProcessor processor_;
+    sentencepiece::SentencePieceProcessor whole_;
+    /// For texts that follow other tokens; null if a space comes before no text.
+    std::unique_ptr<sentencepiece::SentencePieceProcessor> continued_;
     bool encodes_words_independently_ = false;
     bool has_charsmap_ = false;  ///< which normalizes texts
     std::string source_;

@@ -6,11 +6,18 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 
 namespace gptrain {
+
+/// What a text that is encoded follows.
+enum class TextStart : std::uint8_t {
+    whole,      ///< nothing: a model of sentencepiece may put a space before it
+    continued,  ///< other tokens
+};
 
 /// How tokenizers spell the mask token of masked language modelling, the preferred way first.
 constexpr std::string_view mask_spellings[] = {"[MASK]", "<mask>", "<|mask|>"};
@@ -38,7 +45,7 @@ public:
     /// text at which each of them begins. A token of normalized text begins where the text that it
     /// was made of does.
     virtual void encode(std::string_view text, std::vector<std::int32_t>& out,
-                        std::vector<std::size_t>* begins) const = 0;
+                        std::vector<std::size_t>* begins, TextStart start) const = 0;
 
     /// Bytes of memory that suffice to encode this text, its ids included.
     virtual std::int64_t encoding_bytes(std::string_view text) const = 0;
@@ -55,6 +62,8 @@ public:
     std::vector<DecodedPiece> pieces;  ///< by id
     /// How special tokens, which decode to nothing, are spelled.
     std::unordered_map<std::int32_t, std::string> marks;
+    /// Pieces that encoding takes for letters where a text spells them.
+    std::vector<std::pair<std::string, std::int32_t>> spelled_pieces;
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
     std::optional<std::int32_t> mask_id;  ///< of the first of mask_spellings that it has

@@ -14,7 +14,6 @@
 #include "text/bpe_model.h"
 #include "text/model_check.h"
 #include "text/sentencepiece_model.h"
-#include "text/token_model.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 
@@ -183,13 +182,17 @@ std::optional<std::int32_t> Tokenizer::prefix_id() const {
 
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
     check_utf8(text);
-    model_->encode(text, out, nullptr);
+    model_->encode(text, out, nullptr, TextStart::whole);
 }
 
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out,
-                       std::vector<std::size_t>& begins) const {
+                       std::vector<std::size_t>& begins, TextStart start) const {
     check_utf8(text);
-    model_->encode(text, out, &begins);
+    model_->encode(text, out, &begins, start);
+}
+
+const std::vector<std::pair<std::string, std::int32_t>>& Tokenizer::spelled_pieces() const {
+    return model_->spelled_pieces;
 }
 
 std::int64_t Tokenizer::least_tokens(std::string_view text) const {

@@ -9,13 +9,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "text/token_model.h"
 
 namespace gptrain {
-
-class TokenModel;
 
 /// Size limit of a tokenizer's file.
 constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
@@ -108,7 +108,12 @@ public:
     /// The same, and appends the byte of `text` at which each id begins to `begins`. A token of
     /// normalized text begins where the text that it was made of does.
     void encode(std::string_view text, std::vector<std::int32_t>& out,
-                std::vector<std::size_t>& begins) const;
+                std::vector<std::size_t>& begins, TextStart start = TextStart::whole) const;
+
+    /// The pieces of a sentencepiece model that encode() takes for letters where a text spells
+    /// them, as sentencepiece does: the control, the user-defined and the unknown ones without a
+    /// space, with their ids. None of a tokenizer.json, whose added tokens encode() finds.
+    const std::vector<std::pair<std::string, std::int32_t>>& spelled_pieces() const;
 
     /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.
     std::int64_t least_tokens(std::string_view text) const;

@@ -45,24 +45,6 @@ Json added_token(std::string_view content, std::int64_t id, bool special) {
     return {{"id", id}, {"content", content}, {"special", special}};
 }
 
-/// The added tokens that a tokenizer_config.json lists.
-Json added_tokens_of(const Json& config, const std::string& source) {
-    Json added = Json::array();
-    if (!config.contains("added_tokens_decoder")) return added;
-    for (const auto& [id, token] :
-         JsonReader(config, source).object("added_tokens_decoder").items()) {
-        const JsonReader reader(token, source + ": added_tokens_decoder");
-        const auto number = parse_int(id);
-        if (!number)
-            fail(ExitCode::bad_input, source, ": added_tokens_decoder: an id must be a number");
-        Json entry = added_token(reader.string("content"), *number, reader.boolean("special"));
-        for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
-            if (reader.has(flag)) entry[flag] = reader.boolean(flag);
-        added.push_back(std::move(entry));
-    }
-    return added;
-}
-
 /// Without a list, GPT-2's end of text is the one added token.
 Json default_added_tokens(const Json& vocabulary) {
     constexpr const char* end = "<|endoftext|>";
@@ -251,6 +233,23 @@ std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t m
     files.added = file_in(path.parent_path(), "added_tokens.json");
     files.special = file_in(path.parent_path(), "special_tokens_map.json");
     return convert_vocabulary(files);
+}
+
+Json added_tokens_of(const Json& config, const std::string& source) {
+    Json added = Json::array();
+    if (!config.contains("added_tokens_decoder")) return added;
+    for (const auto& [id, token] :
+         JsonReader(config, source).object("added_tokens_decoder").items()) {
+        const JsonReader reader(token, source + ": added_tokens_decoder");
+        const auto number = parse_int(id);
+        if (!number)
+            fail(ExitCode::bad_input, source, ": added_tokens_decoder: an id must be a number");
+        Json entry = added_token(reader.string("content"), *number, reader.boolean("special"));
+        for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
+            if (reader.has(flag)) entry[flag] = reader.boolean(flag);
+        added.push_back(std::move(entry));
+    }
+    return added;
 }
 
 void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces) {

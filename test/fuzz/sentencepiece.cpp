@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "fuzz/target.h"
+#include "text/marked_text.h"
 #include "text/tokenizer.h"
 
 using namespace gptrain;
@@ -15,6 +16,10 @@ void use(const Tokenizer& tokenizer, std::string_view text) {
     for (const std::int32_t id : ids)
         GPTRAIN_CHECK(id >= 0 && id < tokenizer.vocab_size(), id);
     GPTRAIN_CHECK(find_invalid_utf8(tokenizer.decode(ids)) == std::string_view::npos);
+    const LocatedIds marked = MarkedEncoder(tokenizer, Json::object(), "config").encode(text);
+    GPTRAIN_CHECK(marked.begins.size() == marked.ids.size());
+    for (const std::int32_t id : marked.ids)
+        GPTRAIN_CHECK(id >= 0 && id < tokenizer.vocab_size(), id);
 }
 
 }  // namespace

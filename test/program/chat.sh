@@ -2,6 +2,7 @@
 # Usage: chat.sh GPTRAIN GPT-PREPROCESS ON-TERMINAL. gptrain generate --chat, and prompts typed at a
 # terminal.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$script")/serve_lib.sh"
 on_terminal=$(realpath "$3")
 make_data
 make_spec
@@ -56,6 +57,25 @@ refused 2 "only 20 fit together with the answer" --template plain --context 20 -
 refused 2 "--context 999999999: the model has only 8192 positions" --template plain --context 999999999
 expect_exit 0 "${chat[@]}" --template plain </dev/null
 [[ ! -s out ]] || fail "an answer to nobody: $(cat out)"
+
+# Special tokens of a sentencepiece model are found in what a template writes: 4 tokens, not 20.
+cp -r "$(dirname "$script")/../text/marked" spm
+expect_exit 0 "$preprocess" --input text.txt --tokenizer spm --output-prefix marked --append-eod
+train 0 spm-run data.tokenizer=spm/tokenizer.model 'data.train=[{prefix: marked_text_document}]' \
+    model.vocab_size=400 training.steps=2
+printf '%s' '{% for m in messages %}[INST] {{ m.content }}[/INST]{% endfor %}' >inst.jinja
+marks=("$gptrain" generate --checkpoint spm-run --chat --context 6 --max-tokens 2)
+expect_exit 0 "${marks[@]}" --template inst.jinja --prompt "the light"
+sed 's/\[INST/[inst/' inst.jinja >letters.jinja
+expect_exit 2 "${marks[@]}" --template letters.jinja --prompt "the light"
+says err "only 6 fit together with the answer"
+if command -v curl >/dev/null; then
+    serve --checkpoint spm-run --template inst.jinja
+    ask 200 /v1/chat/completions -d \
+        '{"messages": [{"role": "user", "content": "the light"}], "max_tokens": 1}'
+    says reply '"usage":{"prompt_tokens":4,'
+    ends_well
+fi
 
 # Of a conversation that grows too long the oldest turns are forgotten.
 for ((i = 0; i < 9; ++i)); do echo "and the"; done >long

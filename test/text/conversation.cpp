@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "catch.h"
 #include "support.h"
+#include "text/end_tokens.h"
+#include "text/marked_text.h"
 #include "text/train_tokenizer.h"
 
 using namespace gptrain;
@@ -43,6 +45,11 @@ std::vector<std::string> parts_of(const LearnedText& text) {
 
 LearnedText learned_with(const std::string& source, const Json& messages) {
     return render_learned(ChatTemplate(source, "t"), messages, variables);
+}
+
+/// Without a tokenizer_config.json.
+MarkedEncoder encoder_of(const Tokenizer& tokenizer) {
+    return {tokenizer, Json::object(), "config"};
 }
 
 std::string error_of(const auto& act) {
@@ -114,7 +121,7 @@ TEST_CASE("conversations have the ids and the masks of transformers") {
             continue;
         }
         const LearnedText text = render();
-        const LocatedIds located = encode_marked(*tokenizer, text.text);
+        const LocatedIds located = encoder_of(*tokenizer).encode(text.text);
         CHECK(located.ids == expected.at("ids").get<std::vector<std::int32_t>>());
         const std::string bits = bits_of(learned_tokens(located.begins, text.learned));
         CHECK(bits == expected.at("mask").get<std::string>());
@@ -232,7 +239,7 @@ TEST_CASE("a conversation of sentencepiece has its marks as tokens, and learns u
                                     message("assistant", "and there was light"),
                                     message("user", "good"), message("assistant", "it was good")}),
                        tokens);
-    const LocatedIds located = encode_marked(tokenizer, text.text);
+    const LocatedIds located = encoder_of(tokenizer).encode(text.text);
     const auto learned = learned_tokens(located.begins, text.learned);
     REQUIRE(learned.size() == located.ids.size());
     CHECK(located.ids.front() == tokenizer.bos_id());
@@ -242,6 +249,35 @@ TEST_CASE("a conversation of sentencepiece has its marks as tokens, and learns u
         show_learned(tokenizer, located.ids, learned, {"{+", "+}"}) ==
         "<s>[INST] let there be light [/INST]{+ and there was light</s>+}[INST] good [/INST]{+ it "
         "was good</s>+}");
+}
+
+TEST_CASE("texts that spell pieces of sentencepiece have the ids of transformers") {
+    const Tokenizer tokenizer(data / "marked/tokenizer.model");
+    std::ifstream lines(data / "marked/expected.jsonl");
+    std::string line;
+    int checked = 0;
+    for (; std::getline(lines, line); ++checked) {
+        const Json expected = parse_json(line, "expected.jsonl");
+        const MarkedEncoder encoder(tokenizer, expected.at("config"), "config");
+        const auto text = expected.at("text").get<std::string>();
+        CAPTURE(text, expected.at("config").dump());
+        const LocatedIds located = encoder.encode(text);
+        CHECK(located.ids == expected.at("ids").get<std::vector<std::int32_t>>());
+        // A special token begins where the text spells it.
+        REQUIRE(located.begins.size() == located.ids.size());
+        for (std::size_t i = 0; i < located.ids.size(); ++i) {
+            const std::string_view mark = tokenizer.mark(located.ids[i]);
+            CHECK(text.substr(located.begins[i]).starts_with(mark));
+        }
+    }
+    CHECK(checked > 500);
+    // Texts that are no conversations have sentencepiece's ids: letters.
+    std::vector<std::int32_t> plain;
+    tokenizer.encode("[INST]", plain);
+    CHECK(plain.size() > 1);
+    EndTokens ends;
+    ends.add(tokenizer, "[/INST]");
+    CHECK(ends.contains(4));
 }
 
 TEST_CASE("shown text cannot control the terminal") {
