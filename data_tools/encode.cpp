@@ -18,6 +18,7 @@
 #include "joint_work.h"
 #include "ordered_pipeline.h"
 #include "text/tokenizer.h"
+#include "unread_keys.h"
 
 namespace gptrain {
 namespace {
@@ -30,6 +31,7 @@ struct EncodedChunk {
     std::vector<std::size_t> lengths;   // one per document
     std::int64_t ended_inside = 0;      // documents with an end of document before their end
     std::vector<LocatedFault> faults;
+    std::set<std::string> unread_keys;  // of lines with conversations
 };
 
 class ChunkEncoder {
@@ -76,6 +78,7 @@ private:
                                document.learned.end());
         encoded.lengths.push_back(document.ids.size());
         encoded.ended_inside += document.ends_inside ? 1 : 0;
+        add_unread_keys(std::move(document.unread_keys), encoded.unread_keys);
         return std::nullopt;
     }
 
@@ -164,6 +167,7 @@ struct RankPart {
     std::int64_t ended_inside = 0;
     FaultLog::Counts skipped{};
     EmptyInputs empty;
+    std::set<std::string> unread_keys;
 };
 
 /// All ranks call it: returns the parts of all, in rank order.
@@ -287,6 +291,7 @@ RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
                      write_chunk(chunk, writer);
                      part.bytes += chunk.bytes;
                      part.ended_inside += chunk.ended_inside;
+                     add_unread_keys(chunk.unread_keys, part.unread_keys);
                      work.report(part.bytes, writer.num_tokens());
                  });
     part.empty = reader.empty();
@@ -366,6 +371,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     mine.counts = writer->counts();
     mine.skipped = faults.counts();
     const std::vector<RankPart> parts = exchange_parts(ranks, mine);
+    report_unread_keys(mine.unread_keys, ranks);
     ranks.run_on_first([&] {
         join_parts(parts, prefix, *writer, faults);
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);

@@ -81,9 +81,12 @@ eval find and use the mask; training stores the template in its checkpoints.)";
 
 constexpr const char* chat_section = R"(
 Input:
-  One JSON object per line, either {"messages": [{"role": "user", "content": "..."}, ...]} or
-  {"prompt": "...", "response": "..."}. The chat template makes one text of it. Without a template
-  a prompt and its response follow each other, and messages are an error.
+  One JSON object per line: {"messages": [{"role": "user", "content": "..."}, ...]},
+  {"prompt": "...", "response": "..."}, a conversation of ShareGPT ("conversations", "from",
+  "value") or of Alpaca ("instruction", "input", "output"). The chat template makes one text of
+  it. Without a template a prompt and its response follow each other, and other forms are an
+  error. "weight": 0 keeps a message of the assistant from being learned. "tools" and
+  "documents" go to the template, which must use them and all keys of the messages.
 
 Learned:
   What the template marks with {% generation %}, or else what it adds to the generation prompt

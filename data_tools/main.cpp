@@ -118,9 +118,11 @@ private:
         const auto add_key = [&](const char* option, std::string& key, const char* help) {
             chat_app_->add_option(option, key, help)->type_name("KEY")->capture_default_str();
         };
-        add_key("--messages-key", chat.messages_key, "The key of a line's list of messages");
-        add_key("--prompt-key", chat.prompt_key, "The key of a line's prompt, a string");
-        add_key("--response-key", chat.response_key, "The key of the response to it, a string");
+        add_key("--messages-key", chat.keys.messages, "The key of a line's list of messages");
+        add_key("--role-key", chat.keys.role, "The key of a message's role, a string");
+        add_key("--content-key", chat.keys.content, "The key of a message's text");
+        add_key("--prompt-key", chat.keys.prompt, "The key of a line's prompt, a string");
+        add_key("--response-key", chat.keys.response, "The key of the response to it, a string");
     }
 
     void add_train() {

@@ -14,56 +14,6 @@ namespace {
 
 constexpr std::int64_t max_settings_bytes = std::int64_t{16} << 20;
 
-/// Refuses a document. The caller adds its place.
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-    fail(ExitCode::bad_input, parts...);
-}
-
-const std::string& text_under(const Json& line, const std::string& key) {
-    if (!line.at(key).is_string()) refuse("the value of '", key, "' must be a string");
-    return line.at(key).get_ref<const std::string&>();
-}
-
-/// Messages come from strangers' files; what templates need of them is checked here.
-void check_message(const Json& message, const std::string& name) {
-    if (!message.is_object()) refuse(name, " must be an object with a role and a content");
-    const auto role = message.find("role");
-    if (role == message.end() || !role->is_string() || role->get_ref<const std::string&>().empty())
-        refuse(name, " has no role; it must be a text such as \"user\" or \"assistant\"");
-    const auto content = message.find("content");
-    const bool calls = message.contains("tool_calls");
-    const bool none = content == message.end() || content->is_null();
-    if (none && !calls) refuse(name, " has no content");
-    if (!none && !content->is_string() && !content->is_array())
-        refuse(name, ": its content must be a string");
-    const bool empty = !none && (content->empty() || *content == "");
-    if (*role == "assistant" && !calls && empty) refuse(name, ": the assistant's content is empty");
-}
-
-void check_messages(const Json& messages, std::string_view key) {
-    if (!messages.is_array()) refuse("the value of '", key, "' must be a list of messages");
-    bool learned = false;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-        check_message(messages[i], text(key, "[", i, "]"));
-        learned = learned || messages[i].at("role") == "assistant";
-    }
-    if (!learned) refuse("'", key, "' has no message of the assistant: there is nothing to learn");
-}
-
-/// The templates that have a name take only texts.
-void check_texts(const Json& messages, std::string_view key, std::string_view name) {
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-        if (!messages[i].contains("content") || !messages[i].at("content").is_string()) {
-            refuse(key, "[", i, "]: its content must be a string for --template ", name);
-        }
-    }
-}
-
-Json message(const char* role, const std::string& content) {
-    return {{"role", role}, {"content", content}};
-}
-
 std::optional<std::string> contents_of(const std::filesystem::path& path, std::int64_t limit) {
     std::error_code unreadable;
     if (!std::filesystem::is_regular_file(path, unreadable)) return std::nullopt;
@@ -109,6 +59,7 @@ void ChatEncoder::open_template(const TokenizerFile& file) {
     const NamedTemplate* named = find_named_template(given);
     if (named != nullptr) {
         template_.emplace(named->text, text("--template ", given));
+        template_name_ = given;
     } else if (!given.empty()) {
         std::error_code unreadable;
         if (!std::filesystem::exists(given, unreadable)) {
@@ -116,8 +67,10 @@ void ChatEncoder::open_template(const TokenizerFile& file) {
                  ": neither a file nor a built-in template (", template_names(), ")");
         }
         template_.emplace(read_file(given, max_template_bytes), given);
+        template_name_ = given;
     } else if (!own_template_.empty()) {
         template_.emplace(own_template_, own_template_source_);
+        template_name_ = own_template_source_;
     }
     const auto mark = [&](const std::optional<std::int32_t>& id) {
         return id ? tokenizer_.mark(*id) : std::string_view();
@@ -159,7 +112,9 @@ std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFo
         return faulty_json(record, error);
     }
     try {
-        document = document_of(text_of(json, place));
+        ChatLine read = read_chat_line(json, options_.keys);
+        document = document_of(text_of(read, place));
+        document.unread_keys = std::move(read.unread_keys);
     } catch (const Error& error) {
         if (error.code() != ExitCode::bad_input) throw;
         return FaultyDocument{DocumentFault::conversation, error.what()};
@@ -167,46 +122,32 @@ std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFo
     return std::nullopt;
 }
 
-LearnedText ChatEncoder::text_of(const Json& line, const std::string& place) const {
-    const std::string& prompt = options_.prompt_key;
-    const std::string& response = options_.response_key;
-    const std::string& messages = options_.messages_key;
-    const bool pair = line.contains(prompt) || line.contains(response);
-    if (line.contains(messages)) {
-        if (pair) refuse("has '", messages, "' and '", prompt, "' or '", response, "'");
-        if (!template_) {
-            fail(ExitCode::usage, place,
-                 ": a conversation needs a chat template, and there is none "
-                 "next to the tokenizer; name one with --template FILE or ",
-                 template_names());
-        }
-        check_messages(line.at(messages), messages);
-        if (find_named_template(options_.chat_template) != nullptr)
-            check_texts(line.at(messages), messages, options_.chat_template);
-        return conversation_text(line.at(messages), messages);
+LearnedText ChatEncoder::text_of(const ChatLine& line, const std::string& place) const {
+    if (template_) return conversation_text(line);
+    if (!line.variables.empty())
+        fail(ExitCode::bad_input, "has '", line.variables.begin().key(),
+             "', which only a chat template can use; name one with --template");
+    if (line.form == ChatLine::Form::conversation) {
+        fail(ExitCode::usage, place,
+             ": a conversation needs a chat template, and there is none "
+             "next to the tokenizer; name one with --template FILE or ",
+             template_names());
     }
-    if (!line.contains(prompt) || !line.contains(response)) {
-        refuse("has neither '", messages, "' nor '", prompt, "' and '", response,
-               "'; name its keys with --messages-key, or --prompt-key and --response-key");
-    }
-    return pair_text(line);
+    const auto& prompt = line.messages[0].at("content").get_ref<const std::string&>();
+    const auto& response = line.messages[1].at("content").get_ref<const std::string&>();
+    return {prompt + response, {{prompt.size(), prompt.size() + response.size()}}};
 }
 
-LearnedText ChatEncoder::pair_text(const Json& line) const {
-    const std::string& prompt = text_under(line, options_.prompt_key);
-    const std::string& response = text_under(line, options_.response_key);
-    if (response.empty())
-        refuse("'", options_.response_key, "' is empty: there is nothing to learn");
-    if (!template_) return {prompt + response, {{prompt.size(), prompt.size() + response.size()}}};
-    const Json messages = Json::array({message("user", prompt), message("assistant", response)});
-    return conversation_text(messages, options_.messages_key);
-}
-
-LearnedText ChatEncoder::conversation_text(const Json& messages, std::string_view key) const {
-    LearnedText text = render_learned(*template_, messages, variables_);
+LearnedText ChatEncoder::conversation_text(const ChatLine& line) const {
+    require_used(line, *template_, template_name_);
+    Json variables = variables_;
+    variables.update(line.variables);
+    LearnedText text = render_learned(*template_, line.messages, variables, line.unlearned);
     const bool any = std::any_of(text.learned.begin(), text.learned.end(),
                                  [](const TextRange& part) { return part.end > part.begin; });
-    if (!any) refuse("the template renders none of the assistant's text in '", key, "'");
+    if (!any)
+        fail(ExitCode::bad_input, "the template renders none of the assistant's text in '",
+             line.source, "'");
     return text;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "text/chat_line_forms.h"
 #include "text/conversation.h"
 #include "text/documents.h"
 #include "text/marked_text.h"
@@ -18,9 +20,7 @@ struct ChatLineOptions {
     /// A NamedTemplate's name or a file; empty: the template next to the tokenizer, if there is
     /// one.
     std::string chat_template;
-    std::string prompt_key = "prompt";
-    std::string response_key = "response";
-    std::string messages_key = "messages";
+    ChatLineKeys keys;
 };
 
 /// A document's ids, its end of document included, and 1 for each that is learned.
@@ -29,6 +29,7 @@ struct ChatDocument {
     std::vector<std::uint8_t> learned;
     /// The end-of-document id also occurs earlier, because the template writes it after each turn.
     bool ends_inside = false;
+    std::set<std::string> unread_keys{};  ///< keys of the line that nothing was read of
 };
 
 /// Makes documents of lines. All members are const and thread-safe.
@@ -39,10 +40,10 @@ public:
     ChatEncoder(const ChatLineOptions& options, const TokenizerFile& file,
                 const Tokenizer& tokenizer);
 
-    /// The document of a JSON object with the messages of a conversation, or a prompt and its
-    /// response, or its fault. Without a template, prompt and response follow each other; a
-    /// conversation is then an Error (usage) that names `place`. The end-of-document id follows
-    /// every document that has not ended with it, and is learned if the text before it is.
+    /// The document of a line in one of the forms of read_chat_line, or its fault. Without a
+    /// template, prompt and response follow each other; another form is then an Error (usage) that
+    /// names `place`. The end-of-document id follows every document that has not ended with it, and
+    /// is learned if the text before it is.
     std::optional<FaultyDocument> encode(Record& record, const CorpusFormat& format,
                                          const std::string& place, ChatDocument& document) const;
 
@@ -53,15 +54,15 @@ public:
 private:
     void open_template(const TokenizerFile& file);
     void read_config(const std::filesystem::path& folder);
-    LearnedText text_of(const Json& line, const std::string& place) const;
-    LearnedText pair_text(const Json& line) const;
-    LearnedText conversation_text(const Json& messages, std::string_view key) const;
+    LearnedText text_of(const ChatLine& line, const std::string& place) const;
+    LearnedText conversation_text(const ChatLine& line) const;
     ChatDocument document_of(const LearnedText& text) const;
 
     const ChatLineOptions& options_;
     const Tokenizer& tokenizer_;
     std::int32_t end_of_document_ = 0;
     std::optional<ChatTemplate> template_;
+    std::string template_name_;
     std::optional<MarkedEncoder> marked_;
     std::string own_template_;  ///< in tokenizer_config.json
     std::string own_template_source_;

@@ -55,6 +55,26 @@ bool has_generation(const TemplateBody& body) {
     });
 }
 
+/// Inserts the names, attributes and texts of an expression.
+void add_names(const TemplateExpr& expr, std::set<std::string, std::less<>>& names) {
+    using Kind = TemplateExpr::Kind;
+    if (expr.kind == Kind::name || expr.kind == Kind::attribute) names.insert(expr.name);
+    if (expr.kind == Kind::literal && expr.value.is_string())
+        names.insert(std::string(expr.value.string()));
+    for (const auto& part : expr.parts)
+        if (part != nullptr) add_names(*part, names);
+}
+
+void add_names(const TemplateBody& body, std::set<std::string, std::less<>>& names) {
+    for (const TemplateNode& node : body) {
+        if (node.expr != nullptr) add_names(*node.expr, names);
+        for (const auto& condition : node.conditions)
+            if (condition != nullptr) add_names(*condition, names);
+        for (const TemplateBody& inner : node.bodies)
+            add_names(inner, names);
+    }
+}
+
 }  // namespace
 
 std::span<const NamedTemplate> named_templates() {
@@ -89,6 +109,7 @@ ChatTemplate::ChatTemplate(std::string_view text, std::string source)
     if (invalid != text.npos)
         fail(ExitCode::bad_input, source_, ": the template is not UTF-8 at byte ", invalid);
     body_ = parse_template(text, source_);
+    add_names(body_, names_);
 }
 
 std::string ChatTemplate::render(const Json& messages, const Json& variables,
@@ -110,11 +131,11 @@ std::string ChatTemplate::render(const Json& messages, const Json& variables,
                                  std::vector<TextRange>* generated) const {
     TemplateRun run(source_);
     TemplateVariables all = {{"messages", value_of(run, messages)},
-                             {"add_generation_prompt", boolean_value(add_generation_prompt)},
-                             {"tools", none_value()},
-                             {"documents", none_value()}};
+                             {"add_generation_prompt", boolean_value(add_generation_prompt)}};
     for (const auto& [name, value] : variables.items())
         all.emplace_back(name, value_of(run, value));
+    for (const char* name : {"tools", "documents"})
+        if (!variables.contains(name)) all.emplace_back(name, none_value());
     return render_template(run, body_, all, generated);
 }
 

@@ -2,6 +2,8 @@
 // models come with: the part of Jinja that they use (docs/chat.md).
 #pragma once
 
+#include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,7 +42,8 @@ public:
     ChatTemplate(std::string_view text, std::string source);
 
     /// The text of a conversation. `messages`: a list of {"role": ..., "content": ...};
-    /// `variables`: an object of what else the template may use, such as bos_token and eos_token.
+    /// `variables`: an object of what else the template may use, such as bos_token and eos_token;
+    /// tools and documents are none without it.
     /// With `add_generation_prompt` the text ends where the assistant's answer begins. Errors
     /// (bad_input) are those of render_template, and a text that is not UTF-8.
     std::string render(const Json& messages, const Json& variables,
@@ -54,6 +57,8 @@ public:
     bool marks_generation() const;
 
     const std::string& text() const { return text_; }
+    /// True if the template uses a value of that name: a variable, an attribute or a key.
+    bool uses(std::string_view name) const { return names_.contains(name); }
     /// True if the template's text contains the word.
     bool mentions(std::string_view word) const { return text_.find(word) != text_.npos; }
 
@@ -64,6 +69,7 @@ private:
     std::string source_;
     std::string text_;
     TemplateBody body_;
+    std::set<std::string, std::less<>> names_;  ///< that its expressions have
 };
 
 /// The template in a tokenizer_config.json: its chat_template, or of several the one named default;

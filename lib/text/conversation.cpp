@@ -1,6 +1,7 @@
 #include "text/conversation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,10 +24,45 @@ void require_prefix(const std::string& longer, const std::string& shorter, std::
          "{% generation %}, or end the conversation after this message");
 }
 
+/// The text before an answer to the messages `before`.
+std::string prompt_text(const ChatTemplate& chat_template, const Json& before,
+                        const Json& variables) {
+    try {
+        return chat_template.render(before, variables, true);
+    } catch (const Error& error) {
+        if (!before.empty() || error.code() != ExitCode::bad_input) throw;
+        fail(ExitCode::bad_input,
+             "messages[0]: the conversation begins with the assistant, and the template renders "
+             "no text before it (",
+             error.what(),
+             "); begin with a message of the user, or use a template with {% generation %}");
+    }
+}
+
+/// Takes out what the messages `unlearned` say.
+void remove_unlearned(const Json& messages, const std::set<std::size_t>& unlearned,
+                      std::vector<TextRange>& learned) {
+    if (unlearned.empty()) return;
+    const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
+    if (turns != std::ssize(learned)) {
+        fail(ExitCode::bad_input, "the template encloses ", learned.size(),
+             " texts in {% generation %} for ", turns, " messages of the assistant, so it is ",
+             "not known which has the weight 0; leave that message out");
+    }
+    std::vector<TextRange> rest;
+    auto range = learned.begin();
+    for (std::size_t at = 0; at < messages.size(); ++at) {
+        if (!is_assistant(messages[at])) continue;
+        if (!unlearned.contains(at)) rest.push_back(*range);
+        ++range;
+    }
+    learned = std::move(rest);
+}
+
 /// The part of the whole text that message `at`, the assistant's, adds to `before`.
 TextRange turn_range(const ChatTemplate& chat_template, const Json& before, const Json& variables,
                      const std::string& whole, std::size_t at, const Json& with) {
-    const std::string prompt = chat_template.render(before, variables, true);
+    const std::string prompt = prompt_text(chat_template, before, variables);
     const std::string said = chat_template.render(with, variables, false);
     require_prefix(said, prompt, at, "with the generation prompt and with the answer");
     require_prefix(whole, said, at, "that ends here and the one that goes on");
@@ -36,10 +72,11 @@ TextRange turn_range(const ChatTemplate& chat_template, const Json& before, cons
 }  // namespace
 
 LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
-                           const Json& variables) {
+                           const Json& variables, const std::set<std::size_t>& unlearned) {
     LearnedText result;
     if (chat_template.marks_generation()) {
         result.text = chat_template.render(messages, variables, result.learned);
+        remove_unlearned(messages, unlearned, result.learned);
         return result;
     }
     const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
@@ -53,7 +90,7 @@ LearnedText render_learned(const ChatTemplate& chat_template, const Json& messag
     for (std::size_t at = 0; at < messages.size(); ++at) {
         Json with = before;
         with.push_back(messages[at]);
-        if (is_assistant(messages[at])) {
+        if (is_assistant(messages[at]) && !unlearned.contains(at)) {
             result.learned.push_back(
                 turn_range(chat_template, before, variables, result.text, at, with));
         }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,8 +29,10 @@ constexpr std::int64_t max_learned_turns = 1024;
 /// rendered up to each message of the assistant with the generation prompt, then with that message:
 /// the model learns what the second text adds to the first. Errors (bad_input): those of
 /// ChatTemplate::render, too many turns, and a template whose texts do not begin with each other.
+/// `unlearned`: the assistant's messages that are not learned. With {% generation %} it is an Error
+/// (bad_input) if the template does not enclose each message of the assistant once.
 LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
-                           const Json& variables);
+                           const Json& variables, const std::set<std::size_t>& unlearned = {});
 
 /// 1 for each token that begins in a learned part of its text, 0 for each other.
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,

@@ -350,8 +350,12 @@ const std::vector<Builtin>& functions() {
         {"raise_exception",
          {"message"},
          [](TemplateRun& run, const Value&, const Bound& arguments) -> Value {
-             run.fail("the template refuses the conversation: ",
-                      arguments[0] == nullptr ? "" : printed(run, *arguments[0]));
+             const Value reason = arguments[0] == nullptr ? Value() : *arguments[0];
+             const std::string why = reason.has_items()           ? json_of(run, reason)
+                                     : reason.is(Kind::undefined) ? ""
+                                                                  : printed(run, reason);
+             run.fail("the template refuses the conversation",
+                      why.empty() ? " and gives no reason" : ": " + why);
          }},
         {"range",
          {"start", "stop"},

@@ -107,6 +107,67 @@ expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 409
 says out "{+line 1:+}|{+ $first+}|<|endoftext|>"
 same model/chat_template.jinja own_text_document.chat_template.jinja
 
+# Special tokens of a sentencepiece model are found as transformers finds them: 5 tokens before the
+# answer. Its ids: transformers 5.23.
+cp -r "$here/../text/marked" spm
+cat >spm/tokenizer_config.json <<'EOF'
+{"bos_token": "<s>", "eos_token": "</s>", "chat_template": "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }}[/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"}
+EOF
+echo '{"messages": [{"role": "user", "content": "the deep"}, {"role": "assistant", "content": "light"}]}' >marks.jsonl
+expect 0 "$tool" chat --tokenizer spm --input marks.jsonl --output-prefix marks
+expect 0 "$tool" inspect marks_text_document
+says out "document 0 starts with 1 3 306 311 4 327 2"
+echo '{"text": "[INST] the deep[/INST]"}' >letters.jsonl
+expect 0 "$tool" --tokenizer spm --input letters.jsonl --output-prefix letters
+expect 0 "$tool" inspect letters_text_document
+says_not out "starts with 3 "
+
+# ShareGPT and Alpaca: the same documents as with messages. What no form has is named.
+template=chatml
+shown() {
+  chat --template $template --output-prefix shown "$@"
+  cp out wrote
+  expect 0 "$tool" inspect shown_text_document --tokenizer tok.json --sample-tokens 4096
+  sed 1,/starts/d out >shown
+}
+echo '{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\n2"}, {"role": "assistant", "content": "a"}]}' >one.jsonl
+shown --input one.jsonl
+mv shown wanted
+echo '{"id": NaN, "conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "q\n2"}, {"from": "gpt", "value": "a"}], "tools": [], "system": ""}' >one.jsonl
+shown --input one.jsonl
+same shown wanted
+says wrote 'lines have keys that are not used: "id"'
+echo '{"turns": [{"who": "system", "says": "s"}, {"who": "human", "says": "q\n2"}, {"who": "gpt", "says": "a"}]}' >one.jsonl
+shown --input one.jsonl --messages-key turns --role-key who --content-key says
+same shown wanted
+says_not wrote "not used"
+echo '{"messages": [{"role": "user", "content": "q\n2"}, {"role": "assistant", "content": "a"}]}' >one.jsonl
+shown --input one.jsonl
+mv shown wanted
+echo '{"instruction": "q", "input": "2", "output": "a", "score": Infinity}' >one.jsonl
+shown --input one.jsonl
+same shown wanted
+says wrote 'lines have keys that are not used: "score"'
+echo '{"instruction": "q\n2", "input": "", "output": "a"}' >one.jsonl
+shown --input one.jsonl
+same shown wanted
+refused 2 --input one.jsonl
+says err "one.jsonl:1: byte 0: a conversation needs a chat template"
+
+# tools go to a template that uses them; a message of the weight 0 is not learned.
+tools='"tools": [{"type": "function", "function": {"name": "f"}}]'
+turns='{"role": "user", "content": "q"}, {"role": "assistant", "content": "bad", "weight": 0}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "good", "weight": 1}'
+echo "{\"messages\": [$turns], $tools}" >one.jsonl
+refused 3 --template chatml --input one.jsonl
+says err "one.jsonl:1: byte 0: has 'tools', which the template chatml does not use"
+echo "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}|{{ m.content }}{% endfor %}" >tools.jinja
+template=tools.jinja
+shown --input one.jsonl
+cat >wanted <<'EOF'
+[{"type": "function", "function": {"name": "f"}}]|q|bad|r{+|good<|endoftext|>+}
+EOF
+same shown wanted
+
 # merge carries masks, all or none.
 head -n 1000 chats.jsonl >a.jsonl
 tail -n +1001 chats.jsonl >b.jsonl
@@ -163,6 +224,11 @@ faulty '{"prompt": "a"}' "has neither 'messages' nor 'prompt' and 'response'"
 faulty '{"prompt": "a", "response": ""}' "'response' is empty"
 faulty '{"prompt": "a", "response": ["b"]}' "the value of 'response' must be a string"
 faulty '{"prompt": null, "response": "b"}' "the value of 'prompt' must be a string"
+faulty '{"messages": [{"role": "user", "content": "a", "name": "Ann"}, {"role": "assistant", "content": "b"}]}' \
+  "messages[0]: has 'name', which the template chatml does not use"
+faulty '{"messages": [{"role": "assistant", "content": "b", "weight": 0.5}]}' "messages[0]: its 'weight' must be 0 or 1"
+faulty '{"messages": [{"role": "assistant", "content": "b"}], "system": "Be kind."}' "has 'system', which is not read"
+faulty '{"conversations": [{"from": "bing", "value": "a"}]}' "conversations[0]: 'from' must be one of human"
 faulty '[]' "must be a JSON object"
 faulty '{"prompt": "a", "prompt": "b", "response": "c"}' "duplicate key"
 faulty '{"prompt": "a", "response": "b"' "the line ends inside the JSON object"
@@ -198,6 +264,36 @@ expect 2 "$tool" chat --tokenizer noend.json --input pairs.jsonl --output-prefix
 says err "noend.json has no end-of-document token"
 expect 2 "$tool" chat --tokenizer tok.json --input pairs.jsonl
 
+# A conversation that begins with the assistant, a template that refuses one, a pointer of git-LFS and
+# a variable of a shell are named.
+echo '{"messages": [{"role": "assistant", "content": "a"}]}' >one.jsonl
+chat --template chatml --input one.jsonl --output-prefix one
+echo "{{ messages[0].content }}" >first.jinja
+refused 3 --template first.jinja --input one.jsonl
+says err "one.jsonl:1: byte 0: messages[0]: the conversation begins with the assistant, and the template"
+says err "(first.jinja: line 1: '0' is undefined)"
+echo "{{ raise_exception('turn ' ~ messages[0].role) }}" >raise.jinja
+refused 3 --template raise.jinja --input one.jsonl
+says err "one.jsonl:1: byte 0: raise.jinja: line 1: the template refuses the conversation: turn assistant"
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n' >lfs.jsonl
+mkdir lfs
+for name in tokenizer.json tokenizer.model vocab.json x.bin x.idx; do cp lfs.jsonl lfs/$name; done
+refused 3 --template chatml --input lfs.jsonl
+says err "lfs.jsonl: is a git-LFS pointer, not the file itself; fetch that with \`git lfs pull\`"
+for tokenizer in lfs lfs/tokenizer.json lfs/tokenizer.model lfs/vocab.json; do
+  expect 3 "$tool" chat --tokenizer $tokenizer --template chatml --input one.jsonl --output-prefix refused
+  says err "is a git-LFS pointer"
+done
+expect 3 "$tool" inspect lfs/x
+says err "lfs/x.idx: is a git-LFS pointer"
+for name in '${OUT}' '$OUT'; do
+  expect 2 "$tool" chat --tokenizer tok.json --template chatml --input one.jsonl --output-prefix "$name/x"
+  says err "$name: $name is not expanded; write the path that it stands for"
+  expect 2 "$tool" train-tokenizer --input corpus.txt --vocab-size 300 --model-prefix "$name"
+  expect 2 "$tool" merge --input a_text_document b_text_document --output-prefix "$name"
+  nothing_left '[$]'
+done
+
 # Several ranks write the bytes of one process.
 if command -v "$mpirun" >/dev/null; then
   . "$here/../openmpi.sh"
@@ -209,6 +305,7 @@ if command -v "$mpirun" >/dev/null; then
       --input a.jsonl b.jsonl.gz c.jsonl --output-prefix ranks
     for suffix in bin idx mask meta.json chat_template.jinja; do same w1_text_document.$suffix ranks_text_document.$suffix; done
     nothing_left 'ranks_text_document.*\(tmp\|rank\)'
+    [ "$(grep -c 'keys that are not used: "id"' out)" = 1 ] || fail "keys of ranks: $(cat out)"
   done
   echo '{"prompt": 1, "response": "b"}' >>c.jsonl
   expect 3 "$mpirun" -n 2 "$tool" chat --tokenizer tok.json --template chatml \

@@ -31,6 +31,11 @@ says() {
   grep -qF -- "$2" "$1" || fail "'$2' is missing in: $(head -c 500 "$1")"
 }
 
+# says_not FILE WORDS: the file does not contain the words.
+says_not() {
+  if grep -qF -- "$2" "$1"; then fail "'$2' is in: $(head -c 500 "$1")"; fi
+}
+
 same() {
   cmp -s "$1" "$2" || fail "$1 and $2 differ"
 }

@@ -118,6 +118,8 @@ TEST_CASE("what the subset lacks is named with its line") {
     refused("{{ messages }}", "printing a list");
     refused("{{ messages | tojson(indent=4) }}", "the argument 'indent' of the filter 'tojson'");
     refused("{{ raise_exception('no, ' ~ 1) }}", "refuses the conversation: no, 1");
+    refused("{{ raise_exception([1]) }}", "refuses the conversation: [1]");
+    refused("{{ raise_exception() }}", "refuses the conversation and gives no reason");
     refused("{% if true %}", "expected '{% endif %}'");
     refused("{% endif %}", "{% endif %}");
     refused("{{ 'a }}", "a string has no end");

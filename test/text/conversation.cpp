@@ -172,6 +172,14 @@ TEST_CASE("a template that does not say what the assistant writes is refused") {
     // Without a mask to make, such a template is one like others.
     CHECK(ChatTemplate(in_set, "t").render(two, variables, true) == "1");
 
+    // A conversation that begins with the assistant, with a template that looks at the first
+    // message.
+    const std::string first = "{{ messages[0].content }}";
+    const Json alone = Json::array({message("assistant", "a")});
+    const std::string early = error_of([&] { learned_with(first, alone); });
+    CHECK(early.find("messages[0]: the conversation begins with the assistant") == 0);
+    CHECK(early.find("'0' is undefined") != std::string::npos);
+
     Json many = Json::array();
     for (std::int64_t i = 0; i <= max_learned_turns; ++i)
         many.push_back(message("assistant", "x"));
@@ -278,6 +286,35 @@ TEST_CASE("texts that spell pieces of sentencepiece have the ids of transformers
     EndTokens ends;
     ends.add(tokenizer, "[/INST]");
     CHECK(ends.contains(4));
+}
+
+TEST_CASE("a message of the weight 0 is not learned") {
+    const Json messages = Json::array({message("user", "a"), message("assistant", "BAD"),
+                                       message("user", "b"), message("assistant", "GOOD")});
+    using Parts = std::vector<std::string>;
+    const std::string plain = "{% for m in messages %}{{ m.content }}|{% endfor %}";
+    const std::string tags =
+        "{% for m in messages %}{% if m.role == 'user' %}u{% else %}{% generation %}"
+        "{{ m.content }}{% endgeneration %}{% endif %}{% endfor %}";
+    const auto learned = [&](const std::string& source) {
+        return render_learned(ChatTemplate(source, "t"), messages, variables, {1});
+    };
+    CHECK(parts_of(learned(plain)) == Parts{"GOOD|"});
+    CHECK(parts_of(learned(tags)) == Parts{"GOOD"});
+    const std::string twice = "{% generation %}a{% endgeneration %}";
+    CHECK(error_of([&] { learned(twice); }).find("encloses 1 texts in {% generation %} for 2") !=
+          std::string::npos);
+}
+
+TEST_CASE("a template is asked for the names that it uses") {
+    const ChatTemplate chat(
+        "{# comment #}{{ tools }}{{ m.calls }}{{ m['name'] }}{% if x %}{{ a | trim }}text{% endif "
+        "%}",
+        "t");
+    for (const char* name : {"tools", "calls", "name", "x", "a", "m"})
+        CHECK(chat.uses(name));
+    for (const char* name : {"comment", "text", "trim", "tool", "content"})
+        CHECK(!chat.uses(name));
 }
 
 TEST_CASE("shown text cannot control the terminal") {
