@@ -46,7 +46,8 @@ struct SizedRun {
 ///  - fits into the memory with some mesh, microbatch and recomputation, and
 ///  - is estimated to see tokens_per_parameter tokens for each parameter in `hours`;
 /// the smallest, if tokens or time are too few for any. It trains on the maximum of tokens, or on
-/// those that it sees in `hours`, if these are fewer. Error (usage) if not even the smallest fits
+/// those that it sees in `hours`, if these are fewer. On a CPU a step has a microbatch for each of
+/// eight times the ranks, if it has as many samples. Error (usage) if not even the smallest fits
 /// into the memory.
 SizedRun size_run(const RunSpec& base, const RunBudget& budget, const RunMachine& machine);
 

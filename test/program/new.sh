@@ -22,6 +22,12 @@ expect_exit 0 "$gptrain" --config tiny.yaml --set training.steps=2 --set checkpo
 says out "finished after step 2"
 expect_exit 0 "$gptrain" generate --checkpoint runs/tiny --prompt "and" --max-tokens 40
 
+# The ending of the token files need not be typed, and several ranks can train what it wrote.
+make_text 2 20000 >longer.txt
+"$preprocess" --input longer.txt --tokenizer tok.model --output-prefix longer >out 2>&1
+expect_exit 0 "$gptrain" new --data longer --device cpu
+expect_exit 0 "$gptrain" train longer.yaml --dry-run --world-size 8
+
 # What is there is never overwritten.
 cp tiny.yaml before
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
