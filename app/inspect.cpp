@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/shard_record.h"
@@ -101,7 +102,7 @@ void show_documents(const IndexedDataset& data, const std::filesystem::path& pat
         const bool more = std::ssize(tokens.ids) == shown_tokens;
         check_ids(tokenizer, tokens.ids, data.prefix(), i);
         print("document ", i, more ? text(" (its first ", shown_tokens, " tokens)") : "", ":");
-        print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
+        print_sequences(text(show_learned(tokenizer, tokens.ids, tokens.learned, marks), "\n"));
     }
 }
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "base/signals.h"
+#include "base/terminal.h"
 #include "checkpoint/folder.h"
 #include "commands.h"
 #include "device.h"
@@ -192,14 +193,14 @@ ExitCode watch(const ReportOptions& options) {
     RunLogReader reader(metrics_file(folder));
     WatchedSpec spec(folder);
     const CatchInterrupt interrupt;
-    print_raw("\x1b[2J");
+    print_sequences("\x1b[2J");
     while (!interrupt.caught()) {
         const WatchedRun run = {label, reader.update(), spec.update()};
         std::string frame = "\x1b[H";
         for (const std::string& line :
              watch_view(run, {terminal_columns(), terminal_rows(), locale_is_utf8()}))
             frame += line + "\x1b[K\n";
-        print_raw(frame + "\x1b[J");
+        print_sequences(frame + "\x1b[J");
         for (int i = 0; i < 20 && !interrupt.caught(); ++i)
             std::this_thread::sleep_for(100ms);
     }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
@@ -57,7 +58,7 @@ void print_sample(const IndexedDataset& dataset, const InspectOptions& options) 
     const Tokenizer tokenizer(options.tokenizer);
     check_ids(tokenizer, tokens.ids, dataset.prefix(), options.document);
     const LearnedMarks marks = dataset.masked() ? learned_marks() : LearnedMarks{};
-    print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
+    print_sequences(text(show_learned(tokenizer, tokens.ids, tokens.learned, marks), "\n"));
 }
 
 void print_tokenizer(const IndexedDataset& dataset, const InspectOptions& options) {

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/terminal.h"
+#include "base/utf8.h"
 
 namespace gptrain {
 namespace {
@@ -51,7 +53,28 @@ std::int64_t terminal_size(unsigned short winsize::*side, const char* name, std:
     return count && *count > 0 ? *count : usual;
 }
 
+/// Of one valid character: C0 but for line feed and tab, DEL, and C1 (U+0080 to U+009F).
+bool is_control(std::string_view character) {
+    const auto first = static_cast<unsigned char>(character.front());
+    if (character.size() == 1)
+        return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
+    return character.size() == 2 && first == 0xC2 &&
+           static_cast<unsigned char>(character.back()) < 0xA0;
+}
+
+/// "1b"
+std::string hex_byte(char byte) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    const auto value = static_cast<unsigned char>(byte);
+    return {digits[value >> 4], digits[value & 15]};
+}
+
 constexpr std::string_view clear_line = "\r\x1b[K";
+
+/// What stdout gets of a text: a terminal must not obey what a model or a file says.
+std::string shown(std::string_view text) {
+    return stdout_is_terminal() || stdout_freed() ? without_controls(text) : std::string(text);
+}
 
 void write_line(int descriptor, std::string_view prefix, std::string_view line) {
     const std::lock_guard lock(output_mutex());
@@ -86,16 +109,26 @@ bool stdout_freed() {
 }
 
 std::string without_controls(std::string_view text) {
-    std::string out(text);
-    std::replace_if(
-        out.begin(), out.end(),
-        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; },
-        ' ');
+    std::string out;
+    while (!text.empty()) {
+        const Utf8Step step = utf8_step(text);
+        const std::string_view part = text.substr(0, step.bytes);
+        text.remove_prefix(step.bytes);
+        const bool is_valid = step.kind == Utf8::valid;
+        if (is_valid && !is_control(part)) {
+            out += part;
+        } else if (is_valid && part.size() == 2) {
+            append(out, gptrain::text("\\u00", hex_byte(part.back())));
+        } else {
+            for (const char byte : part)
+                append(out, gptrain::text("\\x", hex_byte(byte)));
+        }
+    }
     return out;
 }
 
 void print_line(std::string_view line) {
-    if (!silent) write_line(text_descriptor, "", line);
+    if (!silent) write_line(text_descriptor, "", shown(line));
 }
 
 void check_output() {
@@ -104,12 +137,16 @@ void check_output() {
 }
 
 void print_raw(std::string_view bytes) {
+    print_sequences(shown(bytes));
+}
+
+void print_sequences(std::string_view bytes) {
     if (silent) return;
     write_raw(text_descriptor, bytes);
 }
 
 void write_stdout(std::string_view bytes) {
-    write_raw(STDOUT_FILENO, bytes);
+    write_raw(STDOUT_FILENO, stdout_is_terminal() ? without_controls(bytes) : std::string(bytes));
 }
 
 void warn_line(std::string_view line) {
@@ -154,7 +191,7 @@ void show_status(std::string_view line) {
     if (silent || !stdout_moves_cursor()) return;
     const std::lock_guard lock(output_mutex());
     const auto width = static_cast<std::size_t>(terminal_columns() - 1);
-    write_whole(STDOUT_FILENO, text(clear_line, line.substr(0, width)));
+    write_whole(STDOUT_FILENO, text(clear_line, without_controls(line).substr(0, width)));
     status_shown = !line.empty();
 }
 

@@ -20,24 +20,28 @@ bool stdout_silenced();
 void free_stdout();
 /// True if free_stdout() was called.
 bool stdout_freed();
-/// Writes an output to stdout, unchanged. A failed write is an Error (io).
+/// Writes an output to stdout, to a terminal without_controls. A failed write is an Error (io).
 void write_stdout(std::string_view bytes);
 
-/// Prints a line to stdout: results and progress.
+/// Prints a line to stdout: results and progress. A terminal gets it without_controls: the text of
+/// a model or a file must not set its title, fill its clipboard or move its cursor. A pipe or a
+/// file gets it unchanged. terminal.h has the escape sequences of the program's own.
 void print_line(std::string_view line);
 /// Throws an Error (io) if stdout failed to take a line; call it at the end of a program, whose
 /// output is then incomplete. A closed pipe does not count: its reader wanted no more.
 void check_output();
-/// Writes bytes to stdout unchanged. A failed write is an Error (io).
+/// Writes bytes to stdout, as print_line does but for the line end. A failed write is an Error
+/// (io).
 void print_raw(std::string_view bytes);
-/// Prints "warning: ..." to stderr, with control characters replaced by spaces.
+/// Prints "warning: ..." to stderr, without_controls.
 void warn_line(std::string_view line);
-/// Prints "PROGRAM: error: ..." to stderr, the one line of a failed program, with line ends and
-/// other control characters replaced by spaces.
+/// Prints "PROGRAM: error: ..." to stderr, the one line of a failed program, without_controls and
+/// with line ends replaced by spaces.
 void error_line(std::string_view program, std::string_view message);
 
-/// Replaces control characters except line ends by spaces, so that file contents cannot control the
-/// reader's terminal.
+/// Shows control characters except line feeds and tabs, so that a text cannot control the reader's
+/// terminal: as \x1b, of U+0080 to U+009F as \u009b. So it does bytes that are not UTF-8, which
+/// another write might complete.
 std::string without_controls(std::string_view text);
 
 template <class... Parts>

@@ -29,7 +29,7 @@ std::string fitted(std::string_view words, std::int64_t columns) {
     std::string out;
     for (const char c : without_controls(words)) {
         if (begins_character(c) && columns-- <= 0) break;
-        out += c == '\n' ? ' ' : c;
+        out += c == '\n' || c == '\t' ? ' ' : c;
     }
     return out;
 }

@@ -52,8 +52,8 @@ LearnedMarks learned_marks();
 void check_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                const std::filesystem::path& prefix, std::int64_t document);
 
-/// The text of tokens, special ones as they are spelled, control characters but line feeds as
-/// blanks, with learned parts between `marks`.
+/// The text of tokens for print_sequences: special ones as they are spelled, control characters
+/// shown (without_controls), with learned parts between `marks`.
 std::string show_learned(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                          std::span<const std::uint8_t> learned, const LearnedMarks& marks);
 

@@ -239,7 +239,19 @@ TEST_CASE("hostile JSON does not reach into the message", "[base]") {
     CHECK(fault(ExitCode::bad_input, [&] {
               JsonReader(Json{{key, 1}}, "f").allow_only({"a"});
           }).size() < 100);
-    CHECK(without_controls("a\x1b[2J\tb\nc\x7f") == "a [2J b\nc ");
+}
+
+TEST_CASE("control characters are shown", "[base]") {
+    CHECK(without_controls("a\x1b[2J\tb\nc\x7f\r") == "a\\x1b[2J\tb\nc\\x7f\\x0d");
+    CHECK(without_controls("\xC2\x9B"
+                           "31m\xC2\xA0\xC3\xA4 \xE2\x82\xAC") ==
+          "\\u009b31m\xC2\xA0\xC3\xA4 \xE2\x82\xAC");
+    // Not UTF-8: a C1 byte alone, an overlong ESC, and a character that another write may complete.
+    CHECK(without_controls("\x9B"
+                           "1m") == "\\x9b1m");
+    CHECK(without_controls("\xC0\x9B") == "\\xc0\\x9b");
+    CHECK(without_controls("a\xC2") == "a\\xc2");
+    CHECK(without_controls(std::string_view("\0", 1)) == "\\x00");
 }
 
 TEST_CASE("an object of very many keys is read soon", "[base]") {

@@ -53,7 +53,7 @@ TEST_CASE("a view has progress, values, charts and events") {
         view += line + '\n';
     for (const char* words :
          {"runs/tiny\n", "step 200/400", "1 min 40 s left", "mean_loss 4.0000", "val_loss 6.5000",
-          "1,000 tok/s", "gradient norm", "step 150: update skipped: a [2J b\n", "    7.98 *"})
+          "1,000 tok/s", "gradient norm", "step 150: update skipped: a\\x1b[2J b\n", "    7.98 *"})
         CHECK(test::contains(view, words));
 }
 

@@ -235,7 +235,7 @@ says err "foreign.bin: document 0, token 3: id 65535 is outside the tokenizer's 
 printf '{"text": "\\u001b]0;title\\u0007\\u001b[31mred"}\n' >escapes.jsonl
 expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input escapes.jsonl --output-prefix escapes --append-eod
 expect 0 "$tool" inspect escapes_text_document --tokenizer with_tokenizer/tokenizer.json
-says out " ]0;title  [31mred<|endoftext|>"
+says out '\x1b]0;title\x07\x1b[31mred<|endoftext|>'
 ! LC_ALL=C grep -q "[$(printf '\033\007')]" out || fail "control characters: $(cat -v out)"
 # A document that spells the end of document is counted.
 printf '{"text": "a<|endoftext|>b"}\n{"text": "a"}\n' >ends.jsonl

@@ -26,6 +26,47 @@ continues text "and the earth" "and the earth"
 continues text $'two  lines,\n\303\244 and a tab\t' $'two  lines,\n\303\244 and a tab\t'
 continues ids "5 6  7" "5 6 7 "
 
+# Control characters of a text are shown on a terminal, however a model's tokens cut them, and sent
+# to a pipe as they are.
+escapes=$'\033]0;title\007 \302\23331m \177\r'
+for ((i = 0; i < 200; ++i)); do printf '%s%s%s\n\n' "$escapes" "$escapes" "$escapes"; done >wild.txt
+expect_exit 0 "$preprocess" train-tokenizer --input wild.txt --vocab-size 260 --model-prefix wild
+expect_exit 0 "$preprocess" --input wild.txt --tokenizer wild.json --output-prefix wild
+settings output_dir=writer data.train='[{prefix: wild}]' data.tokenizer=wild.json model.vocab_size=320 \
+    training.global_batch_size=8 training.steps=100 \
+    lr_schedule.decay_steps=100 data.num_samples=auto model.max_position_embeddings=128
+expect_exit 0 "$gptrain" --config run.yaml "${set[@]}"
+generate=("$gptrain" generate writer --prompt "$escapes" --max-tokens 40 --temperature 0)
+expect_exit 0 "${generate[@]}"
+{ printf '%s' "$escapes" && cat out; } >piped
+tail -c +$((${#escapes} + 1)) piped | grep -aqE $'\033|\007|\302' || fail "the model writes no control characters: $(cat -v piped)"
+expect_exit 0 "$on_terminal" "${generate[@]}"
+mv out typed
+if LC_ALL=C grep -aq $'[\001-\010\013-\037\177]\|\302[\200-\237]' typed; then
+    fail "a terminal gets control characters: $(cat -v typed)"
+fi
+says typed '\x1b]0;title\x07 \u009b31m \x7f\x0d'
+# Nothing else is changed.
+printf '%b' "$(sed 's/\\u00\(..\)/\\xc2\\x\1/g' typed)" >back
+printf '%s' "$(<piped)" >whole
+same whole back
+for inspect in "$gptrain inspect" "$preprocess inspect"; do
+    expect_exit 0 "$on_terminal" $inspect wild --tokenizer wild.json
+    says out '\x1b]0;title\x07'
+    if grep -q $'\033' out; then fail "$inspect: $(cat -v out)"; fi
+done
+named=$'run\033]0;x\007'
+mv writer "$named"
+expect_exit 0 "$on_terminal" "$gptrain" report "$named"
+says out 'run\x1b]0;x\x07: tiny'
+expect_exit 2 "$gptrain" report $'no\033]0;x\007'
+says err 'no\x1b]0;x\x07: no such output directory'
+# So are the answers to prompts typed there.
+: >view
+{ wait_for view "> " && printf '\033]0;title\n\004'; } |
+    timeout --signal=KILL 60 "$on_terminal" --talk "$gptrain" generate "$named" --max-tokens 8 --temperature 0 >view 2>err
+if grep -aq $'\033' view; then fail "the answer to a typed prompt: $(cat -v view)"; fi
+
 # Of a refused prompt nothing is shown.
 expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
 [[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"

@@ -323,5 +323,5 @@ TEST_CASE("shown text cannot control the terminal") {
     std::vector<std::size_t> begins;
     tokenizer.encode("a\x1b[31mb\n", ids, begins);
     const std::vector<std::uint8_t> learned(ids.size(), 1);
-    CHECK(show_learned(tokenizer, ids, learned, {"<", ">"}) == "<a [31mb\n>");
+    CHECK(show_learned(tokenizer, ids, learned, {"<", ">"}) == "<a\\x1b[31mb\n>");
 }
