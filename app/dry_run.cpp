@@ -11,6 +11,7 @@
 #include "base/output_file.h"
 #include "device.h"
 #include "engine/fit_advice.h"
+#include "engine/long_step.h"
 #include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
@@ -278,10 +279,9 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     }
 }
 
-/// Simulates one pipeline's step, which also detects schedules that do not match.
+/// Simulates one pipeline's step.
 Timeline simulated(const std::string& run, const RunPlan& plan) {
-    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    Timeline timeline = simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan));
+    Timeline timeline = flop_timeline(plan);
     timeline.title = text(run, ": one step of one pipeline, simulated at ",
                           human_count(assumed_rate), "FLOP/s per rank");
     return timeline;
@@ -311,27 +311,44 @@ void print_time(const StepEstimate& estimate, const RunPlan& plan) {
     }
 }
 
+// ---- options ------------------------------------------------------------------------------------
+
+/// Error (usage) for what this plan cannot answer.
+void check_options(const RunPlan& plan, const DryRunOptions& options) {
+    if (options.timeline.empty()) return;
+    check_timeline_path(options.timeline);
+    const std::int64_t microbatches = most_microbatches(plan);
+    if (microbatches <= most_executed) return;
+    fail(ExitCode::usage, "--timeline ", options.timeline.string(),
+         ": a simulated step is drawn up to ", grouped(most_executed),
+         " microbatches on a rank, and this one has ", grouped(microbatches),
+         "; for a shorter one add --set training.global_batch_size=",
+         most_executed * plan.mesh.data * plan.micro_batch_size);
+}
+
 }  // namespace
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options) {
-    if (!options.timeline.empty()) check_timeline_path(options.timeline);
+    check_options(plan, options);
     const bool cuda = target.cuda;
     const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     std::optional<StepEstimate> estimate;
     std::optional<double> for_rings;  // seconds of a step
     if (options.hardware) {
-        const std::vector<StepTrace> stages = trace_stages(plan, needs);
-        estimate = estimate_step(plan, stages, ranks, *options.hardware);
+        TracedStep traced(plan, needs);
+        estimate = estimate_step(traced, ranks, *options.hardware);
         if (cuda && plan.deterministic && plan.mesh.size() > 1) {
-            const double other = seconds_with_any_algorithm(plan, stages, *options.hardware);
+            const double other = traced.seconds_with_any_algorithm(*options.hardware);
             for_rings = std::max(0.0, estimate->step.seconds - other);
         }
         estimate->step.timeline.title =
             text(spec.name, ": one step of one pipeline, estimated on ", options.hardware->name);
     }
-    const Timeline step = simulated(spec.name, plan);
+    const double bubble = flop_bubble(plan);
+    Timeline step;
+    if (!estimate && !options.timeline.empty()) step = simulated(spec.name, plan);
     if (!options.timeline.empty()) {
         write_timeline(options.timeline, estimate ? estimate->step.timeline : step);
     }
@@ -347,11 +364,11 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
         print("deterministic: true takes ", plain_seconds(*for_rings),
               " s of the step: sums over ranks go around rings, not through trees or switches");
     }
-    if (plan.mesh.pipeline == 1) return;
-    print_stages(ranks, plan, cuda);
-    if (estimate) return;
-    print("bubble ", fixed(100 * bubble(step), 1),
-          " % = idle time / compute time, by these stages' FLOPs, with free messages");
+    if (plan.mesh.pipeline > 1) print_stages(ranks, plan, cuda);
+    if (plan.mesh.pipeline > 1 && !estimate) {
+        print("bubble ", fixed(100 * bubble, 1),
+              " % = idle time / compute time, by these stages' FLOPs, with free messages");
+    }
 }
 
 }  // namespace gptrain

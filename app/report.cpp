@@ -140,6 +140,7 @@ std::vector<Picture> pictures_of(const ReportOptions& options,
     for (const ReportedRun& run : runs) {
         if (!run.planned || !run.planned->estimate) continue;
         const StepEstimate& estimate = *run.planned->estimate;
+        if (estimate.step.timeline.events.empty()) continue;  // too many microbatches
         Timeline timeline = estimate.step.timeline;
         timeline.title =
             text(run.label, ": one step of one pipeline, estimated on ", estimate.hardware);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "checkpoint/snapshot.h"
 #include "engine/engine.h"
+#include "engine/long_step.h"
 #include "engine/rank_training.h"
 #include "model/ownership.h"
 #include "schedule/stage_plan.h"
@@ -37,9 +39,56 @@ void evaluate_on_meter(Engine& engine, const RunPlan& plan) {
     reserve_snapshot(engine, plan);
 }
 
+// ---- long steps ---------------------------------------------------------------------------------
+
+std::int64_t grown(std::int64_t shorter, std::int64_t longer, std::int64_t groups) {
+    return checked_add(shorter, checked_mul(groups, longer - shorter));
+}
+
+double grown(double shorter, double longer, std::int64_t groups) {
+    return shorter + static_cast<double>(groups) * (longer - shorter);
+}
+
+MemoryPlan grown(const MemoryPlan& shorter, const MemoryPlan& longer, std::int64_t groups) {
+    MemoryPlan memory;
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        memory[use] = grown(shorter[use], longer[use], groups);
+    }
+    return memory;
+}
+
+StepCost grown(const StepCost& shorter, const StepCost& longer, std::int64_t groups) {
+    StepCost cost = longer;
+    cost.memory = grown(shorter.memory, longer.memory, groups);
+    Work& work = cost.forward_and_backward;
+    const Work& less = shorter.forward_and_backward;
+    work.gemms = grown(less.gemms, work.gemms, groups);
+    work.attention = grown(less.attention, work.attention, groups);
+    cost.microbatches = grown(shorter.microbatches, longer.microbatches, groups);
+    for (std::size_t axis = 0; axis < cost.comm.size(); ++axis) {
+        cost.comm[axis].bytes = grown(shorter.comm[axis].bytes, longer.comm[axis].bytes, groups);
+    }
+    return cost;
+}
+
+/// What `measure` returns for the plan, or if that is long, what follows from shorter ones.
+template <class Measure>
+auto measure_any(const RunPlan& plan, const Measure& measure) {
+    const std::optional<LongStep> step = shortened(plan);
+    if (!step) return measure(plan);
+    return grown(measure(step->shorter), measure(step->longer), step->groups);
+}
+
 }  // namespace
 
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                     const CommunicatorFactory& make) {
+    return measure_any(plan,
+                       [&](const RunPlan& any) { return execute_run(any, place, needs, make); });
+}
+
+StepCost execute_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make) {
     MeterBackend meter(needs);
     StepCost cost;
@@ -88,11 +137,8 @@ MemoryPlan memory_of_one(const RunPlan& plan, const MeshPlace& place, const Back
     return engine.memory().peaks();
 }
 
-}  // namespace
-
-MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
-    // Host memory for messages grows with the number in flight, so run the whole step.
-    if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
+/// The memory of a run from its schedule and steps of one microbatch.
+MemoryPlan memory_of_many(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
     MemoryPlan memory = memory_of_one(plan, place, needs);
     const Schedule schedule = largest_schedule(plan, place);
     const std::int64_t microbatches = most_microbatches(plan, place);
@@ -104,6 +150,14 @@ MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const Bac
         workspace = std::max(workspace, memory_of_one(other, place, needs)[MemoryUse::workspace]);
     }
     return memory;
+}
+
+}  // namespace
+
+MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    // Host memory for messages grows with the number in flight, so run the whole step.
+    if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
+    return measure_any(plan, [&](const RunPlan& any) { return memory_of_many(any, place, needs); });
 }
 
 MemoryPlan lasting_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {

@@ -39,8 +39,8 @@ PlannedRun plan_run(const RunSpec& spec, const PlanTarget& target, const Backend
         planned.memory_bytes = std::max(planned.memory_bytes, rank.cost.memory.total());
     planned.comm = sent_on_axes(ranks, planned.plan.mesh);
     if (hardware != nullptr) {
-        planned.estimate =
-            estimate_step(planned.plan, trace_stages(planned.plan, needs), ranks, *hardware);
+        TracedStep step(planned.plan, needs);
+        planned.estimate = estimate_step(step, ranks, *hardware);
     }
     return planned;
 }

@@ -1,6 +1,9 @@
 #include "planner/flop_costs.h"
 
+#include "engine/long_step.h"
+#include "planner/long_times.h"
 #include "schedule/schedule.h"
+#include "schedule/stage_plan.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain {
@@ -47,6 +50,20 @@ PipelineCosts flop_costs(const RunPlan& plan) {
     costs.chunks.back().forward += (trains_head ? 3 : 2) * product;
     costs.chunks.back().head_weights = trains_head ? product : 0;
     return costs;
+}
+
+Timeline flop_timeline(const RunPlan& plan) {
+    return simulate(make_pipeline(pipeline_of(plan, most_microbatches(plan))), flop_costs(plan));
+}
+
+double flop_bubble(const RunPlan& plan) {
+    const std::vector<double> times = times_of_step(
+        pipeline_of(plan, most_microbatches(plan)), full_microbatches(plan),
+        [&](std::int64_t microbatches) {
+            const Timeline step = flop_timeline(with_microbatches(plan, microbatches));
+            return SimulatedStep{tracks_of(step), {span_of(step).seconds(), busy_seconds(step)}};
+        });
+    return static_cast<double>(plan.mesh.pipeline) * times[0] / times[1] - 1;
 }
 
 }  // namespace gptrain

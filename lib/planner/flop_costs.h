@@ -14,4 +14,11 @@ constexpr double assumed_rate = 5e14;
 /// to BW, or to both B and W. Frozen weights have no weight gradient.
 PipelineCosts flop_costs(const RunPlan& plan);
 
+/// One step of one pipeline, simulated with these costs, which also detects schedules that do not
+/// match.
+Timeline flop_timeline(const RunPlan& plan);
+/// Its bubble. With more than most_executed microbatches that follows from shorter steps
+/// (long_times.h).
+double flop_bubble(const RunPlan& plan);
+
 }  // namespace gptrain

@@ -19,6 +19,7 @@ constexpr int simulated_steps = 3;  ///< the last one counts
 struct IssuedMessage {
     PricedMessage price;
     std::string_view operation;
+    int communicator = 0;
     double start = 0;  ///< from when on this stage can move data
     double delay = 0;  ///< by which earlier messages of other communicators held up the start
     Spent held_by = Spent::tp;  ///< what the delay counts as
@@ -56,8 +57,9 @@ struct StageClock {
     double idle_from = 0;
     double idle_until = 0;
     double part_begin = 0;
-    std::vector<Transfer> transfers;  ///< that take computing speed
-    double last_start = 0;            ///< of the message issued last, on any communicator
+    ActionKind last_kind = ActionKind::forward;  ///< of the last action that ended
+    std::vector<Transfer> transfers;             ///< that take computing speed
+    double last_start = 0;  ///< of the message issued last, on any communicator
     Spent last_spent = Spent::tp;
     std::size_t last_action = 0;         ///< index of the step's last part that is an action
     double postponed = 0;                ///< seconds of reductions that wait for the last action

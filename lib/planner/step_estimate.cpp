@@ -3,19 +3,10 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "schedule/stage_plan.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {
-
-PipelineTraces pipeline_traces(const RunPlan& plan, std::vector<StepTrace> stages) {
-    return {.mesh = plan.mesh,
-            .kv_sharers = mesh_connections(plan).kv_sharers,
-            .chunks = plan.virtual_stages,
-            .only_rings = plan.deterministic,
-            .stages = std::move(stages)};
-}
 
 /// FLOPs of a step on all ranks, recomputation included.
 double computed_flops(std::span<const RankCost> ranks) {
@@ -29,12 +20,13 @@ double computed_flops(std::span<const RankCost> ranks) {
 
 }  // namespace
 
-StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
-                           std::span<const RankCost> ranks, const HardwareProfile& hardware) {
+StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
+                           const HardwareProfile& hardware) {
+    const RunPlan& plan = step.plan();
     StepEstimate estimate;
     estimate.hardware = hardware.name;
     estimate.world_size = plan.mesh.size();
-    estimate.step = time_step(pipeline_traces(plan, std::move(stages)), hardware);
+    estimate.step = step.time(hardware);
     const double seconds = estimate.step.seconds;
     const auto samples = static_cast<double>(plan.batch.global_batch_size);
     const double tokens = samples * static_cast<double>(plan.seq_length);
@@ -64,13 +56,6 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
         estimate.host_bytes = memory.total() - memory.on_device();
     }
     return estimate;
-}
-
-double seconds_with_any_algorithm(const RunPlan& plan, std::vector<StepTrace> stages,
-                                  const HardwareProfile& hardware) {
-    PipelineTraces pipeline = pipeline_traces(plan, std::move(stages));
-    pipeline.only_rings = false;
-    return time_step(pipeline, hardware).seconds;
 }
 
 std::string to_json(const StepEstimate& estimate) {

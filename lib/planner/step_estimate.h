@@ -4,7 +4,7 @@
 #include <string>
 
 #include "planner/mesh_cost.h"
-#include "planner/step_time.h"
+#include "planner/traced_step.h"
 
 namespace gptrain {
 
@@ -24,14 +24,10 @@ struct StepEstimate {
     std::int64_t host_bytes = 0;    ///< of the same rank
 };
 
-/// Times the step of the stages (trace_stages); `ranks` (measure_mesh) have its FLOPs and memory.
-/// Steps before the end of a batch ramp-up count by their samples.
-StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
-                           std::span<const RankCost> ranks, const HardwareProfile& hardware);
-
-/// Seconds of a step if NCCL is free to choose its algorithms (deterministic: false).
-double seconds_with_any_algorithm(const RunPlan& plan, std::vector<StepTrace> stages,
-                                  const HardwareProfile& hardware);
+/// Times the step; `ranks` (measure_mesh) have its FLOPs and memory. Steps before the end of a
+/// batch ramp-up count by their samples.
+StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
+                           const HardwareProfile& hardware);
 
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).
 std::string to_json(const StepEstimate& estimate);

@@ -30,9 +30,10 @@ bool in_action(const StageClock& stage) {
 
 class StepSimulation {
 public:
-    StepSimulation(const PipelineTraces& pipeline, const HardwareProfile& hardware)
+    StepSimulation(const PipelineTraces& pipeline, const HardwareProfile& hardware, Tracks* tracks)
         : pipeline_(pipeline),
           hardware_(hardware),
+          tracks_(tracks),
           host_moves_(hardware.kind == DeviceChoice::cpu),
           cores_(devices_per_rank(hardware, pipeline.mesh.size())),
           simulated_(simulated_steps + (shares_cores() ? 1 : 0)) {
@@ -83,6 +84,12 @@ private:
     void move_data(StageClock& stage, IssuedMessage& message, double begin, double seconds) const;
     void move_by_host(StageClock& stage, IssuedMessage& message) const;
     void end_part(std::int64_t index);
+    /// Adds to a track, if tracks are wanted.
+    void record(const StageClock& stage, TrackKey::Clock clock, std::int64_t index,
+                double time) const {
+        if (tracks_ == nullptr || stage.step != simulated_steps - 1) return;
+        (*tracks_)[{clock, &stage - stages_.data(), stage.last_kind, index}].push_back(time);
+    }
     /// Moves the device's clock.
     void spend(StageClock& stage, Spent what, double seconds) const {
         stage.device += seconds;
@@ -93,6 +100,7 @@ private:
 
     const PipelineTraces& pipeline_;
     const HardwareProfile& hardware_;
+    Tracks* tracks_;           ///< null: not wanted
     bool host_moves_ = false;  ///< data, while it waits (MPI)
     double cores_ = 1;         ///< of each rank
     int simulated_ =
@@ -166,6 +174,7 @@ void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double
     message.begin = begin;
     message.end = begin + seconds;
     message.met = true;
+    record(stage, TrackKey::Clock::message, message.communicator, message.end);
     if (message.price.slowdown > 0)
         stage.transfers.push_back({begin, message.end, message.price.slowdown});
 }
@@ -182,6 +191,7 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     IssuedMessage message;
     message.price = price;
     message.operation = what.operation;
+    message.communicator = what.communicator;
     const double alone =
         host_moves_ ? stage.device : std::max({stage.host, stage.device, queue.last_end});
     const bool in_order = hardware_.software.in_order && !host_moves_;
@@ -317,6 +327,10 @@ void StepSimulation::end_part(std::int64_t index) {
         timeline_.events.push_back({index, part.action->kind, part.action->chunk,
                                     part.action->microbatch, stage.part_begin, stage.device});
     }
+    if (part.action) {
+        stage.last_kind = part.action->kind;
+        record(stage, TrackKey::Clock::host, part.action->chunk, stage.host);
+    }
     ++stage.part;
     stage.event = 0;
     stage.part_begin = stage.device;
@@ -358,25 +372,29 @@ void StepSimulation::fail_waiting() const {
 }
 
 StepTime StepSimulation::run() {
-    while (!ready_.empty()) {
+    while (!ready_.empty())
         advance(next_ready());
-    }
-    const StageClock* last = &stages_.front();
+    std::vector<StageTime> times;
     for (const StageClock& stage : stages_) {
         if (stage.step < simulated_) fail_waiting();
-        if (stage.ends.back() > last->ends.back()) last = &stage;
+        times.push_back({.begin = stage.ends[simulated_steps - 2],
+                         .end = stage.ends[simulated_steps - 1],
+                         .spent = stage.spent});
     }
+    StepTime step = step_of(std::move(times));
     timeline_.stages = std::ssize(stages_);
     timeline_.chunks = pipeline_.chunks;
-    return {.seconds = last->ends[simulated_steps - 1] - last->ends[simulated_steps - 2],
-            .spent = last->spent,
-            .timeline = std::move(timeline_)};
+    step.timeline = std::move(timeline_);
+    return step;
 }
 
 }  // namespace
 
-StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware) {
-    return StepSimulation(pipeline, hardware).run();
+StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware,
+                   Tracks* tracks) {
+    StepTime step = StepSimulation(pipeline, hardware, tracks).run();
+    if (tracks != nullptr) tracks->merge(tracks_of(step.timeline));
+    return step;
 }
 
 }  // namespace gptrain

@@ -2,22 +2,10 @@
 // meter recorded them (engine/step_trace.h), under the rules of the backend's streams.
 #pragma once
 
-#include <array>
-
-#include "planner/step_prices.h"
-#include "planner/timeline.h"
+#include "planner/long_times.h"
+#include "planner/stage_time.h"
 
 namespace gptrain {
-
-struct StepTime {
-    double seconds = 0;  ///< of a step, once steps follow each other
-    /// Of the stage that ends last. Communication counts only while the stage waits for it; waiting
-    /// for another stage is the bubble. The sum is `seconds`.
-    std::array<double, spent_kinds> spent{};
-    Timeline timeline;
-
-    double operator[](Spent what) const { return spent[static_cast<std::size_t>(what)]; }
-};
 
 /// Simulates three steps, of which the last counts. The rules of a device with streams (CUDA,
 /// NCCL):
@@ -33,7 +21,9 @@ struct StepTime {
 /// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
 /// at most one core each; with more ranks than cores, a waiting rank's share goes to the others.
 ///
-/// Stages that wait for each other for ever are an Error (bug) that names them.
-StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware);
+/// Stages that wait for each other for ever are an Error (bug) that names them. With `tracks`, adds
+/// those of the step that counts.
+StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware,
+                   Tracks* tracks = nullptr);
 
 }  // namespace gptrain

@@ -42,10 +42,15 @@ std::vector<double> idle_times(const Timeline& timeline) {
     return times;
 }
 
-double bubble(const Timeline& timeline) {
+double busy_seconds(const Timeline& timeline) {
     const std::vector<double> busy = busy_times(timeline);
-    const double ideal = std::accumulate(busy.begin(), busy.end(), 0.0);
-    return static_cast<double>(timeline.stages) * span_of(timeline).seconds() / ideal - 1;
+    return std::accumulate(busy.begin(), busy.end(), 0.0);
+}
+
+double bubble(const Timeline& timeline) {
+    return static_cast<double>(timeline.stages) * span_of(timeline).seconds() /
+               busy_seconds(timeline) -
+           1;
 }
 
 }  // namespace gptrain

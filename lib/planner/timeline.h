@@ -44,6 +44,9 @@ struct TimeSpan {
 };
 TimeSpan span_of(const Timeline& timeline);
 
+/// Seconds of the compute actions of all stages.
+double busy_seconds(const Timeline& timeline);
+
 /// Seconds of the span in which each stage does not compute.
 std::vector<double> idle_times(const Timeline& timeline);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/long_step.h"
 #include "hardware/message_time.h"
 #include "planner/flop_costs.h"
+#include "planner/long_times.h"
 #include "planner/step_prices.h"
 #include "schedule/compute_order.h"
 #include "schedule/schedule.h"
@@ -13,13 +15,9 @@
 namespace gptrain {
 namespace {
 
-std::int64_t microbatches_of(const RunPlan& plan) {
-    return plan.microbatches(plan.batch.global_batch_size);
-}
-
 /// Slots for activations on a stage, at least.
 std::int64_t slots_of(const RunPlan& plan, std::int64_t stage) {
-    const std::int64_t count = microbatches_of(plan);
+    const std::int64_t count = most_microbatches(plan);
     const std::int64_t stages = plan.mesh.pipeline;
     switch (plan.schedule) {
         case ScheduleKind::gpipe: return count;
@@ -136,7 +134,7 @@ StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware) {
 }
 
 double work_bound(const StepCosts& costs, const RunPlan& plan) {
-    const PipelineShape shape = pipeline_of(plan, microbatches_of(plan));
+    const PipelineShape shape = pipeline_of(plan, most_microbatches(plan));
     const auto stages = static_cast<std::size_t>(plan.mesh.pipeline);
     std::vector<double> work(stages);
     std::vector<double> before(stages);
@@ -166,15 +164,21 @@ double work_bound(const StepCosts& costs, const RunPlan& plan) {
 }
 
 double schedule_bound(const StepCosts& costs, const RunPlan& plan) {
-    const Pipeline pipeline = make_pipeline(pipeline_of(plan, microbatches_of(plan)));
-    double end = 0;
-    for (const TimelineEvent& event : simulate(pipeline, costs.pipeline).events) {
-        if (!computes(event.kind)) continue;
-        const bool head = event.kind == ActionKind::head_weights;
-        const double sum = costs.last_sums[static_cast<std::size_t>(event.stage)];
-        end = std::max(end, event.end + (head ? 0 : sum));
-    }
-    return costs.late_start + end;
+    const PipelineShape shape = pipeline_of(plan, most_microbatches(plan));
+    const auto simulated = [&](std::int64_t microbatches) {
+        PipelineShape some = shape;
+        some.microbatches = microbatches;
+        const Timeline timeline = simulate(make_pipeline(some), costs.pipeline);
+        double end = 0;
+        for (const TimelineEvent& event : timeline.events) {
+            if (!computes(event.kind)) continue;
+            const bool head = event.kind == ActionKind::head_weights;
+            const double sum = costs.last_sums[static_cast<std::size_t>(event.stage)];
+            end = std::max(end, event.end + (head ? 0 : sum));
+        }
+        return SimulatedStep{tracks_of(timeline), {end}};
+    };
+    return costs.late_start + times_of_step(shape, full_microbatches(plan), simulated).front();
 }
 
 }  // namespace gptrain

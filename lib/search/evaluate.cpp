@@ -16,8 +16,8 @@ RunPlan plan_of(const SearchContext& context, const Choices& choices) {
 }
 
 StepEstimate time_of(const SearchContext& context, const RunPlan& plan) {
-    StepEstimate estimate =
-        estimate_step(plan, trace_stages(plan, context.needs), {}, context.hardware);
+    TracedStep step(plan, context.needs);
+    StepEstimate estimate = estimate_step(step, {}, context.hardware);
     estimate.step.timeline = {};
     return estimate;
 }

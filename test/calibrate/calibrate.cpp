@@ -73,8 +73,8 @@ double estimated(const HardwareProfile& hardware, std::int64_t ranks) {
     const RunPlan plan = make_plan(spec, {.world_size = ranks});
     const auto backend = cpu::make_backend();
     const BackendMemory needs = memory_of(*backend);
-    return estimate_step(plan, trace_stages(plan, needs), measure_mesh(plan, needs), hardware)
-        .step.seconds;
+    TracedStep step(plan, needs);
+    return estimate_step(step, measure_mesh(plan, needs), hardware).step.seconds;
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ TEST_CASE("the calibration of a GPU measures what the device and its host take")
     RunSpec spec = spec_of(probes[0]);
     const RunPlan plan = make_plan(spec, {.cuda = true});
     const BackendMemory needs = cuda::backend_memory();
-    const StepEstimate estimate =
-        estimate_step(plan, trace_stages(plan, needs), measure_mesh(plan, needs), read);
+    TracedStep step(plan, needs);
+    const StepEstimate estimate = estimate_step(step, measure_mesh(plan, needs), read);
     CHECK(estimate.step.seconds > 0);
 }
 
