@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/output_file.h"
@@ -145,11 +147,18 @@ void learn(const PlanOptions& options, const std::vector<Measured>& measured,
         return warn("--learn ", options.learn, ": nothing was measured, so nothing is written");
     }
     const double correction = context.hardware.correction * measured_ratio(measured);
+    // Only the cores that worked.
+    HardwareProfile used = context.hardware;
+    const std::int64_t ranks = context.target.world_size;
+    used.node.devices = std::llround(devices_per_rank(used, ranks) *
+                                     static_cast<double>(ranks_per_node(used, ranks)));
+    used.device.memory = used.node.host_memory / static_cast<double>(used.node.devices);
     const std::string yaml = corrected_profile(
         options.hardware, correction,
         text("measured / estimated step time of ", times, times == 1 ? " mesh" : " meshes", " on ",
              counted(context.target.world_size, "rank"), ", by gptrain plan --measure on ",
-             today()));
+             today()),
+        used);
     write_output_file(options.learn, yaml);
     print("wrote ", options.learn, ": correction ", fixed(correction, 4));
 }
@@ -166,13 +175,25 @@ void report(const PlanOptions& options, const TrainingProblem& training, std::in
         write_best(options, measured.front().found);
 }
 
+/// The cores of all ranks, some of which may be bound to their own.
+std::int64_t cores_of(const MpiSession& session) {
+    std::string any;
+    for (const std::string& cores : session.exchange(allowed_cores())) {
+        any.resize(std::max(any.size(), cores.size()), '0');
+        for (std::size_t core = 0; core < cores.size(); ++core)
+            any[core] = std::max(any[core], cores[core]);
+    }
+    return std::count(any.begin(), any.end(), '1');
+}
+
 TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
     TrainingProblem training;
     const MpiSession& session = ranks.session();
+    const std::int64_t cores = cores_of(session);
     session.run_on_all([&] {
         check_written_spec(options);
         if (!options.learn.empty()) corrected_profile(options.hardware, 1, "");  // it can be
-        training = read_training_problem(options);
+        training = read_training_problem(options, cores);
         check_output_file(options.json, "--json");
         check_output_file(options.learn, "--learn");
         RunSpec& spec = training.problem.spec;

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "device.h"
-#include "hardware/load_profile.h"
 #include "help/option_checks.h"
 #include "planner/step_prices.h"
 #include "spec/spec_keys.h"
@@ -107,9 +106,9 @@ SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
     return space;
 }
 
-PlanProblem read_problem(const PlanOptions& options) {
+PlanProblem read_problem(const PlanOptions& options, std::int64_t cores) {
     PlanProblem problem = {.spec = load_run_spec(options.config, options.settings),
-                           .hardware = load_profile(options.hardware),
+                           .hardware = read_hardware(options.hardware, cores),
                            .headroom = parse_headroom(options.memory_headroom),
                            .needs = {}};
     problem.cuda = plan_for_cuda(problem.spec.device, &problem.hardware);
@@ -123,12 +122,12 @@ SearchContext context_of(const PlanProblem& problem, std::int64_t ranks) {
             .target = {.world_size = ranks, .cuda = problem.cuda, .dry_run = true},
             .needs = problem.needs,
             .hardware = hardware,
-            .capacity = (1 - problem.headroom) * hardware.device.memory *
-                        devices_per_rank(hardware, ranks)};
+            .capacity =
+                (1 - problem.headroom) * hardware.device.memory * share_of_node(hardware, ranks)};
 }
 
-TrainingProblem read_training_problem(const PlanOptions& options) {
-    TrainingProblem training = {.problem = read_problem(options), .space = {}};
+TrainingProblem read_training_problem(const PlanOptions& options, std::int64_t cores) {
+    TrainingProblem training = {.problem = read_problem(options, cores), .space = {}};
     RunSpec& spec = training.problem.spec;
     const std::vector<std::int64_t> batches = global_batches(options, spec);
     spec.training.global_batch_size = spec.training.global_batch_size.value_or(batches.front());

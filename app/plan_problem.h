@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "hardware.h"
 #include "planner/mesh_cost.h"
 #include "search/search.h"
 #include "search/space.h"
@@ -47,7 +48,8 @@ struct PlanProblem {
     BackendMemory needs;
 };
 
-PlanProblem read_problem(const PlanOptions& options);
+/// `cores`: of this machine, for the profile `cpu`.
+PlanProblem read_problem(const PlanOptions& options, std::int64_t cores = own_cores());
 
 SearchContext context_of(const PlanProblem& problem, std::int64_t ranks);
 
@@ -57,7 +59,7 @@ struct TrainingProblem {
     SearchSpace space;
 };
 
-TrainingProblem read_training_problem(const PlanOptions& options);
+TrainingProblem read_training_problem(const PlanOptions& options, std::int64_t cores = own_cores());
 
 /// Writes the user's spec with what differs in the settings found (--write).
 void write_best(const PlanOptions& options, const Found& best);

@@ -19,7 +19,7 @@
 #include "checkpoint/folder.h"
 #include "commands.h"
 #include "device.h"
-#include "hardware/load_profile.h"
+#include "hardware.h"
 #include "help/option_checks.h"
 #include "page/page.h"
 #include "page/summary.h"
@@ -162,7 +162,7 @@ std::string made_by() {
 
 std::string page_of(const ReportOptions& options, std::vector<ReportedRun>& runs) {
     std::optional<HardwareProfile> hardware;
-    if (!options.hardware.empty()) hardware = load_profile(options.hardware);
+    if (!options.hardware.empty()) hardware = read_hardware(options.hardware);
     for (ReportedRun& run : runs)
         add_plan(run, hardware);
     const std::vector<Picture> pictures = pictures_of(options, runs);

@@ -12,7 +12,7 @@
 #include "base/output_file.h"
 #include "commands.h"
 #include "dry_run.h"
-#include "hardware/load_profile.h"
+#include "hardware.h"
 #include "help/option_checks.h"
 #include "planner/mesh_cost.h"
 #include "report/run_directory.h"
@@ -140,7 +140,7 @@ void dry_run(const TrainCommand& options) {
     dry.timeline = options.timeline;
     dry.device_memory = device_memory_of(options.device_memory);
     dry.json = options.json;
-    if (options.hardware) dry.hardware = load_profile(*options.hardware);
+    if (options.hardware) dry.hardware = read_hardware(*options.hardware);
     const PlanTarget target = {
         .world_size = dry_run_ranks(options, spec.parallel),
         .cuda = plan_for_cuda(spec.device, dry.hardware ? &*dry.hardware : nullptr),

@@ -143,6 +143,13 @@ struct HardwareProfile {
     /// Measured over predicted time of training steps. load_profile has already applied it to the
     /// numbers above.
     double correction = 1;
+    /// Some of the numbers were measured, or the correction was: neither is true of rates from data
+    /// sheets.
+    bool calibrated = false;
+    /// The keys that the file leaves out and the cautious values that they got: "device.op_seconds
+    /// 4e-06".
+    std::vector<std::string> assumed;
+    std::int64_t threads = 0;   ///< of a rank on a CPU; 0: one for each core of its share
     double watts = 0;           ///< of a device with its share of the node; 0: unknown
     double price_per_hour = 0;  ///< of a device, in any currency; 0: unknown
 };

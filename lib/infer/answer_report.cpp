@@ -98,11 +98,15 @@ std::string to_json(const AnswerResult& result, const AnswerQuestion& question,
                            {"parallel.pipeline", each.pipeline},
                            {"reason", each.rule}});
     }
-    const Json json = {
-        {"hardware", context.hardware.name},         {"world_size", context.target.world_size},
-        {"prompt_tokens", question.prompt_tokens},   {"new_tokens", question.new_tokens},
-        {"memory_capacity_bytes", context.capacity}, {"best", std::move(best)},
-        {"too_large", std::move(too_large)},         {"refused", std::move(refused)}};
+    const Json json = {{"hardware", context.hardware.name},
+                       {"calibrated", context.hardware.calibrated},
+                       {"world_size", context.target.world_size},
+                       {"prompt_tokens", question.prompt_tokens},
+                       {"new_tokens", question.new_tokens},
+                       {"memory_capacity_bytes", context.capacity},
+                       {"best", std::move(best)},
+                       {"too_large", std::move(too_large)},
+                       {"refused", std::move(refused)}};
     return to_line(json) + "\n";
 }
 

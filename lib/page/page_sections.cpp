@@ -154,6 +154,7 @@ std::string event_section(Runs runs) {
 
 std::string plan_section(Runs runs) {
     std::string out;
+    bool is_rough = false;
     for (const ReportedRun& run : runs) {
         const std::vector<PlanRow> rows = plan_rows(run);
         if (runs.size() > 1 && (!rows.empty() || !run.no_plan.empty()))
@@ -163,6 +164,7 @@ std::string plan_section(Runs runs) {
         std::string body =
             "<thead><tr><th></th><th>planned</th><th>measured</th><th>ratio</th></tr></thead>\n";
         for (const PlanRow& row : rows) {
+            is_rough = is_rough || row.ratio == "rough";
             body += text("<tr>", element("th", row.name),
                          element("td", row.planned, " class=\"number\""),
                          element("td", row.measured, " class=\"number\""),
@@ -171,10 +173,13 @@ std::string plan_section(Runs runs) {
         out += table(body);
     }
     if (out.empty()) return "";
-    return heading("Plan and measurement") + out +
-           "<p class=\"note\">Measured times are medians. On a CPU the memory depends on the "
-           "number "
-           "of threads (OMP_NUM_THREADS); the plan is for those of this report.</p>\n";
+    const std::string rough =
+        is_rough ? "Planned times are rough, because their hardware profile was not calibrated: "
+                   "<code>gptrain plan --calibrate FILE</code> measures the machine. "
+                 : "";
+    return heading("Plan and measurement") + out + "<p class=\"note\">" + rough +
+           "Measured times are medians. On a CPU the memory depends on the number of threads "
+           "(OMP_NUM_THREADS); the plan is for those of this report.</p>\n";
 }
 
 namespace {

@@ -30,6 +30,7 @@ std::optional<double> measured_mfu(const StepEstimate& estimate, const RunLog& l
 }
 
 void add_estimate(std::vector<PlanRow>& rows, const StepEstimate& estimate, const RunLog& log) {
+    const std::size_t first = rows.size();
     const auto seconds = median(log, metric(&StepMetrics::step_time_s));
     add(rows, text("step, on ", estimate.world_size, " x ", estimate.hardware),
         estimate.step.seconds, seconds, seconds_text);
@@ -37,6 +38,9 @@ void add_estimate(std::vector<PlanRow>& rows, const StepEstimate& estimate, cons
         median(log, metric(&StepMetrics::tokens_per_s)), speed_text);
     add(rows, "MFU", estimate.mfu, measured_mfu(estimate, log),
         [](double value) { return text(fixed(100 * value, 1), " %"); });
+    if (estimate.calibrated) return;
+    for (std::size_t row = first; row < rows.size(); ++row)
+        rows[row].ratio = "rough";
 }
 
 }  // namespace

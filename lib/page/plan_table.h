@@ -12,7 +12,7 @@ struct PlanRow {
     std::string name;
     std::string planned;
     std::string measured;
-    std::string ratio;  ///< measured / planned
+    std::string ratio;  ///< measured / planned; "rough" of times whose profile was not calibrated
 };
 
 /// Memory, bytes on each axis and, with an estimate, times. Measured times are medians over the

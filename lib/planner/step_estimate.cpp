@@ -25,6 +25,7 @@ StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
     const RunPlan& plan = step.plan();
     StepEstimate estimate;
     estimate.hardware = hardware.name;
+    estimate.calibrated = hardware.calibrated;
     estimate.world_size = plan.mesh.size();
     estimate.step = step.time(hardware);
     const double seconds = estimate.step.seconds;
@@ -66,6 +67,7 @@ std::string to_json(const StepEstimate& estimate) {
     }
     const Json json = {
         {"hardware", estimate.hardware},
+        {"calibrated", estimate.calibrated},
         {"world_size", estimate.world_size},
         {"step_seconds", estimate.step.seconds},
         {"tokens_per_s", estimate.tokens_per_second},

@@ -10,6 +10,7 @@ namespace gptrain {
 
 struct StepEstimate {
     std::string hardware;
+    bool calibrated = false;  ///< the profile was measured (HardwareProfile)
     std::int64_t world_size = 1;
     double devices = 1;  ///< of all ranks: GPUs, or cores of a CPU; what the figures below count
     StepTime step;

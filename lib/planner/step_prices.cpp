@@ -67,10 +67,15 @@ std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks)
     return any ? ranks : std::min(ranks, node.devices);
 }
 
-double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
+double share_of_node(const HardwareProfile& hardware, std::int64_t ranks) {
     if (hardware.kind != DeviceChoice::cpu) return 1;
     return static_cast<double>(hardware.node.devices) /
            static_cast<double>(ranks_per_node(hardware, ranks));
+}
+
+double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
+    const double share = share_of_node(hardware, ranks);
+    return hardware.threads == 0 ? share : std::min(share, static_cast<double>(hardware.threads));
 }
 
 double least_crowding(const HardwareProfile& hardware, const MeshShape& mesh) {

@@ -92,6 +92,7 @@ std::string to_json(const std::vector<Measured>& measured, const SearchContext& 
         all.push_back(std::move(one));
     }
     const Json json = {{"hardware", context.hardware.name},
+                       {"calibrated", context.hardware.calibrated},
                        {"world_size", context.target.world_size},
                        {"measured_over_estimated", measured_ratio(measured)},
                        {"measured", std::move(all)}};

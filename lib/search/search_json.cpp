@@ -53,6 +53,7 @@ std::string to_json(const SearchReport& report, const SearchContext& context) {
     for (const LeftOut& each : left_out(report.result, context))
         others.push_back({{"key", each.key}, {"values", each.values}, {"reason", each.reason}});
     const Json json = {{"hardware", context.hardware.name},
+                       {"calibrated", context.hardware.calibrated},
                        {"world_size", context.target.world_size},
                        {"memory_capacity_bytes", context.capacity},
                        {"candidates",

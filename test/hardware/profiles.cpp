@@ -51,7 +51,55 @@ TEST_CASE("the profiles of the program can be read") {
                   profile.device.gemm_efficiency.of(DType::bf16) >
               0);
         CHECK(profile.node.network);
+        CHECK_FALSE(profile.calibrated);
+        CHECK(profile.assumed == std::vector<std::string>());
     }
+}
+
+TEST_CASE("a part of a profile's name means it") {
+    CHECK(profile_meant("h100-sxm") == "h100-sxm");
+    CHECK(profile_meant("h100") == "h100-sxm");
+    CHECK(profile_meant("A100") == "a100-80gb");
+    CHECK(profile_meant("CPU") == "cpu");
+    for (const char* unknown : {"h1", "h100-", "h100-pcie", "sxm", "", "mine.yaml"}) {
+        CAPTURE(unknown);
+        CHECK(profile_meant(unknown).empty());
+    }
+    CHECK(profiles_by_kind("h100-sxm") == "GPUs a100-80gb, b200, h200-sxm; CPUs cpu");
+}
+
+TEST_CASE("efficiencies that a profile leaves out get cautious values") {
+    const HardwareProfile profile = parse_profile(
+        with("  peak_flops", "  gemm_efficiency: {bf16: 0.9}\n  peak_flops"), "mine.yaml");
+    CHECK(profile.assumed == std::vector<std::string>{
+                                 "device.memory_efficiency 0.75", "device.gemm_efficiency.fp32 0.6",
+                                 "device.op_seconds 4e-06", "device.issue_seconds 6e-06"});
+    CHECK(profile.device.memory_efficiency == 0.75);
+    CHECK(profile.device.gemm_efficiency.fp32 == 0.6);
+    CHECK(profile.device.gemm_efficiency.bf16 == 0.9);
+    CHECK(profile.device.op_seconds == 4e-6);
+    CHECK(profile.device.issue_seconds == 6e-6);
+    CHECK(parse_profile(with("kind: cuda", "kind: cpu"), "mine.yaml").device.issue_seconds == 0);
+    // Measured ops have none.
+    const HardwareProfile measured = parse_profile(
+        with("node:", "  measured: [{op: rope, bytes: 8, seconds: 1e-6}]\nnode:"), "mine.yaml");
+    CHECK(measured.calibrated);
+    CHECK(measured.assumed.empty());
+    CHECK(measured.device.memory_efficiency == 1);
+}
+
+TEST_CASE("the program's profile for CPUs is corrected for the cores used") {
+    HardwareProfile used = load_profile("cpu");
+    used.node.devices = 2;
+    used.node.network.reset();
+    used.device.memory = 3e9;
+    const HardwareProfile learned =
+        parse_profile(corrected_profile("cpu", 1.5, "measured here", used), "learned.yaml");
+    CHECK(learned.calibrated);
+    CHECK(learned.correction == 1.5);
+    CHECK(learned.node.devices == 2);
+    CHECK(learned.device.memory == 3e9);
+    CHECK_FALSE(learned.node.network);
 }
 
 TEST_CASE("the keys that are left out have their defaults") {
@@ -91,7 +139,9 @@ TEST_CASE("an unknown name lists the profiles") {
         load_profile("h1000");
         FAIL("no error");
     } catch (const Error& error) {
-        CHECK_THAT(error.what(), contains_text("--hardware h1000") && contains_text("h100-sxm"));
+        CHECK_THAT(error.what(),
+                   contains_text("--hardware h1000") &&
+                       contains_text("GPUs a100-80gb, b200, h100-sxm, h200-sxm; CPUs cpu"));
     }
 }
 

@@ -48,12 +48,27 @@ TEST_CASE("the plan's table has the MFU at the measured speed") {
     StepEstimate& estimate = run.planned.emplace().estimate.emplace();
     estimate.tokens_per_second = 200;
     estimate.mfu = 0.5;
+    estimate.calibrated = true;
     const std::vector<PlanRow> rows = plan_rows(run);
     REQUIRE_FALSE(rows.empty());
     CHECK(rows.back().name == "MFU");
     CHECK(rows.back().planned == "50.0 %");
     CHECK(rows.back().measured == "12.5 %");
     CHECK(rows.back().ratio == "0.250");
+}
+
+TEST_CASE("the plan's table compares times only with a calibrated profile") {
+    ReportedRun run =
+        run_of("a", log_of({"{\"step\": 1, \"tokens_per_s\": 50, \"memory_bytes\": 3}"}));
+    PlannedRun& planned = run.planned.emplace();
+    planned.memory_bytes = 2;
+    planned.estimate.emplace().tokens_per_second = 200;
+    const std::vector<PlanRow> rows = plan_rows(run);
+    REQUIRE(rows.size() == 3);
+    CHECK(rows[0].ratio == "1.500");  // bytes are counted, not estimated
+    CHECK(rows[1].name == "throughput");
+    CHECK(rows[1].ratio == "rough");
+    CHECK(rows[2].ratio == "rough");
 }
 
 TEST_CASE("results on tasks are columns, in the row of their step") {
