@@ -168,11 +168,12 @@ RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libra
     return sum;
 }
 
-void print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
+/// False if it does not fit.
+bool print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                const BackendMemory& needs, const DryRunOptions& options) {
     const bool cuda = target.cuda;
     const auto available = available_memory(cuda, options);
-    if (!available) return;
+    if (!available) return true;
     const auto required_by = [&](const RunPlan& of, RankCosts costs) {
         return required_memory(costs, of, libraries_of(of, target, needs, options), cuda,
                                available->for_all_ranks);
@@ -184,11 +185,15 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const 
                                   ? text(" (all ", target.world_size, " ranks on this machine)")
                                   : std::string();
     const std::string_view here = options.device_memory ? "" : " here";
-    if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
+    if (required.bytes <= available->bytes) {
+        print("fits", here, whose, ": ", numbers);
+        return true;
+    }
     const auto fits = [&](const RunPlan& other) {
         return required_by(other, measure_mesh(other, needs)).bytes <= available->bytes;
     };
     print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
+    return false;
 }
 
 // ---- work and bytes -----------------------------------------------------------------------------
@@ -314,7 +319,12 @@ void print_time(const StepEstimate& estimate, const RunPlan& plan) {
 // ---- options ------------------------------------------------------------------------------------
 
 /// Error (usage) for what this plan cannot answer.
-void check_options(const RunPlan& plan, const DryRunOptions& options) {
+void check_options(const RunPlan& plan, const PlanTarget& target, const DryRunOptions& options) {
+    if (options.check && !available_memory(target.cuda, options)) {
+        fail(ExitCode::usage,
+             "--check: the memory of the GPUs is unknown; give --device-memory SIZE or --hardware "
+             "NAME");
+    }
     if (options.timeline.empty()) return;
     check_timeline_path(options.timeline);
     const std::int64_t microbatches = most_microbatches(plan);
@@ -330,7 +340,7 @@ void check_options(const RunPlan& plan, const DryRunOptions& options) {
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options) {
-    check_options(plan, options);
+    check_options(plan, target, options);
     const bool cuda = target.cuda;
     const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
@@ -357,7 +367,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print(describe(plan));
     print_device(spec.device, cuda);
     print_memory(ranks, plan, libraries_of(plan, target, needs, options), cuda);
-    print_fit(ranks, spec, plan, target, needs, options);
+    const bool fits = print_fit(ranks, spec, plan, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {
@@ -368,6 +378,11 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (plan.mesh.pipeline > 1 && !estimate) {
         print("bubble ", fixed(100 * bubble, 1),
               " % = idle time / compute time, by these stages' FLOPs, with free messages");
+    }
+    if (options.check && !fits) {
+        fail(ExitCode::usage,
+             "--check: the run does not fit into the memory; the line \"does not fit\" "
+             "above has what would");
     }
 }
 

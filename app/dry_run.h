@@ -16,6 +16,7 @@ struct DryRunOptions {
     std::optional<std::int64_t> device_memory;           ///< bytes
     std::string device_memory_name = "--device-memory";  ///< where it is from, for messages
     std::optional<HardwareProfile> hardware;             ///< estimates the time of a step on it
+    bool check = false;                                  ///< an Error (usage) if it does not fit
     std::filesystem::path json;                          ///< of that estimate; empty: none
 };
 

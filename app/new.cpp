@@ -1,12 +1,12 @@
 // gptrain new: a run spec for a token set and a machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -15,7 +15,7 @@
 #include "data/indexed_dataset.h"
 #include "data/training_data.h"
 #include "device.h"
-#include "engine/memory_limits.h"
+#include "hardware.h"
 #include "hardware/load_profile.h"
 #include "help/option_checks.h"
 #include "help/shell_text.h"
@@ -30,7 +30,9 @@ namespace {
 
 constexpr double min_hours = 1e-3;
 constexpr double max_hours = 1e6;
-constexpr double used_memory = 0.9;  // of what is available now; the rest is for other programs
+constexpr double used_time = 0.9;  // a run that takes a smaller share of its hours has a reason
+constexpr double usual_validation = 0.05;  // of the data
+constexpr double most_validation_tokens = 10e6;
 
 struct NewOptions {
     std::string data;
@@ -46,31 +48,24 @@ struct NewOptions {
 };
 
 CLI::Validator hours_range() {
-    return number_between(min_hours, max_hours);
+    return hours_between(min_hours, max_hours);
 }
 
 CLI::Validator ranks_range() {
     return whole_number(1, max_planned_ranks).description("");
 }
 
-/// The profile `cpu` with the cores and the memory of this machine.
-HardwareProfile this_cpu() {
-    HardwareProfile profile = load_profile("cpu");
-    const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-    double memory = profile.node.host_memory;
-    for (const MemoryLimit& limit : host_memory_limits())
-        memory = std::min(memory, used_memory * static_cast<double>(limit.available));
-    profile.name = text("the CPU of this machine, ", counted(cores, "core"));
-    profile.node.devices = cores;
-    profile.node.host_memory = memory;
-    profile.device.memory = memory / static_cast<double>(cores);
-    return profile;
+void check_cores(const NewOptions& options, const HardwareProfile& cpu) {
+    if (options.rank_count() <= cpu.node.devices) return;
+    fail(ExitCode::usage, "--ranks ", options.rank_count(), ": this machine has ",
+         counted(cpu.node.devices, "core"), "; for more machines give --hardware FILE");
 }
 
 HardwareProfile hardware_of(const NewOptions& options) {
     if (!options.hardware.empty()) {
-        HardwareProfile profile = load_profile(options.hardware);
+        HardwareProfile profile = find_hardware(options.hardware);
         plan_for_cuda(parse_device(options.device), &profile);  // checks that they agree
+        if (means_this_cpu(options.hardware)) check_cores(options, profile);
         return profile;
     }
     if (plan_for_cuda(parse_device(options.device))) {
@@ -78,10 +73,8 @@ HardwareProfile hardware_of(const NewOptions& options) {
              "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
     }
     HardwareProfile profile = this_cpu();
-    if (options.rank_count() > profile.node.devices) {
-        fail(ExitCode::usage, "--ranks ", options.rank_count(), ": this machine has ",
-             counted(profile.node.devices, "core"), "; for more machines give --hardware FILE");
-    }
+    profile.name = text("the CPU of this machine, ", counted(profile.node.devices, "core"));
+    check_cores(options, profile);
     return profile;
 }
 
@@ -107,6 +100,17 @@ std::int64_t vocabulary_of(const IndexedDataset& data, const std::string& tokeni
     if (data.meta()) return data.meta()->vocab_size;
     fail(ExitCode::usage, data.prefix().string(),
          ": no .meta.json names its tokenizer; give --tokenizer FILE");
+}
+
+/// The usual share of the data to validate with, or less if that is more tokens than a validation
+/// needs, but one document at least.
+std::string split_of(const IndexedDataset& data) {
+    const double least = 1.0 / static_cast<double>(std::max<std::int64_t>(1, data.num_sequences()));
+    const double most =
+        most_validation_tokens / static_cast<double>(std::max<std::int64_t>(1, data.num_tokens()));
+    const double percent = 100 * std::min(usual_validation, std::max(least, most));
+    const int digits = std::max(0, -static_cast<int>(std::floor(std::log10(percent))));
+    return text(fixed(100 - percent, digits), ",", fixed(percent, digits), ",0");
 }
 
 /// "stories" of data/stories_text_document, or of the file to write.
@@ -155,10 +159,11 @@ private:
     StdinLines lines_;
 };
 
-/// The answer, if the check of the option accepts it.
-const std::string& accepted(const std::string& answer, const CLI::Validator& check) {
-    if (const std::string fault = check(answer); !fault.empty()) fail(ExitCode::usage, fault);
-    return answer;
+/// The answer as the check of the option rewrites it, if that accepts it.
+std::string accepted(const std::string& answer, const CLI::Validator& check) {
+    std::string word = answer;
+    if (const std::string fault = check(word); !fault.empty()) fail(ExitCode::usage, fault);
+    return word;
 }
 
 /// Error if there are no such token files, or the size of their vocabulary is not recorded.
@@ -254,7 +259,7 @@ NewRun read_new_run(const NewOptions& options, const std::string& name) {
     run.base.name = name;
     run.base.device = run.hardware.kind;
     run.base.data.train = {{.prefix = options.data}};
-    run.base.data.split = "95,5,0";
+    run.base.data.split = split_of(data);
     run.base.model.vocab_size = vocabulary_of(data, run.tokenizer);
     run.budget.data_tokens = count_training_tokens(run.base.data).value_or(0);
     return run;
@@ -263,12 +268,11 @@ NewRun read_new_run(const NewOptions& options, const std::string& name) {
 SizedRun size_on_ranks(const NewRun& run, std::int64_t ranks) {
     const bool cuda = run.hardware.kind == DeviceChoice::cuda;
     const BackendMemory needs = backend_memory(cuda);
-    return size_run(
-        run.base, run.budget,
-        {.target = {.world_size = ranks, .cuda = cuda, .dry_run = true},
-         .needs = needs,
-         .hardware = run.hardware,
-         .capacity = run.hardware.device.memory * devices_per_rank(run.hardware, ranks)});
+    return size_run(run.base, run.budget,
+                    {.target = {.world_size = ranks, .cuda = cuda, .dry_run = true},
+                     .needs = needs,
+                     .hardware = run.hardware,
+                     .capacity = run.hardware.device.memory * share_of_node(run.hardware, ranks)});
 }
 
 void print_new_run(const SizedRun& run, const NewOptions& options, const std::string& hardware,
@@ -285,6 +289,14 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
     print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
           " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
     print("the model's size is limited by ", limit_text(run));
+    const double hours = run.estimate.days * 24;
+    if (options.hours && hours < used_time * *options.hours) {
+        print("the run takes ", human_time(3600 * hours), " of the ",
+              human_time(3600 * *options.hours), " given: it reads its ", grouped(data_tokens),
+              " training tokens ", good_passes,
+              " times, and would learn little from more passes; "
+              "with more data it would be longer and its model larger");
+    }
     const std::int64_t ranks = options.rank_count();
     print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain --config ",
           shell_word(options.output));
@@ -296,6 +308,7 @@ ExitCode write_new_spec(NewOptions options) {
     options.output = output_of(options);
     check_output(options.output);
     const NewRun question = read_new_run(options, name);
+    print_notes(options.hardware, question.hardware);
     const SizedRun run = size_on_ranks(question, options.rank_count());
     write_file_durably(options.output,
                        new_run_spec(run, {.command = shown_command(options),
@@ -318,15 +331,17 @@ void add_data_options(CLI::App& command, NewOptions& options) {
                     "The tokenizer that made the token files; default: the one next to them")
         ->type_name("TOKENIZER");
     CLI::Option* hours =
-        command.add_option("--hours", options.hours, "Hours of training, as estimated")
+        command
+            .add_option("--hours", options.hours, "Hours of training, as estimated, such as 0.5h")
             ->type_name("H")
-            ->check(hours_range());
+            ->transform(hours_range());
     command
-        .add_option("--tokens", options.tokens,
-                    "Tokens to train on; default: four passes over the data, or what --hours "
-                    "allows")
+        .add_option(
+            "--tokens", options.tokens,
+            "Tokens to train on, such as 300M or 20B; default: four passes over the data, or "
+            "what --hours allows")
         ->type_name("N")
-        ->check(whole_number(1, std::int64_t{1} << 50).description(""))
+        ->transform(count_between(1, std::int64_t{1} << 50))
         ->excludes(hours);
 }
 

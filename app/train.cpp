@@ -40,11 +40,17 @@ struct TrainCommand {
     std::string device_memory;
     std::optional<std::string> hardware;
     std::string json;
+    bool check = false;
 };
 
 std::optional<std::int64_t> device_memory_of(const std::string& word) {
     if (word.empty()) return std::nullopt;
-    return parse_size("--device-memory", word, "80GB");
+    const std::int64_t bytes = parse_size("--device-memory", word, "80GB");
+    if (word.ends_with("GB")) {
+        print("--device-memory ", word, " is ", human_bytes(bytes),
+              "; a card sold with 80 GB gives a program 79.1 to 79.3 GiB");
+    }
+    return bytes;
 }
 
 ResumeChoice resume_choice(const std::string& word) {
@@ -141,6 +147,7 @@ void dry_run(const TrainCommand& options) {
     dry.device_memory = device_memory_of(options.device_memory);
     dry.json = options.json;
     if (options.hardware) dry.hardware = read_hardware(*options.hardware);
+    dry.check = options.check;
     const PlanTarget target = {
         .world_size = dry_run_ranks(options, spec.parallel),
         .cuda = plan_for_cuda(spec.device, dry.hardware ? &*dry.hardware : nullptr),
@@ -198,6 +205,9 @@ void add_training_options(CLI::App& app, const std::string& config, TrainCommand
                    "Check whether the run fits on devices of this size, such as 80GB or 80GiB, one "
                    "per rank; default: check whether a CPU run fits on this machine now")
         ->type_name("SIZE")
+        ->needs(dry_run);
+    app.add_flag("--check", options.check,
+                 "Exit with code 2 if the run does not fit into the memory")
         ->needs(dry_run);
     CLI::Option* hardware =
         app.add_option("--hardware", options.hardware,

@@ -197,6 +197,17 @@ for size in 80 80gb GB -1GB; do
 done
 expect_exit 2 "$gptrain" --config equal.yaml --device-memory 80GB
 
+# With --check it is an error if the run does not fit, or if that is unknown.
+expect_exit 0 "${dry_run[@]}" --world-size 8 --check
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --device-memory 1GB "${set[@]}" --check
+says err "--check: the run does not fit"
+says out "does not fit: " "work per step" "--device-memory 1GB is 953.67 MiB" "79.1 to 79.3 GiB"
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 1GiB "${set[@]}"
+says_not out "79.1"
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda --check
+says err "--check: the memory of the GPUs is unknown"
+expect_exit 2 "$gptrain" --config equal.yaml --check
+
 # The time of a step on a hardware profile. Its parts add up to it.
 options_of_time=(--dry-run --world-size 8 --hardware h100-sxm --json time.json --timeline time.svg)
 expect_exit 0 "$gptrain" --config equal.yaml "${options_of_time[@]}"
@@ -234,7 +245,47 @@ awk -F '[{}:,]' '{
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware cpu --set device=cuda
 says err "--hardware cpu is of kind cpu" "device: cuda"
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware h1000
-says err "h1000" h100-sxm a100-80gb
+says err "--hardware h1000: no such file" "GPUs a100-80gb, b200, h100-sxm, h200-sxm; CPUs cpu"
+
+# A part of a name means the profile, unless a file has the name.
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --hardware H100
+says out "--hardware H100 is h100-sxm; the others: GPUs a100-80gb, b200, h200-sxm; CPUs cpu" \
+    "time on 8 x h100-sxm, estimated"
+[[ $(step_seconds) == "$h100" ]] || fail "H100: $(step_seconds) s, h100-sxm: $h100 s"
+
+# A profile without efficiencies gets cautious ones.
+cat >h100 <<END
+name: mine
+kind: cuda
+device:
+  memory: 80e9
+  memory_bandwidth: 3350e9
+  peak_flops: {bf16: 989e12}
+  attention: [{head_dim: 128, forward: 540e12, backward: 392e12}]
+node: {devices: 8, link: {bandwidth: 360e9, latency: 5e-6}}
+END
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --hardware h100 \
+    --set precision.compute=bf16
+says out "h100 leaves these out, and cautious values are assumed: device.memory_efficiency 0.75, \
+device.gemm_efficiency.bf16 0.6, device.op_seconds 4e-06, device.issue_seconds 6e-06" "time on 8 x mine"
+mfu() { sed -nE 's/^  MFU +([0-9.]+) %.*/\1/p' out; }
+awk -v mfu="$(mfu)" 'BEGIN { exit !(mfu > 20 && mfu < 55) }' || fail "MFU $(mfu) %"
+
+# The profile cpu has the cores that a run here would have, and its times are called rough.
+on_cpu=("$gptrain" --config equal.yaml --dry-run --world-size 1 --hardware cpu --json cpu.json
+    --set parallel.pipeline=1 --set parallel.layers=auto)
+expect_exit 0 env OMP_NUM_THREADS=1 "${on_cpu[@]}"
+says out "times are rough: the profile cpu is a guess, here with the " " of this machine"
+says cpu.json '"calibrated":false'
+one=$(step_seconds)
+if (($(nproc) > 1)); then
+    expect_exit 0 env OMP_NUM_THREADS=2 "${on_cpu[@]}"
+    awk -v one="$one" -v two="$(step_seconds)" 'BEGIN { exit !(one > 1.9 * two && one < 2.1 * two) }' ||
+        fail "one thread: $one s, two: $(step_seconds) s"
+fi
+expect_exit 0 env -u OMP_NUM_THREADS taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')" "${on_cpu[@]}"
+says out "with the 1 core of this machine"
+[[ $(step_seconds) == "$one" ]] || fail "one thread: $one s, one core: $(step_seconds) s"
 expect_exit 2 "$gptrain" --config equal.yaml --hardware h100-sxm
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --json time.json
 sed 's/^device:/devise:/' "$configs/hardware/h100-sxm.yaml" >wrong.yaml
@@ -256,6 +307,31 @@ for layers in 2000 20000; do
     took[$layers]=$(($(milliseconds) - began))
 done
 ((took[20000] < 40 * took[2000])) || fail "2000 layers: ${took[2000]} ms, 20000: ${took[20000]} ms"
+
+# A million microbatches take at most twice the time of a thousand, and less than a gigabyte more.
+for kind in "1f1b" "gpipe" "interleaved_1f1b parallel.virtual_stages=2" "zero_bubble"; do
+    for microbatches in 1000 1000000; do
+        settings model.num_layers=8 model.hidden_size=64 training.global_batch_size=$microbatches \
+            parallel.pipeline=4 parallel.layers=auto device=cuda parallel.schedule=$kind
+        began=$(milliseconds)
+        (
+            ulimit -v 2000000
+            OMP_NUM_THREADS=1 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 4 \
+                "${set[@]}" --hardware h100-sxm --json $microbatches.json
+        ) || exit 1
+        took[$microbatches]=$(($(milliseconds) - began))
+    done
+    ((took[1000000] < 2 * took[1000] + 200)) ||
+        fail "$kind: 1000 microbatches: ${took[1000]} ms, 1000000: ${took[1000000]} ms"
+    # Each microbatch takes as long as before.
+    awk -v a="$(grep -o '"step_seconds":[0-9.e-]*' 1000.json | cut -d : -f 2)" \
+        -v b="$(grep -o '"step_seconds":[0-9.e-]*' 1000000.json | cut -d : -f 2)" \
+        'BEGIN { exit !(b > 990 * a && b < 1001 * a) }' || fail "$kind: $(cat 1000.json 1000000.json)"
+    says out "microbatches per rank" "1000000"
+done
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --world-size 4 "${set[@]}" --timeline long.svg
+says err "--timeline long.svg: a simulated step is drawn up to 2,000 microbatches" "has 1,000,000" \
+    "--set training.global_batch_size=2000"
 
 # Exchanged heads go in two pieces on a GPU, whatever the number of rows.
 settings parallel.pipeline=1 parallel.layers=auto parallel.context=2 \

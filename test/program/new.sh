@@ -36,22 +36,40 @@ same tiny.yaml before
 
 # More tokens make a larger model.
 parameters() { sed -n 's/.*: \([0-9,]*\) parameters.*/\1/p' out | tr -d ,; }
-expect_exit 0 "$gptrain" new --data text_text_document --tokens 20000000000 --hardware h100-sxm \
+expect_exit 0 "$gptrain" new --data text_text_document --tokens 20B --hardware h100 \
     --ranks 2 --output large.yaml
 large=$(parameters)
-says large.yaml "device: cuda" "--tokens 20000000000"
-says out "mpirun -n 2 gptrain --config large.yaml"
+says large.yaml "device: cuda" "--tokens 20000000000" 'split: "95,5,0"'
+says out "--hardware h100 is h100-sxm" "mpirun -n 2 gptrain --config large.yaml"
 says err "more than 4 times"
 expect_exit 0 "$gptrain" --config large.yaml --dry-run --world-size 2 --hardware h100-sxm
 says out "fits: "
-expect_exit 0 "$gptrain" new --data text_text_document --tokens 100000000 --hardware h100-sxm \
+expect_exit 0 "$gptrain" new --data text_text_document --tokens 100e6 --hardware h100-sxm \
     --output small.yaml
 ((large > 50 * $(parameters))) || fail "$large parameters for 200 times the tokens of $(parameters)"
 # The estimate of a spec that --hours sized is that of the dry run, and within the hours.
-expect_exit 0 "$gptrain" new --data text_text_document --hours 0.01 --hardware cpu --output timed.yaml
+expect_exit 0 "$gptrain" new --data text_text_document --hours 0.01h --hardware cpu --output timed.yaml
+says out "times are rough: the profile cpu is a guess"
+says timed.yaml "--hours 0.01 --hardware cpu"
 expect_exit 0 "$gptrain" --config timed.yaml --dry-run --hardware cpu --json timed.json
 days=$(sed -n 's/.*"days": *\([0-9.e-]*\).*/\1/p' timed.json)
 awk -v days="$days" 'BEGIN { exit !(days > 0 && days * 24 <= 0.0101) }' || fail "'$days' days for 0.01 hours"
+
+# Of a billion tokens, in 1,000 documents, ten million are enough to validate with.
+awk 'function le(n, bytes) { for (; bytes > 0; --bytes) { printf "\\x%02x", n % 256; n = int(n / 256) } }
+    BEGIN {
+        printf "MMIDIDX\\x00\\x00"
+        le(1, 8); le(8, 1); le(1000, 8); le(1001, 8)
+        for (i = 0; i < 1000; ++i) le(1000000, 4)
+        for (i = 0; i < 1000; ++i) le(2000000 * i, 8)
+        for (i = 0; i <= 1000; ++i) le(i, 8)
+    }' >escapes
+# shellcheck disable=SC2059
+printf "$(cat escapes)" >big_text_document.idx
+truncate -s 2000000000 big_text_document.bin
+expect_exit 0 "$gptrain" new --data big_text_document --tokenizer tok.model --hardware h100 --output big.yaml
+says big.yaml 'split: "99,1,0"'
+rm big_text_document.bin
 
 # Names that YAML or a shell would read otherwise.
 mkdir "my text"
@@ -67,6 +85,14 @@ expect_exit 2 "$gptrain" new --data text_text_document --hours 1 --tokens 5
 expect_exit 2 "$gptrain" new --data text_text_document --hours 0
 expect_exit 2 "$gptrain" new --data text_text_document --hours nan
 says err "'nan' is not a number"
+expect_exit 2 "$gptrain" new --data text_text_document --hours 0.5m
+for tokens in 20X B 1.5 2e1B 2000T; do
+    expect_exit 2 "$gptrain" new --data text_text_document --tokens "$tokens"
+    says err "'$tokens' is not a whole number" "300M, 20B or 20e9"
+done
+# An hour of which the text allows only a little.
+expect_exit 0 "$gptrain" new --data text_text_document --hours 1 --device cpu --output hour.yaml
+says out "the run takes " " of the 1 h 00 min given: it reads its " " training tokens 4 times"
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output h4
 says err "--output h4: the name must end in .yaml or .yml"
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output nowhere/x.yaml
