@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/output_file.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/training_data.h"
@@ -133,7 +133,7 @@ void check_output(const std::string& output) {
         fail(ExitCode::usage, "--output ", output,
              ": the name must end in .yaml or .yml, so that gptrain recognises a run spec");
     }
-    check_folder(output, "--output");
+    check_output_file(output, "--output");
     require_new(output, "--output");
 }
 
@@ -298,7 +298,7 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
               "with more data it would be longer and its model larger");
     }
     const std::int64_t ranks = options.rank_count();
-    print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain --config ",
+    print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain train ",
           shell_word(options.output));
 }
 
@@ -310,13 +310,12 @@ ExitCode write_new_spec(NewOptions options) {
     const NewRun question = read_new_run(options, name);
     print_notes(options.hardware, question.hardware);
     const SizedRun run = size_on_ranks(question, options.rank_count());
-    write_file_durably(options.output,
-                       new_run_spec(run, {.command = shown_command(options),
-                                          .prefix = options.data,
-                                          .tokenizer = question.tokenizer,
-                                          .hardware = question.hardware.name,
-                                          .data_tokens = question.budget.data_tokens,
-                                          .ranks = options.rank_count()}));
+    write_output_file(options.output, new_run_spec(run, {.command = shown_command(options),
+                                                         .prefix = options.data,
+                                                         .tokenizer = question.tokenizer,
+                                                         .hardware = question.hardware.name,
+                                                         .data_tokens = question.budget.data_tokens,
+                                                         .ranks = options.rank_count()}));
     print_new_run(run, options, question.hardware.name, question.budget.data_tokens);
     return ExitCode::done;
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -79,10 +78,6 @@ std::int64_t parse_size(std::string_view option, const std::string& word,
              example);
     }
     return *bytes;
-}
-
-void check_folder(const std::filesystem::path& path, std::string_view option) {
-    require_path(folder_of(path), ExitCode::usage, "folder", text(" for ", option, "; create it"));
 }
 
 }  // namespace gptrain

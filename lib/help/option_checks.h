@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -25,8 +24,5 @@ CLI::Validator hours_between(double low, double high);
 /// The bytes of a size such as "80GB". Error (usage) that names `option` and gives `example` if it
 /// is not one.
 std::int64_t parse_size(std::string_view option, const std::string& word, std::string_view example);
-
-/// Error (usage) that names `option` if there is no folder for the file `path`.
-void check_folder(const std::filesystem::path& path, std::string_view option);
 
 }  // namespace gptrain

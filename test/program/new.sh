@@ -12,7 +12,7 @@ says err missing.idx
 [[ ! -e missing.yaml ]] || fail "a spec without data"
 
 expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
-says out "tiny.yaml: " "train with: gptrain --config tiny.yaml" \
+says out "tiny.yaml: " "train with: gptrain train tiny.yaml" \
     "limited by the smallest size that gptrain new suggests; the token budget (20 tokens per parameter) is for"
 says err "tokens, fewer than the " " parameters of the smallest model"
 says tiny.yaml "name: tiny" "prefix: text_text_document" "tokenizer: tok.model" \
@@ -78,7 +78,7 @@ expect_exit 0 "$gptrain" new --data "my text/text_text_document" --device cpu --
 says null.yaml 'name: "null"' "gptrain new --data 'my text/text_text_document'"
 expect_exit 0 "$gptrain" inspect null.yaml
 expect_exit 0 "$gptrain" new --data "my text/text_text_document" --device cpu --output "my text/a.yaml"
-says out "train with: gptrain --config 'my text/a.yaml'"
+says out "train with: gptrain train 'my text/a.yaml'"
 
 # What cannot be.
 expect_exit 2 "$gptrain" new --data text_text_document --hours 1 --tokens 5

@@ -185,6 +185,27 @@ expect_exit 0 "$gptrain" --config mine.yaml --set training.steps=4
 expect_exit 0 "$gptrain" --config own/spec.yaml --set training.steps=6
 says own/spec.yaml "  steps: 6"
 
+# A variable that no shell has expanded makes nothing, whatever option or key has it.
+variable='${NOWHERE}'
+nothing_made() { [[ -z $(find . -name '*NOWHERE*') ]] || fail "$*: made $(find . -name '*NOWHERE*')"; }
+while read -r option ending input rest; do
+    arguments=($rest)
+    write 2 "$variable${ending/any/}"
+    says err "$variable"
+done <<<"$outputs"
+expect_exit 2 "$gptrain" new --data text --tokenizer tok.model --output "$variable.yaml"
+expect_exit 2 "$gptrain" plan --config run.yaml --hardware cpu --world-size 1 --write "$variable.yaml"
+expect_exit 2 "$gptrain" export run --format hf --output "$variable"
+expect_exit 0 "$gptrain" export run --format hf --output hf
+expect_exit 2 "$gptrain" import hf --output "$variable"
+nothing_made options
+keys=$("$gptrain" help --format bash | grep -m 1 -o ":--set) words '[^']*'" | cut -d "'" -f 2)
+(($(wc -w <<<"$keys") > 90)) || fail "the keys of the run spec: $keys"
+for key in $keys; do
+    timeout 20 "$gptrain" --config run.yaml --set "$key$variable/x" >out 2>err
+    nothing_made "$key"
+done
+
 # Token files and tokenizers.
 expect() {
     local code=$1
@@ -192,6 +213,12 @@ expect() {
     timeout 60 "$preprocess" "$@" >out 2>err
     (($? == code)) || fail "gpt-preprocess $*: not $code: $(cat err)"
 }
+for command in "--input text.txt --tokenizer tok.model --output-prefix" \
+    "merge --input text text --output-prefix" \
+    "train-tokenizer --input text.txt --vocab-size 300 --model-prefix"; do
+    expect 2 $command "$variable/x"
+done
+nothing_made gpt-preprocess
 encode() { expect "$1" --input text.txt --tokenizer tok.model --output-prefix "$2" --append-eod; }
 encode 0 a
 for file in a_text_document.bin a_text_document.idx a_text_document.meta.json; do

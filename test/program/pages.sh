@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: pages.sh GPTRAIN GPT-PREPROCESS [whole]. The commands of README.md's own text and of
 # docs/your-own-text.md run as printed, in folders of their own whose names have spaces and umlauts,
-# with a few steps instead of hundreds; with `whole` in full.
+# with a few steps instead of hundreds; with `whole` in full, but for README's spec, a part of the
+# walkthrough's.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/../openmpi.sh"
 for program in bible mpirun curl; do
@@ -104,7 +105,7 @@ says out "finished after step"
 
 grep -v '^gptrain new ' "$work/all.commands" >"$readme.commands"
 in_folder "von Hand, schön kurz"
-runs "$readme" 1
+whole='' runs "$readme" 1  # the walkthrough trains this spec's model
 
 cp "$root/docs/your-own-text.md" "$work/walkthrough"
 walkthrough=$work/walkthrough
