@@ -137,4 +137,20 @@ TEST_CASE("a step that does not repeat itself yet is simulated for longer") {
     CHECK(*std::max_element(asked.begin(), asked.end()) > 1000);
 }
 
+// It may be far ahead of the device, but will not stay there.
+TEST_CASE("a step does not repeat itself if its host is slower than its actions") {
+    const auto tracks = [](std::int64_t microbatches, double host) {
+        Tracks all;
+        for (std::int64_t i = 0; i < microbatches; ++i) {
+            all[{}].push_back(1000 + 10.0 * static_cast<double>(i));
+            all[{.clock = TrackKey::Clock::host}].push_back(host * static_cast<double>(i));
+        }
+        return all;
+    };
+    const PipelineShape shape = {.microbatches = 64};
+    for (const double host : {0.0, 9.0, 10.0})
+        CHECK(repeats(tracks(64, host), tracks(65, host), shape, 1));
+    CHECK_FALSE(repeats(tracks(64, 10.5), tracks(65, 10.5), shape, 1));
+}
+
 }  // namespace gptrain::test

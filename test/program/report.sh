@@ -22,7 +22,7 @@ says one.html "<h1>tiny</h1>" "perplexity" "<figcaption>Loss" "<figcaption>Gradi
 expect_exit 0 "$gptrain" --config run.yaml --dry-run --timeline step.svg
 expect_exit 0 "$gptrain" report calm wild --output two.html --hardware cpu --timeline step.svg
 says two.html "<h1>2 training runs</h1>" "<th>checkpoint.interval</th><td>10</td><td>4</td>" "estimated on cpu" \
-    "step, on 1 x cpu" "data:image/svg+xml,%3Csvg"
+    "step, on 1 x cpu" ">rough<" "Planned times are rough" "data:image/svg+xml,%3Csvg"
 says_not two.html "no plan: "
 # The plan is the program: the memory of the run is exactly what its plan says.
 grep -A3 '<th>memory of the largest rank</th>' one.html | tr -d '\n' | grep -q '>1\.000<' ||
