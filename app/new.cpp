@@ -294,8 +294,8 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
         print("the run takes ", human_time(3600 * hours), " of the ",
               human_time(3600 * *options.hours), " given: it reads its ", grouped(data_tokens),
               " training tokens ", good_passes,
-              " times, and would learn little from more passes; "
-              "with more data it would be longer and its model larger");
+              " times, and would learn little from more passes; with more data it would be longer",
+              run.limit == SizeLimit::tokens ? " and its model larger" : "");
     }
     const std::int64_t ranks = options.rank_count();
     print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain train ",
