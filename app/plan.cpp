@@ -98,8 +98,6 @@ ExitCode plan_training(const PlanOptions& options) {
     const std::vector<std::int64_t> sizes =
         parse_sizes("--world-size", options.world_size, rank_counts);
     const TrainingProblem training = read_training_problem(options);
-    check_output_file(options.json, "--json");
-    check_output_file(options.picture, "--picture");
     if (sizes.size() == 1) {
         plan_mesh(options, training, sizes.front());
     } else {

@@ -41,7 +41,6 @@ ExitCode plan_inference(const PlanOptions& options) {
              ": --inference takes one number of ranks");
     }
     PlanProblem problem = read_problem(options);
-    check_output_file(options.json, "--json");
     require_causal(problem.spec.objective, options.config, "generate text");
     const AnswerQuestion question = question_of(options, problem.spec);
     problem.spec = without_training(std::move(problem.spec));

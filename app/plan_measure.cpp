@@ -194,8 +194,6 @@ TrainingProblem read_on_all(const PlanOptions& options, const Ranks& ranks) {
         check_written_spec(options);
         if (!options.learn.empty()) corrected_profile(options.hardware, 1, "");  // it can be
         training = read_training_problem(options, cores);
-        check_output_file(options.json, "--json");
-        check_output_file(options.learn, "--learn");
         RunSpec& spec = training.problem.spec;
         spec.device = training.problem.hardware.kind;
         if (options.world_size.empty() || options.world_size == text(session.size())) return;

@@ -106,11 +106,23 @@ SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
     return space;
 }
 
+namespace {
+
+void check_outputs(const PlanOptions& options) {
+    check_output_file(options.json, "--json");
+    check_output_file(options.picture, "--picture");
+    check_output_file(options.learn, "--learn");
+}
+
+}  // namespace
+
 PlanProblem read_problem(const PlanOptions& options, std::int64_t cores) {
     PlanProblem problem = {.spec = load_run_spec(options.config, options.settings),
-                           .hardware = read_hardware(options.hardware, cores),
+                           .hardware = {},
                            .headroom = parse_headroom(options.memory_headroom),
                            .needs = {}};
+    check_outputs(options);  // before the first line is printed
+    problem.hardware = read_hardware(options.hardware, cores);
     problem.cuda = plan_for_cuda(problem.spec.device, &problem.hardware);
     problem.needs = backend_memory(problem.cuda);
     return problem;

@@ -16,7 +16,8 @@ END
 
 # The role of each option that completes paths. A new one must be added here: as an input, as an
 # output that must not exist, or below, with the command that writes it.
-inputs="--config --hardware --resume --set eval:--adapted eval:--checkpoint eval:--data eval:--set
+inputs="--config --hardware --resume --set train:--config train:--hardware train:--resume train:--set
+    export:--checkpoint inspect:--checkpoint report:--checkpoint eval:--adapted eval:--checkpoint eval:--data eval:--set
     eval:--task eval:--task-data eval:--tokenizer export:--adapted export:--tokenizer
     export:--tokenizer-from generate:--adapted generate:--checkpoint generate:--prompt-file
     generate:--set generate:--template generate:--tokenizer inspect:--set inspect:--tokenizer
@@ -27,6 +28,8 @@ new="export:--output import:--output new:--output plan:--write"
 # COMMAND:OPTION ENDING INPUT ARGUMENTS...
 outputs="--json any run.yaml --config run.yaml --dry-run --hardware cpu --json
 --timeline .json run.yaml --config run.yaml --dry-run --timeline
+train:--json any run.yaml train run.yaml --dry-run --hardware cpu --json
+train:--timeline .json run.yaml train run.yaml --dry-run --timeline
 eval:--json any questions.jsonl eval --checkpoint run --task questions.yaml --json
 eval:--details any questions.jsonl eval --checkpoint run --task questions.yaml --details
 plan:--json any run.yaml plan --config run.yaml --hardware cpu --world-size 1 --json
@@ -101,7 +104,7 @@ check_output() {
     says err "is a folder"
 
     # stdout holds the output alone.
-    [[ $name == --timeline.json ]] || check_stdout "$name" "straight$ending"
+    [[ $ending == .json ]] || check_stdout "$name" "straight$ending"
 }
 
 check_stdout() {
@@ -144,7 +147,7 @@ same piped straight
 
 # Every file of a run, if it leads elsewhere: what it leads to stays as it is, and nothing hangs on
 # a FIFO.
-train 0 whole training.steps=4 training.eval_interval=2 logging.prometheus=whole/run.prom
+train 0 whole training.steps=4 training.eval_interval=2
 for file in $(cd whole && find . -path ./checkpoints -prune -o -type f -print); do
     for kind in link fifo; do
         rm -rf try victim
@@ -152,23 +155,30 @@ for file in $(cd whole && find . -path ./checkpoints -prune -o -type f -print); 
         mv "try/$file" victim
         cp victim victim.before
         if [[ $kind == link ]]; then ln -s "$work/victim" "try/$file"; else mkfifo "try/$file"; fi
-        settings output_dir=try training.steps=6 training.eval_interval=2 logging.prometheus=try/run.prom
+        settings output_dir=try training.steps=6 training.eval_interval=2
         timeout 20 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
         code=$?
         [[ $code =~ ^[0235]$ ]] || fail "$file is a $kind: exit code $code: $(tail -n 2 err)"
-        [[ $file == ./run.prom && $kind == link ]] || same victim victim.before
+        same victim victim.before
     done
 done
+# Prometheus' file is an output, too; a run does not wait for the reader of a FIFO.
+mkfifo pipe.prom
+train 0 whole training.steps=5 logging.prometheus=pipe.prom
+says err "pipe.prom: is a FIFO; training continues"
+ln -s prom.target link.prom
+train 0 whole training.steps=6 logging.prometheus=link.prom
+[[ -L link.prom && -s prom.target ]] || fail "link.prom was replaced"
 rm -rf try
 cp -a whole try
 rm try/.lock
 ln -s "$work/made" try/.lock
-train 5 try training.steps=6
+train 5 try training.steps=8
 says err "try/.lock: is a symbolic link"
 [[ ! -e made ]] || fail "the lock was made through a link"
 rm try/.lock
 echo "my notes" >try/.lock
-train 2 try training.steps=6
+train 2 try training.steps=8
 says err "try/.lock: is not the lock of a run; remove it"
 [[ $(cat try/.lock) == "my notes" ]] || fail "a file named .lock was emptied"
 
@@ -231,7 +241,13 @@ for file in a_text_document.bin a_text_document.idx a_text_document.meta.json; d
         [[ $code == [25] ]] || fail "$name is a link: exit code $code: $(cat err)"
         same victim text.txt
         rm "$name"
-        [[ $name == "$file" ]] || { ln victim "$name"; encode 2 a; same victim text.txt; rm "$name"; }
+        [[ $name != "$file" ]] || continue
+        ln victim "$name"
+        timeout 60 "$preprocess" --input text.txt --tokenizer tok.model --output-prefix a >out 2>err
+        code=$?
+        [[ $code == [02] ]] || fail "$name is a hard link: exit code $code: $(cat err)"
+        same victim text.txt
+        rm -f "$name"
     done
 done
 encode 0 a
