@@ -1,13 +1,15 @@
 #include "train/lock_directory.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "spec/yaml_tree.h"
 
 namespace gptrain {
 
@@ -21,13 +23,31 @@ std::chrono::seconds lock_patience() {
 
 namespace {
 
-/// True of what `to_yaml` makes, which has neither comments nor a layout that a user chose.
-bool is_program_yaml(const std::string& yaml, const std::filesystem::path& file) {
-    try {
-        return to_yaml(parse_yaml(yaml, {.name = file.string()})) == yaml;
-    } catch (const Error&) {
-        return false;
+bool has_comment(std::string_view line) {
+    bool quoted = false;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        if (quoted && line[i] == '\\') {
+            ++i;  // the next one is escaped
+        } else if (line[i] == '"') {
+            quoted = !quoted;
+        } else if (line[i] == '#' && !quoted && (i == 0 || line[i - 1] == ' ')) {
+            return true;
+        }
     }
+    return false;
+}
+
+/// True of what a run writes, in any version: it begins with the first two keys, one a line, and
+/// has neither comments nor blank lines.
+bool is_effective_spec(std::string_view yaml) {
+    constexpr std::array<std::string_view, 2> first_keys = {"name: ", "seed: "};
+    for (std::size_t number = 0; !yaml.empty(); ++number) {
+        const std::string_view line = yaml.substr(0, yaml.find('\n'));
+        if (number < first_keys.size() && !line.starts_with(first_keys[number])) return false;
+        if (line.empty() || has_comment(line)) return false;
+        yaml.remove_prefix(std::min(line.size() + 1, yaml.size()));
+    }
+    return true;
 }
 
 }  // namespace
@@ -37,7 +57,7 @@ void check_spec_there(const RunPaths& paths) {
     std::error_code missing;
     if (!std::filesystem::exists(file, missing)) return;
     constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
-    if (is_program_yaml(read_file(file, most_bytes, ExitCode::usage), file)) return;
+    if (is_effective_spec(read_file(file, most_bytes, ExitCode::usage))) return;
     fail(ExitCode::usage, file.string(),
          ": gptrain did not write this file, and the run would replace it by its effective spec; "
          "move it, or choose another output_dir");

@@ -40,7 +40,7 @@ expect_exit 0 "$gptrain" new --data text_text_document --tokens 20B --hardware h
     --ranks 2 --output large.yaml
 large=$(parameters)
 says large.yaml "device: cuda" "--tokens 20000000000" 'split: "95,5,0"'
-says out "--hardware h100 is h100-sxm" "mpirun -n 2 gptrain --config large.yaml"
+says out "--hardware h100 is h100-sxm" "mpirun -n 2 gptrain train large.yaml"
 says err "more than 4 times"
 expect_exit 0 "$gptrain" --config large.yaml --dry-run --world-size 2 --hardware h100-sxm
 says out "fits: "

@@ -191,7 +191,7 @@ says err "own/spec.yaml: gptrain did not write this file"
 same own/spec.yaml mine.yaml
 [[ $(ls own) == spec.yaml ]] || fail "a refused run wrote $(ls own)"
 rm own/spec.yaml
-expect_exit 0 "$gptrain" --config mine.yaml --set training.steps=4
+expect_exit 0 "$gptrain" --config mine.yaml --set training.steps=4 '--set=name=a " #1'
 expect_exit 0 "$gptrain" --config own/spec.yaml --set training.steps=6
 says own/spec.yaml "  steps: 6"
 
