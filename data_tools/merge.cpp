@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/inputs.h"
 #include "base/log.h"
 #include "commands.h"
 #include "data/chat_template_file.h"
@@ -94,6 +95,14 @@ std::string common_template_text(const std::vector<IndexedDataset>& datasets) {
     return common.text;
 }
 
+void check_outputs(const std::filesystem::path& prefix) {
+    for (const std::filesystem::path& file : IndexedWriter::files_of(prefix)) {
+        if (!is_input(file)) continue;
+        fail(ExitCode::usage, "--output-prefix ", prefix.string(), ": would overwrite ",
+             file.string(), ", which is an input; choose another prefix");
+    }
+}
+
 }  // namespace
 
 void merge_token_files(const MergeOptions& options) {
@@ -112,6 +121,7 @@ void merge_token_files(const MergeOptions& options) {
     if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
     const std::string chat_template = common_template_text(datasets);
     const std::filesystem::path prefix = options.output_prefix;
+    check_outputs(prefix);
     create_folders(folder_of(prefix));
     IndexedWriter writer(prefix, datasets.front().dtype(), masked);
     for (const IndexedDataset& dataset : datasets)

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/inputs.h"
 #include "base/process.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
@@ -105,10 +104,6 @@ File open_locked(const std::filesystem::path& path, const std::filesystem::path&
 }  // namespace
 
 void require_replaceable(const std::filesystem::path& target) {
-    if (is_input(target)) {
-        fail(ExitCode::usage, target.string(),
-             ": is an input and would be replaced; choose another name for the output");
-    }
     std::error_code missing;
     const auto type = std::filesystem::symlink_status(target, missing).type();
     if (type == std::filesystem::file_type::not_found ||

@@ -47,8 +47,7 @@ private:
     bool moved_ = false;
 };
 
-/// Error (usage) if the file that is to be replaced is an input of this process (inputs.h), or
-/// anything but a plain file.
+/// Error (usage) if what is to be replaced is anything but a plain file.
 void require_replaceable(const std::filesystem::path& target);
 
 /// An output file of which one process at a time writes the unfinished contents, under the name

@@ -127,6 +127,7 @@ TEST_CASE("a file has the same bytes and checksums in whatever pieces its data c
     std::vector<std::vector<std::uint32_t>> checksums;
     for (const BlockSource& blocks : {whole, pieces}) {
         const auto path = folder.path() / layout.file;
+        std::filesystem::remove(path);
         const auto written =
             write_shard_file(create_reserved(path, layout.hdf5.bytes), layout, blocks);
         contents.push_back(read_file(path, std::int64_t{1} << 30));

@@ -254,7 +254,7 @@ encode 0 a
 encode 0 b
 cp a_text_document.bin before
 expect 2 merge --input a_text_document b_text_document --output-prefix a_text_document
-says err "a_text_document.bin: is an input and would be replaced"
+says err "would overwrite a_text_document.bin, which is an input"
 same a_text_document.bin before
 cp text.txt corpus.json
 expect 2 train-tokenizer --input corpus.json --format text --vocab-size 300 --model-prefix corpus
