@@ -290,7 +290,7 @@ for name in '${OUT}' '$OUT'; do
   expect 2 "$tool" chat --tokenizer tok.json --template chatml --input one.jsonl --output-prefix "$name/x"
   says err "$name: $name is not expanded; write the path that it stands for"
   expect 2 "$tool" train-tokenizer --input corpus.txt --vocab-size 300 --model-prefix "$name"
-  expect 2 "$tool" merge --input a_text_document b_text_document --output-prefix "$name"
+  expect 2 "$tool" merge --input a_text_document a_text_document --output-prefix "$name"
   nothing_left '[$]'
 done
 

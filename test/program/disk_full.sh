@@ -99,7 +99,7 @@ says_not out "step "
 in_mounts() {
     settings output_dir="$3"
     expect_exit "$1" unshare --map-root-user --mount bash -c "$2"' && exec "$@"' bash \
-        "$gptrain" --config run.yaml "${set[@]}" "${@:4}"
+        "${program:-$gptrain}" --config run.yaml "${set[@]}" "${@:4}"
 }
 if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/dev/null; then
     # /dev/shm and the folder for temporary files are full or read-only: no save needs them.
@@ -107,8 +107,9 @@ if unshare --map-root-user --mount mount -t tmpfs -o size=16k none /dev/shm 2>/d
     away="mount --bind $(printf %q "$work") /mnt && cd /mnt && $memory /tmp && $memory /dev/shm"
     fill="head -c 16k /dev/zero >/tmp/file && head -c 16k /dev/zero >/dev/shm/file"
     lock="mount -o remount,ro /tmp && mount -o remount,ro /dev/shm"
+    cp "$gptrain" gptrain  # it may lie below the folder for temporary files
     for state in fill lock; do
-        in_mounts 0 "unset TMPDIR && $away && ${!state}" $state
+        program=./gptrain in_mounts 0 "unset TMPDIR && $away && ${!state}" $state
         [[ ! -s err ]] || fail "warnings: $(cat err)"
         same_run straight $state 20
     done
