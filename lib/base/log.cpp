@@ -71,7 +71,7 @@ std::string hex_byte(char byte) {
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 
-/// What stdout gets of a text: a terminal must not obey what a model or a file says.
+/// The text as stdout gets it: a terminal must not obey what a model or a file says.
 std::string shown(std::string_view text) {
     return stdout_is_terminal() || stdout_freed() ? without_controls(text) : std::string(text);
 }

@@ -1,4 +1,4 @@
-// What is wrong with a path or a file that came with a command, whatever it is for.
+// Faults of paths and files that came with a command, whatever they are for.
 #pragma once
 
 #include <filesystem>

@@ -28,7 +28,7 @@ void for_each_page(std::int64_t offset, std::int64_t bytes, const auto& visit) {
     }
 }
 
-/// What an access list has of the driver.
+/// The driver's part of an access list.
 struct DriverInfo {
     SparseFile* file;
 };
@@ -66,7 +66,7 @@ int compare(const H5FD_t* a, const H5FD_t* b) {
     return before(opened(a).file, opened(b).file) ? -1 : before(opened(b).file, opened(a).file);
 }
 
-/// What the library may do with a file on a disk: it decides the layout.
+/// The abilities of a file on a disk, which decide the layout.
 herr_t query(const H5FD_t* /*file*/, unsigned long* flags) {
     *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
              H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;

@@ -68,7 +68,7 @@ public:
     /// chat template, no .chat_template.jinja.
     void commit(const std::optional<TokenMeta>& meta = std::nullopt,
                 std::string_view chat_template = {});
-    /// What `commit` published: "P.bin, .idx, .mask and .meta.json".
+    /// The files that `commit` published: "P.bin, .idx, .mask and .meta.json".
     const std::string& written() const { return written_; }
 
     const TokenCounts& counts() const { return counts_; }

@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// What the output directory shows besides the log.
+/// The state that the output directory shows besides the log.
 struct RunFolderState {
     std::vector<std::int64_t> checkpoints;  ///< their steps, newest first
     double quiet_seconds = 0;               ///< since the last line of the log

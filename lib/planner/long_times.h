@@ -11,7 +11,7 @@
 
 namespace gptrain {
 
-/// What a track is about, and of which stage. Every time that decides about later ones has a track.
+/// The subject of a track, and its stage. Every time that decides about later ones has a track.
 struct TrackKey {
     enum class Clock {
         action,   ///< ends of compute actions or messages of a chunk
@@ -26,7 +26,7 @@ struct TrackKey {
 };
 using Tracks = std::map<TrackKey, std::vector<double>>;  ///< times in their order
 
-/// Those of the timeline's events.
+/// The tracks of the timeline's events.
 Tracks tracks_of(const Timeline& timeline);
 
 struct SimulatedStep {

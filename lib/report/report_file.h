@@ -18,7 +18,7 @@ public:
     /// Opens the file. Error (io) if that fails.
     ReportFile(const std::filesystem::path& path, File::Mode mode) : file_(path, mode) {}
 
-    /// What the file begins with: written now, and again where the file is made again.
+    /// The beginning of the file: written now, and again where the file is made again.
     void begin(std::string_view head);
 
     const std::filesystem::path& path() const { return file_.path(); }

@@ -153,7 +153,7 @@ void announce(const ServeOptions& options, int port, const MemoryPlan& memory) {
           human_bytes(memory.total()), ")");
 }
 
-/// What reads the bodies of requests, without holding up who answers or asks for little.
+/// Reads the bodies of requests, without holding up who answers or asks for little.
 class BodyReader {
 public:
     explicit BodyReader(Service& service)

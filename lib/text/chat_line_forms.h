@@ -20,7 +20,7 @@ struct ChatLineKeys {
     std::string response = "response";
 };
 
-/// What a line holds.
+/// The contents of a line.
 struct ChatLine {
     enum class Form {
         conversation,

@@ -13,7 +13,7 @@
 
 namespace gptrain {
 
-/// What a text that is encoded follows.
+/// The place of a text that is encoded: at the start, or after other tokens.
 enum class TextStart : std::uint8_t {
     whole,      ///< nothing: a model of sentencepiece may put a space before it
     continued,  ///< other tokens
