@@ -72,7 +72,7 @@ File::File(const std::filesystem::path& path, Mode mode) : File(path, open_file(
             fail(ExitCode::bad_input, path.string(),
                  ": is a git-LFS pointer, not the file itself; fetch that with `git lfs pull`");
         }
-        note_input(status);
+        note_input(status, path_);
         return;
     }
     if (!S_ISREG(status.st_mode))

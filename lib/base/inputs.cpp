@@ -1,14 +1,14 @@
 #include "base/inputs.h"
 
+#include <map>
 #include <mutex>
-#include <set>
 
 namespace gptrain {
 namespace {
 
 struct Inputs {
     std::mutex mutex;
-    std::set<FileIdentity> files;
+    std::map<FileIdentity, std::filesystem::path> files;
 };
 
 Inputs& inputs() {
@@ -24,16 +24,18 @@ std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
     return FileIdentity{status.st_dev, status.st_ino};
 }
 
-void note_input(const struct stat& status) {
+void note_input(const struct stat& status, const std::filesystem::path& path) {
     if (!S_ISREG(status.st_mode)) return;
     const std::lock_guard lock(inputs().mutex);
-    inputs().files.insert({status.st_dev, status.st_ino});
+    inputs().files.insert_or_assign({status.st_dev, status.st_ino}, path);
 }
 
 bool is_input(const std::filesystem::path& path) {
     const auto identity = identity_of(path);
+    if (!identity) return false;
     const std::lock_guard lock(inputs().mutex);
-    return identity && inputs().files.contains(*identity);
+    const auto found = inputs().files.find(*identity);
+    return found != inputs().files.end() && identity_of(found->second) == identity;
 }
 
 }  // namespace gptrain

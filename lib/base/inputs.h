@@ -19,11 +19,12 @@ struct FileIdentity {
 /// Of the file at the end of all links; nothing if there is none.
 std::optional<FileIdentity> identity_of(const std::filesystem::path& path);
 
-/// Remembers a plain file; `File` calls it for each that it opens to read. Devices, pipes and
-/// folders are never inputs in this sense.
-void note_input(const struct stat& status);
+/// Remembers a plain file and its path; `File` calls it for each that it opens to read. Devices,
+/// pipes and folders are never inputs in this sense.
+void note_input(const struct stat& status, const std::filesystem::path& path);
 
-/// True if this process has opened the file at `path`, under any name, to read it.
+/// True if this process has opened the file at `path`, under any name, to read it, and the file is
+/// still where it was: a new file may get the number of one that was removed.
 bool is_input(const std::filesystem::path& path);
 
 }  // namespace gptrain
