@@ -66,7 +66,7 @@ std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks)
 /// The devices of its node for one of `ranks` ranks: 1, or on a CPU its share of the cores.
 double share_of_node(const HardwareProfile& hardware, std::int64_t ranks);
 
-/// Those of them that work: on a CPU at most one for each thread of the rank.
+/// The devices that work: on a CPU at most one for each thread of the rank.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
 
 /// The slowdown of a stage's work while all other stages idle: above 1 if the stage alone has more

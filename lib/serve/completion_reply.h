@@ -75,7 +75,7 @@ private:
     void send_event(const Json& event) const;
     /// The fields that every object begins with.
     Json object(std::string_view chat_name) const;
-    /// What a choice says, or adds to what it said.
+    /// The text of a choice, or what comes to it.
     Json said(std::size_t index, const std::string& text);
     /// A whole choice, as JSON.
     std::string whole(std::size_t index);

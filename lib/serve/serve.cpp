@@ -36,7 +36,7 @@ constexpr std::int64_t step_logits = 128;
 constexpr auto alone_patience = 100ms;
 // With several ranks, all others wait for the first one, which then reports that there is no work.
 constexpr auto ranks_patience = 10ms;
-// Longer bodies wait for each other on a thread of their own, which gives its memory back.
+// Longer bodies wait for each other on another thread, which gives its memory back.
 constexpr std::int64_t short_body_bytes = std::int64_t{64} << 10;
 // Smaller blocks come from the heap; larger than what a step allocates for logits.
 constexpr int heap_block_bytes = 1 << 20;

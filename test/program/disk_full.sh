@@ -95,7 +95,7 @@ train 5 blocked
 says err "blocked/checkpoints"
 says_not out "step "
 
-# in_mounts CODE MOUNTS OUTPUT-DIR OPTION...: a run with mounts of its own.
+# in_mounts CODE MOUNTS OUTPUT-DIR OPTION...: a run in a mount namespace, after these mounts.
 in_mounts() {
     settings output_dir="$3"
     expect_exit "$1" unshare --map-root-user --mount bash -c "$2"' && exec "$@"' bash \

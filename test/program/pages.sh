@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: pages.sh GPTRAIN GPT-PREPROCESS [whole]. The commands of README.md's own text and of
-# docs/your-own-text.md run as printed, in folders of their own whose names have spaces and umlauts,
+# docs/your-own-text.md run as printed, in fresh folders whose names have spaces and umlauts,
 # with a few steps instead of hundreds; with `whole` in full, but for README's spec, a part of the
 # walkthrough's.
 . "$(dirname "$0")/lib.sh"
