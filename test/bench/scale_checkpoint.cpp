@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -209,7 +210,8 @@ CheckpointIndex parse_on_every(const fs::path& checkpoint, std::int64_t ranks) {
 /// Each rank reads the records of the boxes that it needs.
 void read_on_first(const fs::path& checkpoint, const CheckpointIndex& index, const RunPlan& plan,
                    const std::vector<RankFiles>& files) {
-    for (const RankFiles& one : files)
+    // The first and the last rank wrote theirs (write_rank).
+    for (const RankFiles& one : std::span(files).subspan(1, files.size() - 2))
         File(checkpoint / one.record_file.name, File::Mode::create).write(one.record);
     const std::vector<TensorRecord> needs = needs_of(state_of(plan, 0));
     Manifest part;
