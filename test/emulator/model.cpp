@@ -1,6 +1,8 @@
 // Whole models on the emulated backend: settings that must not change a bit.
 #include <cmath>
+#include <cstdio>
 
+#include "base/crc32c.h"
 #include "catch.h"
 #include "tiny_run.h"
 
@@ -60,4 +62,34 @@ TEST_CASE("a restored state goes on bit for bit on the emulated backend", "[emul
         resumed.set_state(group, straight.state(group));
     resumed.engine().restore(straight.engine().read_state());
     CHECK(train(resumed, 3, 4) == train(straight, 3, 4));
+}
+
+// For scripts/check_bits.sh, which compares the lines of two commits.
+TEST_CASE("prints the bits of small models", "[.bits]") {
+    RunSpec dropped = with_lora(tiny_llama_spec());
+    dropped.model.dropout = 0.2;
+    RunSpec muon = tiny_spec();
+    muon.optimizer.name = "muon";
+    RunSpec fp8 = tiny_llama_spec();
+    fp8.precision.compute = Precision::fp8;
+    fp8.model.ffn_hidden_size = 64;
+    const RunSpec specs[] = {tiny_spec(),
+                             two_layers(tiny_spec(), Precision::bf16),
+                             two_layers(tiny_llama_spec(), Precision::fp16),
+                             two_layers(tiny_qwen_spec(), Precision::bf16),
+                             two_layers(tiny_neox_spec(), Precision::bf16),
+                             fp8,
+                             muon,
+                             dropped,
+                             with_virtual_tokens(tiny_spec(), AdapterKind::prompt)};
+    for (const RunSpec& spec : specs) {
+        TinyRun run(spec);
+        for (const double loss : train(run, 1, 3).losses)
+            std::printf("loss %a\n", loss);
+        run.visit_state([&](const NamedState& state) {
+            const std::vector<float> values = host_values(run.backend(), state);
+            std::printf("%s %s %08x\n", std::string(state.group).c_str(), state.shard.name.c_str(),
+                        crc32c(values.data(), values.size() * sizeof(float)));
+        });
+    }
 }
