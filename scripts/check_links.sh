@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that every link in the Markdown pages leads to a file and a heading that exist, that the
-# diffs in docs/extending.md apply to the code, and that no paragraph of docs/design.md has more than
-# 700 characters. Links to other sites are not followed. Prints each violation as file:line.
+# diffs in docs/extending.md apply to the code, and that no paragraph has more than 700 characters.
+# Links to other sites are not followed. Prints each violation as file:line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -66,8 +66,10 @@ echo "Links: $count in ${#pages[@]} pages, $broken broken."
 code_blocks diff docs/extending.md | git apply --check - || broken=$((broken + 1))
 
 long=0
-while IFS=: read -r line _; do
-    echo "docs/design.md:$line: the paragraph has more than 700 characters; shorten or split it"
-    long=$((long + 1))
-done < <(long_paragraphs 700 docs/design.md)
+for page in "${pages[@]}"; do
+    while IFS=: read -r line _; do
+        echo "$page:$line: the paragraph has more than 700 characters; shorten or split it"
+        long=$((long + 1))
+    done < <(long_paragraphs 700 "$page")
+done
 ((broken + long == 0))

@@ -8,7 +8,8 @@
 # cuda/CMakeLists.txt, with the same rule as rooms. No two headers of the namespace gptrain declare
 # one name: the linker would use one of the two without a warning. Outside of app/ and tests, only
 # what sets up, varies or describes a run uses RunSpec (docs/design.md, "Boundaries"). No source or
-# script has more than 400 lines, except a table that a script wrote.
+# script has more than 400 lines, except a table that a script wrote. The picture in docs/design.md
+# has every room, and an arrow only to a room that includes the one that it comes from.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,8 +32,11 @@ if ((${#sources[@]} == 0)); then
     echo "error: git knows no sources here; run this in a clone" >&2
     exit 1
 fi
+# The ends of the picture's arrows.
+picture=$(awk '/^```/ { inside = $0 == "```mermaid"; next } inside && / --> / { print $1, $3 }' \
+    docs/design.md)
 
-awk -v rooms="$rooms" -v folders="$folders" '
+awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
     BEGIN {
         count = split(rooms, names)
         for (i = 1; i <= count; ++i) position[names[i]] = i
@@ -174,6 +178,7 @@ awk -v rooms="$rooms" -v folders="$folders" '
 
         folder = header
         if (!sub(/\/.*/, "", folder)) folder = ""
+        uses[place, folder] = 1
         if (folder in position) {
             if (!quoted) violation("an own header is included with quotes: <" header ">")
             if (folder == "cuda" && place != "cuda" && place != "app" && place != "test")
@@ -194,8 +199,26 @@ awk -v rooms="$rooms" -v folders="$folders" '
                                 (folder == "app" || folder == "data_tools") && folder != place))
             violation(place " must not include \"" header "\"")
     }
+    # Compares the picture with the includes.
+    function check_picture(    count, ends, i, name) {
+        count = split(picture, ends)
+        for (i = 1; i < count; i += 2) {
+            is_drawn[ends[i]] = is_drawn[ends[i + 1]] = 1
+            if (!((ends[i + 1], ends[i]) in uses)) {
+                printf "docs/design.md: the picture has an arrow from %s to %s, which includes " \
+                       "nothing of it\n", ends[i], ends[i + 1]
+                ++violations
+            }
+        }
+        for (name in position) {
+            if (name in is_drawn) continue
+            printf "docs/design.md: the picture lacks %s\n", name
+            ++violations
+        }
+    }
     END {
         for (file in included) find_rings(file, "")
+        check_picture()
         printf "Rooms: %d includes in %d files, %d violations.\n", includes, ARGC - 1, violations
         exit violations > 0
     }

@@ -27,7 +27,7 @@ struct ForeignTensor {
     std::int64_t interleaved = 0;
 };
 
-/// A model's tensors (docs/design.md, "Tensors"), in the order of checkpoints.
+/// A model's tensors (docs/checkpoints.md, "Tensors"), in the order of checkpoints.
 std::vector<Shard> model_tensors(const ModelShape& model);
 
 /// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).

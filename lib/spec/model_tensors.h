@@ -1,4 +1,4 @@
-// The tensors of a model: their names, sizes and groups, as in docs/design.md.
+// The tensors of a model: their names, sizes and groups, as in docs/checkpoints.md.
 #pragma once
 
 #include <algorithm>

@@ -98,7 +98,7 @@ struct BatchSchedule {
     std::int64_t steps_of(std::int64_t samples) const;
 };
 
-/// The learning rate of step k, counted from 1 (formulas: docs/design.md, Numerics).
+/// The learning rate of step k, counted from 1 (formulas: docs/numerics.md).
 struct LrSchedule {
     LrKind kind = LrKind::cosine;
     double lr = 0;

@@ -5,7 +5,7 @@ Run:   make_random_fixture.py          writes the header next to this script.
 
 Needs Python alone. Philox 4x32-10 is written from the paper (Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3", SC11) and compared here with the known answers of its authors; streams,
-masks and starting weights follow docs/design.md and lib/backend/value_ops.h, in whole numbers and
+masks and starting weights follow docs/numerics.md and lib/backend/value_ops.h, in whole numbers and
 double precision. Nothing is shared with gptrain's code.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The check of the links accepts pages in order and reports links that lead nowhere and paragraphs of
-# docs/design.md that are too long.
+# The check of the links accepts pages in order and reports links that lead nowhere and paragraphs
+# that are too long.
 # Usage: check_links.sh CHECK
 . "$(dirname "$0")/lib.sh"
 mkdir docs

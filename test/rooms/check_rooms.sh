@@ -5,6 +5,13 @@
 mkdir -p cuda/runtime cuda/ops lib/base lib/meter lib/train app test
 echo 'foreach(room base meter train)' >CMakeLists.txt
 echo 'foreach(folder runtime ops .)' >cuda/CMakeLists.txt
+mkdir docs
+# picture LINE...: the picture of the rooms.
+picture() {
+    printf '%s\n' '```mermaid' flowchart "$@" '```' 'not --> drawn' >docs/design.md
+}
+drawn=('base --> train' 'base --> meter' 'base --> cuda' 'train --> app')
+picture "${drawn[@]}"
 
 # include FILE HEADER...: FILE includes these headers and nothing else.
 include() {
@@ -20,6 +27,7 @@ tree_in_order() {
     include lib/base/file.cpp base/file.h
     include lib/train/run.h base/file.h
     include lib/train/run.cpp train/run.h base/error.h
+    include lib/meter/count.h base/error.h
     include cuda/ops/norm.cu cuda/runtime/stream.cuh
     include cuda/runtime/stream.cuh base/error.h
     include app/train.cpp start.h train/run.h
@@ -28,6 +36,12 @@ tree_in_order() {
 
 tree_in_order
 expect 0 ", 0 violations"
+
+picture "${drawn[@]}" 'meter --> train'
+expect 1 'the picture has an arrow from meter to train, which includes nothing of it'
+picture 'base --> train' 'train --> app' 'base --> cuda'
+expect 1 'docs/design.md: the picture lacks meter'
+picture "${drawn[@]}"
 
 include lib/base/error.h train/run.h
 expect 1 'lib/base/error.h:1: base stands before train, it must not include "train/run.h"'
@@ -83,7 +97,7 @@ echo 'int steps(const RunSpec& spec);' | tee -a lib/train/run.h app/start.h >tes
 echo 'class RunSpecimen;' >>lib/meter/count.h
 expect 0 ", 0 violations"
 echo 'int steps(const RunSpec& spec);' >>lib/meter/count.h
-expect 1 'lib/meter/count.h:2: RunSpec is for what sets up, varies or describes a run; use RunPlan'
+expect 1 'lib/meter/count.h:3: RunSpec is for what sets up, varies or describes a run; use RunPlan'
 
 # Long files.
 tree_in_order
@@ -94,6 +108,8 @@ expect 1 'lib/train/loop.h:401: the file has more than 400 lines; split it by id
 mkdir lib/text
 sed -i 's/base meter/base text meter/' CMakeLists.txt
 mv lib/train/loop.h lib/text/unicode_tables.h
+echo '#include "base/error.h"' >lib/text/read.h
+picture "${drawn[@]}" 'base --> text'
 expect 0 ", 0 violations"
 printf 'echo\n%.0s' {1..401} >test/long.sh
 expect 1 'test/long.sh:401: the file has more than 400 lines; split it by idea'
