@@ -66,7 +66,6 @@ build() {
 # Where there is no clang-tidy 14, no CUDA backend or no disassembler, these say that they did not run.
 tidy() { scripts/check_tidy.sh || (($? == 77)); }
 machine_code() { scripts/check_sass.sh || (($? == 77)); }
-kernel_times() { scripts/kernel_times.sh --build build/cuda || (($? == 77)); }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -85,7 +84,6 @@ for preset in "${presets[@]}"; do
     echo "=== Building: preset $preset ==="
     timed "build $preset" build "$preset"
     [[ $preset != cuda ]] || timed "machine code" machine_code || failed+=("machine code")
-    [[ $preset != cuda ]] || timed "kernel times" kernel_times || failed+=("kernel times")
     echo "=== Testing: preset $preset ==="
     timed "test $preset" tests "$preset" || failed+=("tests of preset $preset")
 done

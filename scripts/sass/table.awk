@@ -1,15 +1,15 @@
 # Chooses the rows of the table in docs/kernels.md from lines of join.awk whose names are readable,
 # but none for fp16, whose code is that for bf16 or nearly: of kernels with matrix instructions all
-# instances, of every other kernel the one with the most instructions and those that
-# docs/kernel-times.md prices.
+# instances, of every other kernel the one with the most instructions and those of
+# listed.txt, which a step runs.
 BEGIN {
     FS = "\t"
-    while ((getline name < "scripts/sass/priced.txt") > 0) priced[name] = 1
+    while ((getline name < "scripts/sass/listed.txt") > 0) listed[name] = 1
 }
 $2 ~ /<F16/ { next }
 {
     key = $1 " " $2
-    if ($8 == "-" && !(($2 in priced) || (key in priced))) sub(/<.*/, "", key)
+    if ($8 == "-" && !(($2 in listed) || (key in listed))) sub(/<.*/, "", key)
     if (!(key in row)) order[++rows] = key
     else if ($7 <= most[key]) next
     most[key] = $7

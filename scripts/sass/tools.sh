@@ -1,4 +1,4 @@
-# What check_sass.sh and kernel_times.sh share: NVIDIA's disassembler, and names that can be read.
+# For check_sass.sh: NVIDIA's disassembler, and names that can be read.
 # The caller sets `check`, its name in messages.
 
 disassembler=13.5.37

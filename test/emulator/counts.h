@@ -1,4 +1,4 @@
-// Counts what kernels ask of shared memory and of the tensor cores (docs/kernel-times.md).
+// Counts what kernels ask of shared memory and of the tensor cores (docs/kernels.md).
 //
 // Shared memory has 32 banks of 4 bytes. A wavefront serves one word of each bank, for all lanes
 // that want that word. An access of a warp takes a wavefront for each 128 bytes that its lanes

@@ -1,5 +1,5 @@
 // Counts what the hot kernels ask of shared memory and of the tensor cores, and compares it with
-// the table in docs/kernel-times.md. More bank conflicts are a fault.
+// the table in docs/kernels.md. More bank conflicts are a fault.
 //
 //   test_emulator_kernel_counts [--update]
 //
@@ -229,7 +229,7 @@ int check(bool update) {
     add_fp8(3072, false, rows);
     add_fp8(3072, true, rows);
     add_rope(32, 64, rows);
-    test::DocPage page(GPTRAIN_SOURCES "/docs/kernel-times.md");
+    test::DocPage page(GPTRAIN_SOURCES "/docs/kernels.md");
     if (!update) return page.compare(titles, rows, agree) ? 0 : 1;
     page.replace(titles, rows);
     page.write();

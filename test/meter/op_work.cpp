@@ -30,6 +30,12 @@ TEST_CASE("a GEMM has two FLOPs for each element of its sum, and reads and write
     CHECK(input.rows == T);
     CHECK(input.cols == I);
     CHECK(input.length == O);
+    // A kernel apart from the GEMM reads and writes once more.
+    CHECK(forward.gelu_bytes == 0);
+    CHECK(work_of(LinearForward{.x = x, .weight = weight, .bias = {}, .y = y, .gelu = y})
+              .gelu_bytes == 2 * 2 * 3 * 7);
+    CHECK(work_of(LinearInputGrad{.dy = y, .weight = weight, .gelu_input = x, .dx = x})
+              .gelu_gradient_bytes == 2 * 2 * 3 * 5);
     LinearWeightGrad op = {.x = x, .dy = y, .dweight = shaped(DType::f32, {O, I}), .dbias = {}};
     const OpWork gradient = work_of(op);
     CHECK(gradient.rows == O);
