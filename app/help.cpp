@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "chat/chat_template.h"
 #include "commands.h"
 #include "hardware/load_profile.h"
 #include "help/command_words.h"
@@ -13,7 +14,6 @@
 #include "spec/section_reader.h"
 #include "spec/spec_keys.h"
 #include "tasks/load_task.h"
-#include "text/chat_template.h"
 
 namespace gptrain {
 namespace {

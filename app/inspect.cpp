@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "chat/conversation.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/shard_record.h"
@@ -25,7 +26,6 @@
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "spec/yaml_tree.h"
-#include "text/conversation.h"
 
 namespace gptrain {
 namespace {

@@ -23,7 +23,7 @@
 #include "new_spec.h"
 #include "planner/mesh_cost.h"
 #include "planner/step_prices.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

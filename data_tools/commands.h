@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_lines.h"
 #include "comm/mpi_session.h"
 #include "corpus.h"
-#include "text/chat_lines.h"
-#include "text/train_tokenizer.h"
+#include "tokenizer/train_tokenizer.h"
 
 namespace gptrain {
 

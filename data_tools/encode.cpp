@@ -17,7 +17,7 @@
 #include "input_progress.h"
 #include "joint_work.h"
 #include "ordered_pipeline.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "unread_keys.h"
 
 namespace gptrain {

@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "chat/conversation.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
-#include "text/conversation.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

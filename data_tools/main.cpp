@@ -14,13 +14,13 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/signals.h"
+#include "chat/chat_template.h"
 #include "comm/run_rank.h"
 #include "commands.h"
 #include "corpus_arguments.h"
 #include "help.h"
 #include "help/command_words.h"
 #include "help/formats.h"
-#include "text/chat_template.h"
 
 namespace gptrain {
 namespace {

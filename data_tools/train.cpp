@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "fault_log.h"
 #include "input_progress.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

@@ -2,7 +2,7 @@
 """Compares the speed of gptrain's byte-level BPE with other programs, on one core.
 
     pip install tokenizers tiktoken
-    scripts/bench_tokenizers.py TOKENIZER.json FILE [build/cpu/test/text/bench_encode]
+    scripts/bench_tokenizers.py TOKENIZER.json FILE [build/cpu/test/tokenizer/bench_encode]
 
 Each line of FILE is a document. Every program encodes all of them three times in one process; the
 least CPU time counts. tiktoken takes the vocabulary of the tokenizer.json and its pattern; Python
@@ -59,7 +59,7 @@ def seconds_of(work):
 
 def main():
     path, corpus = sys.argv[1:3]
-    bench = sys.argv[3] if len(sys.argv) > 3 else "build/cpu/test/text/bench_encode"
+    bench = sys.argv[3] if len(sys.argv) > 3 else "build/cpu/test/tokenizer/bench_encode"
     with open(corpus, encoding="utf-8", newline="\n") as file:
         documents = file.read().split("\n")[:-1]
     megabytes = sum(len(document.encode()) for document in documents) / 2**20

@@ -51,7 +51,7 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         allow("^yaml-cpp/", "spec", "yaml-cpp")
         allow("^mpi\\.h$", "comm", "MPI")
         allow("^(oneapi/dnnl/)?dnnl", "cpu", "oneDNN")
-        allow("^sentencepiece", "text", "sentencepiece")
+        allow("^sentencepiece", "tokenizer", "sentencepiece")
         allow("^zlib\\.h$", "text", "zlib")
         allow("^zstd\\.h$", "text", "libzstd")
         allow("^microhttpd\\.h$", "serve", "libmicrohttpd")
@@ -61,7 +61,7 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         allow("^CLI/", "help app data_tools", "CLI11")
         allow("^catch2/", "", "Catch2")
         most_lines = 400
-        is_table["lib/text/unicode_tables.h"] = 1
+        is_table["lib/unicode/unicode_tables.h"] = 1
         # Knows named shards only.
         closed["checkpoint"] = "model schedule optim"
         # Who uses RunSpec; whatever else computes gets a RunPlan.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes lib/text/unicode_tables.h: what the tokenizers know of Unicode.
+"""Writes lib/unicode/unicode_tables.h: what the tokenizers know of Unicode.
 
     pip install unicodedata2==16.0.0
-    scripts/unicode_tables.py > lib/text/unicode_tables.h
+    scripts/unicode_tables.py > lib/unicode/unicode_tables.h
 
 The versions are those of the package `tokenizers` (0.23), so that ids are equal: categories of
 Unicode 16.0 (its regular expressions), normalization of Unicode 9.0. Cases are those of this Python

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "text/chat_template.h"
+#include "chat/chat_template.h"
 
 namespace gptrain {
 

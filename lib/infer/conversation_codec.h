@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "chat/chat_template.h"
 #include "infer/prompt_codec.h"
-#include "text/chat_template.h"
 
 namespace gptrain {
 

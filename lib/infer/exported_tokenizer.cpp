@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "base/log.h"
+#include "chat/chat_template.h"
 #include "interop/hf_folder.h"
 #include "interop/tokenizer_json.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

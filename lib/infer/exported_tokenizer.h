@@ -8,7 +8,7 @@
 #include "infer/inference.h"
 #include "interop/gguf_vocabulary.h"
 #include "interop/hf_config.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 

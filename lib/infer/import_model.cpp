@@ -14,7 +14,7 @@
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "stored/saved_run.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"

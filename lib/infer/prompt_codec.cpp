@@ -5,10 +5,11 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
+#include "chat/chat_template.h"
 #include "interop/hf_folder.h"
 #include "stored/saved_run.h"
-#include "text/chat_template.h"
-#include "text/tokenizer_json.h"
+#include "tokenizer/tokenizer_config.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace gptrain {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "infer/inference.h"
-#include "text/end_tokens.h"
-#include "text/marked_text.h"
+#include "tokenizer/end_tokens.h"
+#include "tokenizer/marked_text.h"
 
 namespace gptrain {
 

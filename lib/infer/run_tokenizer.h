@@ -10,7 +10,7 @@
 #include "data/token_meta.h"
 #include "spec/run_spec.h"
 #include "stored/model_source.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/bpe_merges.h"
-#include "text/byte_alphabet.h"
-#include "text/model_check.h"
-#include "text/tokenizer_json.h"
+#include "tokenizer/bpe_merges.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/model_check.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace gptrain {
 namespace {

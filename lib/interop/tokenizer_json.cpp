@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/model_check.h"
+#include "tokenizer/model_check.h"
 
 namespace gptrain {
 namespace {

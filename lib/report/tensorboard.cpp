@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "report/tensorboard_settings.h"
-#include "text/protobuf_wire.h"
+#include "tokenizer/protobuf_wire.h"
 
 namespace gptrain {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "text/protobuf_wire.h"
+#include "tokenizer/protobuf_wire.h"
 
 namespace gptrain {
 namespace {

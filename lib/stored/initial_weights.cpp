@@ -10,7 +10,7 @@
 #include "spec/spec_json.h"
 #include "stored/load_streamed.h"
 #include "stored/source_weights.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

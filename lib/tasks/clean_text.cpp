@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "text/template_strings.h"
+#include "chat/template_strings.h"
 
 namespace gptrain {
 namespace {

@@ -5,8 +5,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "chat/template_strings.h"
 #include "tasks/task_requests.h"
-#include "text/template_strings.h"
 
 namespace gptrain {
 namespace {

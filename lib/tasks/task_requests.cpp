@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "text/template_strings.h"
+#include "chat/template_strings.h"
 
 namespace gptrain {
 

@@ -8,7 +8,7 @@
 
 #include "tasks/score_request.h"
 #include "tasks/task_items.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/template_render.h"
+#include "chat/template_render.h"
 
 namespace gptrain {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tasks/task_questions.h"
-#include "text/end_tokens.h"
 #include "text/stop_texts.h"
-#include "text/tokenizer.h"
+#include "tokenizer/end_tokens.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 

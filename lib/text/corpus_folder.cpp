@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/inputs.h"
 #include "text/documents.h"
-#include "text/tokenizer.h"
-#include "text/tokenizer_files.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace gptrain {
 namespace {

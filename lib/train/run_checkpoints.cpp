@@ -6,11 +6,11 @@
 
 #include "base/log.h"
 #include "base/temporary_file.h"
+#include "chat/chat_template.h"
 #include "checkpoint/folder.h"
 #include "spec/plan_checks.h"
 #include "spec/spec_json.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "train/identity.h"
 
 namespace gptrain {

@@ -7,10 +7,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "chat/chat_template.h"
 #include "data/token_index.h"
 #include "spec/plan_checks.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_config.h"
 #include "train/identity.h"
 
 namespace gptrain {

@@ -11,7 +11,7 @@
 #include "data/chat_template_file.h"
 #include "data/training_data.h"
 #include "spec/run_plan.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "train/run_tasks.h"
 
 namespace gptrain {

@@ -11,8 +11,8 @@
 #include "report/task_metrics.h"
 #include "spec/run_spec.h"
 #include "tasks/task_questions.h"
-#include "text/end_tokens.h"
-#include "text/tokenizer.h"
+#include "tokenizer/end_tokens.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "chat/chat_template.h"
 #include "checkpoint/folder.h"
 #include "engine/fit_advice.h"
 #include "engine/measure.h"
@@ -12,7 +13,6 @@
 #include "report/run_directory.h"
 #include "spec/make_plan.h"
 #include "stored/saved_run.h"
-#include "text/chat_template.h"
 #include "train/identity.h"
 #include "train/lock_directory.h"
 #include "train/requests.h"

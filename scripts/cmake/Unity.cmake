@@ -9,7 +9,7 @@ set(alone
   lib/checkpoint/records.cpp lib/checkpoint/snapshot.cpp
   lib/cpu/gemm.cpp
   lib/data/indexed_writer.cpp
-  lib/text/model_check.cpp lib/text/tokenizer.cpp)
+  lib/tokenizer/model_check.cpp lib/tokenizer/tokenizer.cpp)
 
 # gptrain_unity(<folder>...): for every target declared in the folders.
 function(gptrain_unity)

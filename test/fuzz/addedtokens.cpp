@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "fuzz/target.h"
 #include "fuzz/used_tokenizer.h"
-#include "text/byte_alphabet.h"
-#include "text/tokenizer_files.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/tokenizer_files.h"
 
 using namespace gptrain;
 

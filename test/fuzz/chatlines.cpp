@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "chat/chat_lines.h"
 #include "fuzz/target.h"
 #include "support/temp_folder.h"
-#include "text/chat_lines.h"
-#include "text/train_tokenizer.h"
+#include "tokenizer/train_tokenizer.h"
 
 using namespace gptrain;
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "base/utf8.h"
+#include "chat/chat_template.h"
 #include "fuzz/target.h"
-#include "text/chat_template.h"
 
 using namespace gptrain;
 

@@ -3,8 +3,8 @@
 
 #include "base/utf8.h"
 #include "fuzz/target.h"
-#include "text/marked_text.h"
-#include "text/tokenizer.h"
+#include "tokenizer/marked_text.h"
+#include "tokenizer/tokenizer.h"
 
 using namespace gptrain;
 

@@ -2,7 +2,7 @@
 // fuzz, so any number stands for GPT-2's.
 #include "fuzz/target.h"
 #include "fuzz/used_tokenizer.h"
-#include "text/tokenizer_files.h"
+#include "tokenizer/tokenizer_files.h"
 
 using namespace gptrain;
 

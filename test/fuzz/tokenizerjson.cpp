@@ -1,7 +1,7 @@
 // A tokenizer.json: parsed and, if it is accepted, used and written.
 #include "fuzz/target.h"
 #include "fuzz/used_tokenizer.h"
-#include "text/tokenizer_json.h"
+#include "tokenizer/tokenizer_json.h"
 
 using namespace gptrain;
 

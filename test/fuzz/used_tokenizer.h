@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain::test {
 

@@ -4,7 +4,7 @@
 
 #include "fuzz/target.h"
 #include "fuzz/used_tokenizer.h"
-#include "text/tokenizer_files.h"
+#include "tokenizer/tokenizer_files.h"
 
 using namespace gptrain;
 

@@ -10,8 +10,8 @@
 #include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
 #include "support/temp_folder.h"
-#include "text/tokenizer_json.h"
-#include "text/train_tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/train_tokenizer.h"
 
 namespace gptrain {
 namespace {

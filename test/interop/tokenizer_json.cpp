@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "catch.h"
-#include "text/tokenizer.h"
-#include "text/train_tokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/train_tokenizer.h"
 
 namespace gptrain {
 namespace {

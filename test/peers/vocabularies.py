@@ -3,7 +3,7 @@
 
 - that llama.cpp's test vectors expect, 47 texts for each (from the sources of llama-cpp-python);
 - that the packages tokenizers and tiktoken find in these texts and some 4,000 hostile ones, which
-  test/text/make_bpe_fixture.py draws.
+  test/tokenizer/make_bpe_fixture.py draws.
 
     test/peers/vocabularies.py
 
@@ -150,7 +150,7 @@ def compare(proof, claim, texts, found, expected):
 
 
 def prove(proof):
-    sys.path.insert(0, str(support.ROOT / "test/text"))
+    sys.path.insert(0, str(support.ROOT / "test/tokenizer"))
     sys.path.insert(0, str(support.ROOT / "scripts"))
     import bench_tokenizers
     import make_bpe_fixture

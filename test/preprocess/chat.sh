@@ -109,7 +109,7 @@ same model/chat_template.jinja own_text_document.chat_template.jinja
 
 # Special tokens of a sentencepiece model are found as transformers finds them: 5 tokens before the
 # answer. Its ids: transformers 5.23.
-cp -r "$here/../text/marked" spm
+cp -r "$here/../chat/marked" spm
 cat >spm/tokenizer_config.json <<'EOF'
 {"bos_token": "<s>", "eos_token": "</s>", "chat_template": "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }}[/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"}
 EOF

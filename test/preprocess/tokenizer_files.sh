@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gpt-preprocess with the tokenizers of others: their files, folders and ends of documents.
 . "$(dirname "$0")/common.sh"
-fixture=$here/../text/bpe
+fixture=$here/../tokenizer/bpe
 
 printf '{"text": "don'"'"'t I'"'"'ll 1234 na\\u00efve <|mark|> cafe\\u0301"}\n' >one.jsonl
 encode() { expect "$1" "$tool" --input one.jsonl --output-prefix "$2" --tokenizer "${@:3}"; }

@@ -59,7 +59,7 @@ expect_exit 0 "${chat[@]}" --template plain </dev/null
 [[ ! -s out ]] || fail "an answer to nobody: $(cat out)"
 
 # Special tokens of a sentencepiece model are found in what a template writes: 4 tokens, not 20.
-cp -r "$(dirname "$script")/../text/marked" spm
+cp -r "$(dirname "$script")/../chat/marked" spm
 expect_exit 0 "$preprocess" --input text.txt --tokenizer spm --output-prefix marked --append-eod
 train 0 spm-run data.tokenizer=spm/tokenizer.model 'data.train=[{prefix: marked_text_document}]' \
     model.vocab_size=400 training.steps=2

@@ -318,7 +318,7 @@ spelled=$(tokens_of long.txt)
 rm marked/tokenizer_config.json
 (($(tokens_of long.txt) == spelled - 1)) || fail "$spelled tokens, without <s> $(tokens_of long.txt)"
 # The same of vocab.json and merges.txt.
-bpe=$(dirname "$script")/../text/bpe
+bpe=$(dirname "$script")/../tokenizer/bpe
 cp "$bpe"/{vocab.json,merges.txt} .
 expect_exit 0 "$preprocess" --input text.txt --tokenizer vocab.json --output-prefix vocab
 train 0 vocab "${shape[@]}" model.vocab_size=480 data.tokenizer=vocab.json \

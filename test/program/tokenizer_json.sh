@@ -81,7 +81,7 @@ encode 0 pieces
 says err 'warning: folder/tokenizer.json: model.type: "Unigram": not supported' \
     "; uses folder/tokenizer.model instead"
 rm folder/tokenizer.model
-cp "$(dirname "$script")/../text/bpe"/{vocab.json,merges.txt} folder
+cp "$(dirname "$script")/../tokenizer/bpe"/{vocab.json,merges.txt} folder
 encode 3 none
 says err 'folder/tokenizer.json: model.type: "Unigram": not supported'
 rm folder/tokenizer.json

@@ -105,11 +105,11 @@ printf '// a line\n%.0s' {1..400} >lib/train/loop.h
 expect 0 ", 0 violations"
 echo '// a line' >>lib/train/loop.h
 expect 1 'lib/train/loop.h:401: the file has more than 400 lines; split it by idea'
-mkdir lib/text
-sed -i 's/base meter/base text meter/' CMakeLists.txt
-mv lib/train/loop.h lib/text/unicode_tables.h
-echo '#include "base/error.h"' >lib/text/read.h
-picture "${drawn[@]}" 'base --> text'
+mkdir lib/unicode
+sed -i 's/base meter/base unicode meter/' CMakeLists.txt
+mv lib/train/loop.h lib/unicode/unicode_tables.h
+echo '#include "base/error.h"' >lib/unicode/read.h
+picture "${drawn[@]}" 'base --> unicode'
 expect 0 ", 0 violations"
 printf 'echo\n%.0s' {1..401} >test/long.sh
 expect 1 'test/long.sh:401: the file has more than 400 lines; split it by idea'

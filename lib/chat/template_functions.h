@@ -1,0 +1,45 @@
+// What the filters and methods of chat templates have in common, and what expressions do with
+// members. Errors are those of TemplateRun::fail.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/template_strings.h"
+#include "chat/template_value.h"
+
+namespace gptrain {
+
+/// The string that `what` needs; Error if the value is null or something else.
+std::string_view string_of(const TemplateRun& run, const TemplateValue* value,
+                           std::string_view what);
+/// A string whose bytes count as work.
+TemplateValue counted_string(TemplateRun& run, std::string string);
+
+/// Without the characters in the argument at the ends; without an argument, or none, without white
+/// space.
+TemplateValue stripped_value(TemplateRun& run, std::string_view string,
+                             const TemplateValue* argument, StripSides sides);
+TemplateValue replaced_value(TemplateRun& run, std::string_view text, const TemplateValue* from,
+                             const TemplateValue* to);
+/// At the first `most` separators; at all if there is no `most` or it is negative, as in Python.
+TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator,
+                          const TemplateValue* most);
+/// In upper or lower case. Error for a letter whose other case is not one letter (change_case).
+TemplateValue with_case(TemplateRun& run, const TemplateValue& input, bool upper);
+TemplateValue capitalized_value(TemplateRun& run, const TemplateValue& input);
+/// The pairs of a dict.
+TemplateValue items_of(TemplateRun& run, const TemplateValue& dict);
+
+/// what in where
+bool contains(TemplateRun& run, const TemplateValue& where, const TemplateValue& what);
+
+/// The elements that a loop or the filter list sees: of a list, the keys of a dict, the characters
+/// of a string; none of an undefined value.
+std::vector<TemplateValue> elements_of(TemplateRun& run, const TemplateValue& value);
+
+/// object[key] of a dict or list, object.key of a dict; undefined if there is none.
+TemplateValue member_of(TemplateRun& run, const TemplateValue& object, const TemplateValue& key);
+
+}  // namespace gptrain
