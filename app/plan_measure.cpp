@@ -19,9 +19,9 @@
 #include "schedule/stage_plan.h"
 #include "search/measured.h"
 #include "spec/make_plan.h"
-#include "train/signals.h"
 #include "train/timed_steps.h"
 #include "version.h"
+#include "watch/stop_signals.h"
 
 namespace gptrain {
 namespace {

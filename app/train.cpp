@@ -22,8 +22,8 @@
 #include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
-#include "train/signals.h"
 #include "train/trainer.h"
+#include "watch/stop_signals.h"
 
 namespace gptrain {
 namespace {

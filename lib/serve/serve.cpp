@@ -20,7 +20,7 @@
 #include "serve/scheduler.h"
 #include "serve/service.h"
 #include "serve/step_message.h"
-#include "train/signals.h"
+#include "watch/stop_signals.h"
 
 namespace gptrain {
 namespace {

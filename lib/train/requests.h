@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
-#include "train/signals.h"
+#include "watch/stop_signals.h"
 
 namespace gptrain {
 

@@ -1,4 +1,4 @@
-#include "infer/answer_cost.h"
+#include "answers/answer_cost.h"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "infer/answer_search.h"
+#include "answers/answer_search.h"
 
 namespace gptrain {
 

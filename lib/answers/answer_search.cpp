@@ -1,4 +1,4 @@
-#include "infer/answer_search.h"
+#include "answers/answer_search.h"
 
 #include <algorithm>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "infer/answer_report.h"
+#include "answers/answer_report.h"
 
 #include <array>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/answer_cost.h"
+#include "answers/answer_cost.h"
 
 namespace gptrain {
 

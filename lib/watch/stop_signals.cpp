@@ -1,4 +1,4 @@
-#include "train/signals.h"
+#include "watch/stop_signals.h"
 
 #include <atomic>
 #include <cerrno>
