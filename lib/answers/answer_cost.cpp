@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "infer/generator.h"
-#include "schedule/stage_plan.h"
 
 namespace gptrain {
 namespace {
@@ -12,11 +11,8 @@ namespace {
 /// The time of `count` tokens that follow `before` others, once the tokens before are known.
 StepTime time_tokens(const SearchContext& context, const RunPlan& plan, std::int64_t before,
                      std::int64_t count) {
-    PipelineTraces traces = {.mesh = plan.mesh,
-                             .kv_sharers = mesh_connections(plan).kv_sharers,
-                             .chunks = plan.virtual_stages,
-                             .stages = {},
-                             .host_reads = true};
+    PipelineTraces traces = {
+        .mesh = plan.mesh, .chunks = plan.virtual_stages, .stages = {}, .host_reads = true};
     for (std::int64_t stage = 0; stage < plan.mesh.pipeline; ++stage) {
         traces.stages.push_back(
             trace_tokens(plan, {.pp = narrow<int>(stage)}, context.needs, before, count));

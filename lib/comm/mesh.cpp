@@ -1,7 +1,6 @@
 #include "comm/mesh.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,11 +31,18 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
     return rank;
 }
 
+const SubAxis* find_sub_axis(Axis axis) {
+    const auto* const found =
+        std::find_if(sub_axes.begin(), sub_axes.end(),
+                     [axis](const SubAxis& part) { return part.axis == axis; });
+    return found == sub_axes.end() ? nullptr : &*found;
+}
+
 std::vector<Axis> spanned_axes(Axis axis) {
+    if (const SubAxis* part = find_sub_axis(axis)) return spanned_axes(part->parent);
     switch (axis) {
         case Axis::dp_cp: return {Axis::dp, Axis::cp};
         case Axis::model: return {Axis::tp, Axis::pp};
-        case Axis::kv: return {Axis::tp};
         case Axis::embedding_ends: return {Axis::pp};
         default: return {axis};
     }
@@ -44,44 +50,86 @@ std::vector<Axis> spanned_axes(Axis axis) {
 
 namespace {
 
-/// The group, for `axis`, of the ranks that differ from `place` at most on the axes `over`.
-RankGroup group_over(const std::vector<Axis>& over, Axis axis, const MeshPlace& place,
-                     const MeshShape& shape) {
-    MeshPlace first = place;
-    std::int64_t rank = 0;
-    std::int64_t size = 1;
-    for (const MeshAxis& each : mesh_axes) {
-        if (std::find(over.begin(), over.end(), each.axis) == over.end()) continue;
-        rank += size * std::exchange(first.*each.index, 0);
-        size *= shape.*each.size;
-    }
-    return {axis, rank_of(first, shape), narrow<int>(rank), narrow<int>(size)};
+bool contains(const std::vector<Axis>& list, Axis axis) {
+    return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
-/// tp ranks with the same k/v heads.
-RankGroup kv_group(const MeshPlace& place, const MeshShape& shape, std::int64_t sharers) {
-    const int rank = narrow<int>(place.tp % sharers);
-    MeshPlace first = place;
-    first.tp -= rank;
-    return {Axis::kv, rank_of(first, shape), rank, narrow<int>(sharers)};
+/// With a part, each spanned axis is two digits: the part's neighbours, and the rest.
+std::vector<RankDigit> make_digits(const std::vector<Axis>& spanned, const SubAxis* part,
+                                   const MeshShape& shape) {
+    std::vector<RankDigit> digits;
+    std::int64_t stride = 1;
+    const auto add = [&](std::int64_t count, bool is_spanned) {
+        digits.push_back({stride, count, is_spanned});
+        stride *= count;
+    };
+    std::int64_t neighbours = part == nullptr ? 1 : shape.*part->size;
+    for (const MeshAxis& each : mesh_axes) {
+        const std::int64_t size = shape.*each.size;
+        if (part == nullptr || !contains(spanned, each.axis)) {
+            add(size, contains(spanned, each.axis));
+            continue;
+        }
+        const std::int64_t near = std::min(neighbours, size);
+        neighbours = div_exact(neighbours, near);
+        add(near, !part->across);
+        add(div_exact(size, near), part->across);
+    }
+    return digits;
+}
+
+}  // namespace
+
+std::vector<RankDigit> digits_of(const SubAxis& part, const MeshShape& shape) {
+    return make_digits(spanned_axes(part.parent), &part, shape);
+}
+
+std::vector<RankDigit> digits_of(Axis axis, const MeshShape& shape) {
+    return make_digits(spanned_axes(axis), find_sub_axis(axis), shape);
+}
+
+std::int64_t group_size(Axis axis, const MeshShape& shape) {
+    return group_on(axis, 0, shape).size;
+}
+
+RankGroup group_in(Axis axis, const std::vector<RankDigit>& digits, std::int64_t rank) {
+    RankGroup group = {.axis = axis, .id = rank};
+    for (const RankDigit& digit : digits) {
+        if (!digit.spanned) continue;
+        const std::int64_t index = rank / digit.stride % digit.count;
+        group.id -= index * digit.stride;
+        group.rank += narrow<int>(group.size * index);
+        group.size = narrow<int>(group.size * digit.count);
+    }
+    return group;
+}
+
+RankGroup group_on(Axis axis, std::int64_t rank, const MeshShape& shape) {
+    return group_in(axis, digits_of(axis, shape), rank);
+}
+
+namespace {
+
+/// A group of one rank.
+RankGroup alone(Axis axis, const MeshPlace& place, const MeshShape& shape) {
+    return {.axis = axis, .id = rank_of(place, shape)};
 }
 
 /// First and last stage; a group of one rank on other stages, and if the embedding is not split.
 RankGroup embedding_group(const MeshPlace& place, const MeshShape& shape, bool split) {
     const bool at_end = place.pp == 0 || place.pp == shape.pipeline - 1;
-    if (!split || !at_end) return group_over({}, Axis::embedding_ends, place, shape);
+    if (!split || !at_end) return alone(Axis::embedding_ends, place, shape);
     MeshPlace first = place;
     first.pp = 0;
     return {Axis::embedding_ends, rank_of(first, shape), place.pp == 0 ? 0 : 1, 2};
 }
 
-/// The group that a rank at `place` belongs to on an axis.
-RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
-                   const MeshConnections& connections) {
-    if (axis == Axis::kv) return kv_group(place, shape, connections.kv_sharers);
+/// The group of the rank at `place` that has a communicator.
+RankGroup connected_group(Axis axis, const MeshPlace& place, const MeshShape& shape,
+                          const MeshConnections& connections) {
     if (axis == Axis::embedding_ends)
         return embedding_group(place, shape, connections.split_tied_embedding);
-    return group_over(spanned_axes(axis), axis, place, shape);
+    return group_on(axis, rank_of(place, shape), shape);
 }
 
 /// Splits channels into rounds without a stage in common, so that one factory call makes all
@@ -112,9 +160,11 @@ std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnect
     const auto same_if = [&](bool same, Axis twin) {
         return same && traffic(axis) == traffic(twin) ? std::optional(twin) : std::nullopt;
     };
+    if (const SubAxis* part = find_sub_axis(axis)) {
+        return same_if(group_size(axis, shape) == group_size(part->parent, shape), part->parent);
+    }
     switch (axis) {
         case Axis::model: return same_if(shape.pipeline == 1, Axis::tp);
-        case Axis::kv: return same_if(connections.kv_sharers == shape.tensor, Axis::tp);
         case Axis::embedding_ends:
             return same_if(
                 connections.split_tied_embedding && shape.pipeline == 2 && shape.tensor == 1,
@@ -131,13 +181,13 @@ Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections
         Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
         if (const auto twin = twin_of(axis, shape, connections)) {
             // Communicators have the numbers of their axes, as hang reports expect.
-            make(group_over({}, axis, place, shape));
+            make(alone(axis, place, shape));
             mine = &(*this)[*twin];
             continue;
         }
         const Traffic& traffic = connections.traffic[static_cast<std::size_t>(index)];
-        RankGroup group = traffic.any() ? group_on(axis, place, shape, connections)
-                                        : group_over({}, axis, place, shape);
+        RankGroup group = traffic.any() ? connected_group(axis, place, shape, connections)
+                                        : alone(axis, place, shape);
         group.traffic = traffic;
         communicators_.push_back(make(group));
         mine = communicators_.back().get();
@@ -150,7 +200,7 @@ void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFacto
         const auto mine = std::find_if(round.begin(), round.end(), [&](const Channel& channel) {
             return channel.from == place_.pp || channel.to == place_.pp;
         });
-        RankGroup group = group_over({}, Axis::pp, place_, shape_);
+        RankGroup group = alone(Axis::pp, place_, shape_);
         if (mine == round.end()) {
             make(group);
             continue;

@@ -64,9 +64,39 @@ constexpr std::array<MeshAxis, 4> mesh_axes = {{{Axis::tp, &MeshShape::tensor, &
                                                 {Axis::dp, &MeshShape::data, &MeshPlace::dp},
                                                 {Axis::pp, &MeshShape::pipeline, &MeshPlace::pp}}};
 
-/// The axes of the mesh on which the ranks of a group differ: dp and cp for dp_cp. Those of kv and
-/// embedding_ends are only some of the ranks on tp and pp.
+/// A part of an axis. `size` neighbours on the parent axis are a group, or with `across` the ranks
+/// that have the same index among their neighbours. The parent is no part itself.
+struct SubAxis {
+    Axis axis;
+    Axis parent;
+    std::int64_t MeshShape::*size;
+    bool across = false;
+};
+/// All of them. Communicators, where groups lie on nodes and how they are reported follow from this
+/// list.
+constexpr std::array<SubAxis, 1> sub_axes = {{{Axis::kv, Axis::tp, &MeshShape::kv}}};
+
+/// The entry of an axis in `sub_axes`; null if it has none.
+const SubAxis* find_sub_axis(Axis axis);
+
+/// The axes of the mesh on which the ranks of a group differ: dp and cp for dp_cp. Those of a part
+/// of an axis and of embedding_ends are only some of the ranks there.
 std::vector<Axis> spanned_axes(Axis axis);
+
+/// A digit of world ranks: an axis of the mesh, or a factor of one. Ranks that differ by one in it
+/// are `stride` apart.
+struct RankDigit {
+    std::int64_t stride = 1;
+    std::int64_t count = 1;
+    bool spanned = false;  ///< by each group; else groups differ in it
+};
+/// The digits of world ranks as the groups of an axis see them, the one that varies fastest first.
+/// embedding_ends counts as pp.
+std::vector<RankDigit> digits_of(Axis axis, const MeshShape& shape);
+std::vector<RankDigit> digits_of(const SubAxis& part, const MeshShape& shape);
+
+/// The ranks of each group of an axis.
+std::int64_t group_size(Axis axis, const MeshShape& shape);
 
 /// "dp 0 pp 1 cp 0 tp 3".
 std::string to_text(const MeshPlace& place);
@@ -86,7 +116,6 @@ struct Channel {
 
 /// The connections that a model and its schedule need besides the axes.
 struct MeshConnections {
-    std::int64_t kv_sharers = 1;        ///< tp neighbours that share k/v heads
     bool split_tied_embedding = false;  ///< first and last stage share the embedding
     std::vector<Channel> channels;
     std::array<Traffic, axes> traffic;  ///< by axis
@@ -101,6 +130,10 @@ struct RankGroup {
     int size = 1;
     Traffic traffic = {};
 };
+
+/// The group of a world rank that spans these digits, and the one that it belongs to on an axis.
+RankGroup group_in(Axis axis, const std::vector<RankDigit>& digits, std::int64_t rank);
+RankGroup group_on(Axis axis, std::int64_t rank, const MeshShape& shape);
 
 /// An earlier axis with the same group on every rank and the same traffic; one communicator then
 /// serves both (tp x pp and tp, if there is one stage). Always null for dp x cp: its sums of

@@ -45,7 +45,7 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
     return {.model = plan.model,
             .chunks = chunk_parts(plan, place.pp),
-            .tensor = plan.mesh.tensor,
+            .mesh = plan.mesh,
             .tensor_rank = place.tp,
             .sequence_parallel = plan.sequence_parallel,
             .split_tied_embedding = has_tied_ends(plan)};

@@ -12,39 +12,10 @@
 namespace gptrain {
 namespace {
 
-/// An axis of the mesh, or a part of one: world ranks that differ by one there are `stride` apart.
-struct Digit {
-    std::int64_t stride = 1;
-    std::int64_t count = 1;
-    bool spanned = false;  ///< by each group; else groups differ there
-};
-
-/// The one that varies fastest first.
-std::vector<Digit> digits_of(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers) {
-    const std::vector<Axis> spanned = spanned_axes(axis);
-    std::vector<Digit> digits;
-    std::int64_t stride = 1;
-    const auto add = [&](std::int64_t count, bool is_spanned) {
-        digits.push_back({stride, count, is_spanned});
-        stride *= count;
-    };
-    for (const MeshAxis& each : mesh_axes) {
-        const std::int64_t size = mesh.*each.size;
-        const bool within = std::find(spanned.begin(), spanned.end(), each.axis) != spanned.end();
-        if (within && axis == Axis::kv) {
-            add(kv_sharers, true);
-            add(size / kv_sharers, false);
-        } else {
-            add(size, within);
-        }
-    }
-    return digits;
-}
-
 /// World ranks of the group of rank 0, ascending.
-std::vector<std::int64_t> first_group(Axis axis, const std::vector<Digit>& digits) {
+std::vector<std::int64_t> first_group(Axis axis, const std::vector<RankDigit>& digits) {
     std::vector<std::int64_t> ranks = {0};
-    for (const Digit& digit : digits) {
+    for (const RankDigit& digit : digits) {
         if (!digit.spanned) continue;
         const std::size_t before = ranks.size();
         const bool only_ends = axis == Axis::embedding_ends && digit.count > 1;
@@ -58,17 +29,18 @@ std::vector<std::int64_t> first_group(Axis axis, const std::vector<Digit>& digit
 
 /// True if all groups lie on their nodes as the group of rank 0 does on its own: each stride
 /// divides the size of a node or is a multiple of it.
-bool all_lie_alike(const std::vector<Digit>& digits, std::int64_t devices_per_node) {
-    return std::all_of(digits.begin(), digits.end(), [&](const Digit& digit) {
+bool all_lie_alike(const std::vector<RankDigit>& digits, std::int64_t devices_per_node) {
+    return std::all_of(digits.begin(), digits.end(), [&](const RankDigit& digit) {
         return digit.stride % devices_per_node == 0 || devices_per_node % digit.stride == 0;
     });
 }
 
 /// Where on a node the groups begin: the remainders of their first ranks.
-std::set<std::int64_t> beginnings(const std::vector<Digit>& digits, std::int64_t devices_per_node) {
+std::set<std::int64_t> beginnings(const std::vector<RankDigit>& digits,
+                                  std::int64_t devices_per_node) {
     std::set<std::int64_t> all = {0};
     if (all_lie_alike(digits, devices_per_node)) return all;
-    for (const Digit& digit : digits) {
+    for (const RankDigit& digit : digits) {
         if (digit.spanned) continue;
         const std::set<std::int64_t> before = all;
         for (std::int64_t index = 1; index < std::min(digit.count, devices_per_node); ++index) {
@@ -124,9 +96,8 @@ double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
 
 }  // namespace
 
-GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
-                         std::int64_t devices_per_node) {
-    const std::vector<Digit> digits = digits_of(axis, mesh, kv_sharers);
+GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node) {
+    const std::vector<RankDigit> digits = digits_of(axis, mesh);
     const std::vector<std::int64_t> group = first_group(axis, digits);
     GroupLayout worst = layout_from(0, group, devices_per_node);
     for (const std::int64_t begin : beginnings(digits, devices_per_node)) {

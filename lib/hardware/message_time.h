@@ -20,9 +20,8 @@ struct GroupLayout {
 };
 
 /// The layout of an axis's groups. If they lie differently on the nodes (6 ranks on nodes of 8),
-/// that of the group with the fewest ranks on a node. `kv_sharers` as in MeshConnections.
-GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
-                         std::int64_t devices_per_node);
+/// that of the group with the fewest ranks on a node.
+GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node);
 
 /// True if each rank of stage `a` is on the node of the rank of stage `b` with which it exchanges
 /// messages.

@@ -128,8 +128,6 @@ public:
     }
 
 private:
-    std::int64_t sharers() const { return kv_sharers(request_.model, request_.tensor); }
-
     /// Groups are frozen whole (check_frozen).
     bool trained(const Group& group) const {
         return request_.rules.trains(group.tensors.front().name);
@@ -161,7 +159,7 @@ private:
         if (both_ends) return GradSum::embedding_ends;
         if (tensor.partial_gradient) return GradSum::tp;
         if (tensor.split == TensorSplit::none && request_.sequence_parallel) return GradSum::tp;
-        if (tensor.split == TensorSplit::kv_rows && sharers() > 1) return GradSum::kv;
+        if (tensor.split == TensorSplit::kv_rows && request_.mesh.kv > 1) return GradSum::kv;
         return GradSum::none;
     }
 
@@ -171,15 +169,15 @@ private:
             tensor.columns == 0 ? Shape({tensor.rows}) : Shape({tensor.rows, tensor.columns});
         Shard shard = Shard::whole(tensor.name, in_memory);
         std::int64_t rank = request_.tensor_rank;
-        std::int64_t ranks = request_.tensor;
+        std::int64_t ranks = request_.mesh.tensor;
         if (tensor.split == TensorSplit::none) {
             shard.owned = rank == 0;
             return shard;
         }
         if (tensor.split == TensorSplit::kv_rows) {
-            shard.owned = rank % sharers() == 0;
-            rank /= sharers();
-            ranks /= sharers();
+            shard.owned = rank % request_.mesh.kv == 0;
+            rank /= request_.mesh.kv;
+            ranks /= request_.mesh.kv;
         }
         const int dim = tensor.split == TensorSplit::columns ? 1 : 0;
         const Part part = part_of(in_memory[dim], ranks, rank);

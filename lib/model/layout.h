@@ -124,8 +124,8 @@ enum class Int8Matrices {
 struct LayoutRequest {
     const ModelShape& model;        ///< the whole model
     std::vector<ChunkPart> chunks;  ///< this rank's, in the model's order
-    std::int64_t tensor = 1;        ///< size of tp
-    std::int64_t tensor_rank = 0;
+    MeshShape mesh = {};
+    std::int64_t tensor_rank = 0;  ///< on tp
     bool sequence_parallel = false;
     bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
     std::int64_t shards = 1;            ///< each bucket is divisible by this: dp x cp, or 1

@@ -64,8 +64,7 @@ std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place,
     std::int64_t bytes = 0;
     const Mesh mesh(plan.mesh, place, connections, [&](const RankGroup& group) {
         if (group.size > 1 && !group.traffic.one_way) {
-            const GroupLayout layout =
-                group_layout(group.axis, plan.mesh, connections.kv_sharers, ranks_per_node);
+            const GroupLayout layout = group_layout(group.axis, plan.mesh, ranks_per_node);
             bytes += axis_bytes(group.traffic, layout, plan.deterministic);
         }
         return std::make_unique<OneRankCommunicator>();

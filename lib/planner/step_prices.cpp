@@ -45,7 +45,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         layout = {.size = 2, .per_node = near ? 2 : 1};
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
     } else {
-        layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
+        layout = group_layout(message.axis, mesh, per_node);
         if (message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
         if (layout.size == 1) return priced;

@@ -30,7 +30,6 @@ constexpr int spent_kinds = count_to(Spent::host);
 /// One rank of each stage; the other ranks of a stage do the same at the same time.
 struct PipelineTraces {
     MeshShape mesh;
-    std::int64_t kv_sharers = 1;
     std::int64_t chunks = 1;     ///< of a stage
     bool only_rings = false;     ///< deterministic sums (hardware/message_time.h)
     bool free_boundary = false;  ///< messages between stages take no time

@@ -37,7 +37,6 @@ PipelineTraces& TracedStep::traces(std::int64_t microbatches) {
     const auto [entry, is_new] = traces_.try_emplace(microbatches);
     if (is_new) {
         entry->second = {.mesh = plan_.mesh,
-                         .kv_sharers = mesh_connections(plan_).kv_sharers,
                          .chunks = plan_.virtual_stages,
                          .stages = trace_stages(with_microbatches(plan_, microbatches), needs_)};
     }

@@ -12,9 +12,9 @@ const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_vie
 }
 
 Axis reported_axis(Axis axis, const MeshShape& shape) {
+    if (const SubAxis* part = find_sub_axis(axis)) return reported_axis(part->parent, shape);
     switch (axis) {
         case Axis::dp_cp: return Axis::dp;
-        case Axis::kv: return Axis::tp;
         case Axis::embedding_ends: return Axis::pp;
         case Axis::model: return shape.pipeline > 1 ? Axis::pp : Axis::tp;
         default: return axis;

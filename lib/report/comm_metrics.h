@@ -24,8 +24,8 @@ struct CommMetric {
 const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis);
 
 /// The axis of the mesh under which a communicator is reported, the one whose size requires it:
-/// sums over dp x cp count as dp, the sharers of k and v as tp, first and last stage as pp, and the
-/// few bytes over tp x pp as pp, or as tp if there is one stage.
+/// sums over dp x cp count as dp, a part of an axis as that axis, first and last stage as pp, and
+/// the few bytes over tp x pp as pp, or as tp if there is one stage.
 Axis reported_axis(Axis axis, const MeshShape& shape);
 
 /// Sums steps by axis of the mesh.

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "spec/model_tensors.h"
 
 namespace gptrain {
 
@@ -75,8 +74,7 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
 }  // namespace
 
 MeshConnections mesh_connections(const RunPlan& plan) {
-    return {.kv_sharers = kv_sharers(plan.model, plan.mesh.tensor),
-            .split_tied_embedding = has_tied_ends(plan),
+    return {.split_tied_embedding = has_tied_ends(plan),
             .channels = channels_of(pipeline_of(plan, 1)),
             .traffic = traffic_of(plan),
             .head_stage = narrow<int>(head_place(pipeline_of(plan, 1)).stage)};

@@ -60,7 +60,7 @@ double shared_seconds(const RunPlan& plan, std::string_view operation, double by
                       const HardwareProfile& hardware) {
     const auto ranks = static_cast<double>(plan.mesh.data * plan.mesh.context);
     const GroupLayout group =
-        group_layout(Axis::dp_cp, plan.mesh, 1, ranks_per_node(hardware, plan.mesh.size()));
+        group_layout(Axis::dp_cp, plan.mesh, ranks_per_node(hardware, plan.mesh.size()));
     const double rounds = operation == "all_reduce" ? 2 : 1;
     return message_seconds(hardware.node, group, operation, rounds * bytes * (ranks - 1) / ranks);
 }

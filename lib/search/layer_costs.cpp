@@ -8,7 +8,6 @@
 #include "engine/measure.h"
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
-#include "schedule/stage_plan.h"
 #include "search/space.h"
 #include "spec/model_tensors.h"
 
@@ -206,7 +205,7 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     LayerTimes times;
     const auto measure = [&](std::int64_t layers, int stage) {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
-        place.kv_sharers = mesh_connections(plan).kv_sharers;
+        place.mesh.kv = plan.mesh.kv;
         place.only_rings = plan.deterministic;
         const StepTrace trace = trace_first_step(plan, busiest_rank(plan, stage), needs_);
         if (stage == 0) times.boundary = boundary_of(trace);

@@ -151,7 +151,7 @@ bool leaves_node(std::string_view tensor, const SearchContext& context) {
     const std::int64_t ranks = context.target.world_size;
     const std::int64_t size = parse_int(tensor).value_or(1);
     const MeshShape mesh = {.data = ranks / size, .tensor = size};
-    return group_layout(Axis::tp, mesh, 1, ranks_per_node(context.hardware, ranks)).nodes() > 1;
+    return group_layout(Axis::tp, mesh, ranks_per_node(context.hardware, ranks)).nodes() > 1;
 }
 
 std::string own_line(const SearchReport& report, const SearchContext& context) {

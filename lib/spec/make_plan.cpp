@@ -204,6 +204,7 @@ void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     plan.mesh = mesh_of(spec, target);
     plan.model = model_shape(spec);
     plan.local = local_shape(plan.model, plan.mesh.tensor);
+    plan.mesh.kv = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1);
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
     plan.schedule = parallel.schedule;
     plan.virtual_stages = parallel.virtual_stages;

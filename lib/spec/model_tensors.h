@@ -1,7 +1,6 @@
 // The tensors of a model: their names, sizes and groups, as in docs/checkpoints.md.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,11 +8,6 @@
 #include "spec/run_plan.h"
 
 namespace gptrain {
-
-/// Ranks of tp that hold the same query group: several if there are fewer groups than ranks.
-inline std::int64_t kv_sharers(const ModelShape& model, std::int64_t tensor) {
-    return std::max<std::int64_t>(tensor / model.groups, 1);
-}
 
 /// Initial values: N(0, std), or `constant` if std is 0.
 struct Initialisation {

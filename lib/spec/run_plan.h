@@ -76,12 +76,13 @@ double flops_per_token(const ModelShape& model, std::int64_t seq_length);
 double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
                                  std::int64_t seq_length);
 
-/// Sizes of the mesh's axes. tp varies fastest, then cp, dp, pp.
+/// Sizes of the mesh's axes and of their parts. tp varies fastest, then cp, dp, pp.
 struct MeshShape {
     std::int64_t data = 1;
     std::int64_t pipeline = 1;
     std::int64_t context = 1;
     std::int64_t tensor = 1;
+    std::int64_t kv = 1;  ///< neighbours on tp that share k/v heads
     std::int64_t size() const { return data * pipeline * context * tensor; }
 };
 

@@ -65,10 +65,10 @@ TEST_CASE("Every axis of every mesh connects the ranks that it should") {
 
 TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connected") {
     const auto backend = cpu::make_backend();
-    for (const MeshShape& shape : shapes_of(session().size())) {
+    for (MeshShape shape : shapes_of(session().size())) {
         const int stages = static_cast<int>(shape.pipeline);
         MeshConnections connections;
-        connections.kv_sharers = shape.tensor % 2 == 0 ? 2 : 1;
+        shape.kv = shape.tensor % 2 == 0 ? 2 : 1;
         connections.split_tied_embedding = stages > 1;
         // As interleaved stages need them: activations go round in a ring, gradients the other way.
         for (int stage = 0; stage < stages && stages > 1; ++stage) {
@@ -79,8 +79,8 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
         if (!session().running()) continue;
         const Mesh mesh = mpi_mesh(session(), shape, connections, *backend, &progress());
         const MeshPlace& place = mesh.place();
-        CHECK(mesh.kv().size() == connections.kv_sharers);
-        CHECK(mesh.kv().rank() == place.tp % connections.kv_sharers);
+        CHECK(mesh.kv().size() == shape.kv);
+        CHECK(mesh.kv().rank() == place.tp % shape.kv);
         const bool end = stages > 1 && (place.pp == 0 || place.pp == stages - 1);
         CHECK(mesh.embedding_ends().size() == (end ? 2 : 1));
         if (end) CHECK(mesh.embedding_ends().rank() == (place.pp == 0 ? 0 : 1));
@@ -121,6 +121,31 @@ struct Counted final : OneRankCommunicator {
 };
 
 }  // namespace
+
+TEST_CASE("Groups on a part of an axis are neighbours there, or the ranks across them") {
+    const MeshShape shape = {.data = 4, .pipeline = 2, .context = 2, .tensor = 3, .kv = 4};
+    const SubAxis neighbours = {Axis::kv, Axis::dp_cp, &MeshShape::kv};
+    const SubAxis across = {Axis::kv, Axis::dp_cp, &MeshShape::kv, true};
+    for (std::int64_t rank = 0; rank < shape.size(); ++rank) {
+        const MeshPlace place = place_of(rank, shape);
+        const auto parent = place.dp * shape.context + place.cp;  // of 8
+        const auto rank_at = [&](std::int64_t index) {
+            return rank_of({.dp = narrow<int>(index / shape.context),
+                            .pp = place.pp,
+                            .cp = narrow<int>(index % shape.context),
+                            .tp = place.tp},
+                           shape);
+        };
+        const RankGroup near = group_in(Axis::kv, digits_of(neighbours, shape), rank);
+        CHECK(near.id == rank_at(parent / 4 * 4));
+        CHECK(near.rank == parent % 4);
+        CHECK(near.size == 4);
+        const RankGroup far = group_in(Axis::kv, digits_of(across, shape), rank);
+        CHECK(far.id == rank_at(parent % 4));
+        CHECK(far.rank == parent / 4);
+        CHECK(far.size == 2);
+    }
+}
 
 TEST_CASE("A mesh uses each of its communicators once at the start, and counts their memory") {
     MeshConnections connections;

@@ -23,8 +23,8 @@ NodeProfile node_of_eight() {
 }  // namespace
 
 TEST_CASE("ranks fill the nodes in the order of the mesh") {
-    const MeshShape mesh = {.data = 4, .pipeline = 2, .context = 2, .tensor = 4};
-    const auto layout = [&](Axis axis) { return group_layout(axis, mesh, 2, 8); };
+    const MeshShape mesh = {.data = 4, .pipeline = 2, .context = 2, .tensor = 4, .kv = 2};
+    const auto layout = [&](Axis axis) { return group_layout(axis, mesh, 8); };
     const auto is = [](const GroupLayout& group, std::int64_t size, std::int64_t per_node) {
         return group.size == size && group.per_node == per_node;
     };
@@ -36,7 +36,7 @@ TEST_CASE("ranks fill the nodes in the order of the mesh") {
     CHECK(is(layout(Axis::model), 8, 4));
     CHECK(is(layout(Axis::kv), 2, 2));
     CHECK(is(layout(Axis::embedding_ends), 2, 1));
-    CHECK(group_layout(Axis::dp, mesh, 1, 64).per_node == 4);
+    CHECK(group_layout(Axis::dp, mesh, 64).per_node == 4);
 }
 
 TEST_CASE("of groups that lie differently the one with the fewest ranks on a node counts") {
@@ -46,19 +46,24 @@ TEST_CASE("of groups that lie differently the one with the fewest ranks on a nod
     };
     // Ranks 0 to 5, then 6 to 11 of which two are on the first node.
     const MeshShape sixes = {.data = 4, .pipeline = 2, .tensor = 6};
-    CHECK(is(group_layout(Axis::tp, sixes, 1, 8), 6, 2, 2));
-    CHECK(is(group_layout(Axis::tp, sixes, 3, 64), 6, 6, 1));
-    CHECK(is(group_layout(Axis::tp, {.data = 1, .tensor = 6}, 1, 8), 6, 6, 1));
+    const auto shared_by = [&](std::int64_t kv) {
+        MeshShape mesh = sixes;
+        mesh.kv = kv;
+        return mesh;
+    };
+    CHECK(is(group_layout(Axis::tp, sixes, 8), 6, 2, 2));
+    CHECK(is(group_layout(Axis::tp, shared_by(3), 64), 6, 6, 1));
+    CHECK(is(group_layout(Axis::tp, {.data = 1, .tensor = 6}, 8), 6, 6, 1));
     // Ranks 9, 10, 11 and 12, 13, 14 share their nodes; 6, 7, 8 do not.
-    CHECK(is(group_layout(Axis::kv, sixes, 3, 8), 3, 1, 2));
-    CHECK(is(group_layout(Axis::kv, sixes, 2, 8), 2, 2, 1));
-    CHECK(is(group_layout(Axis::dp, sixes, 1, 8), 4, 1, 3));
-    CHECK(is(group_layout(Axis::embedding_ends, sixes, 1, 8), 2, 1, 2));
+    CHECK(is(group_layout(Axis::kv, shared_by(3), 8), 3, 1, 2));
+    CHECK(is(group_layout(Axis::kv, shared_by(2), 8), 2, 2, 1));
+    CHECK(is(group_layout(Axis::dp, sixes, 8), 4, 1, 3));
+    CHECK(is(group_layout(Axis::embedding_ends, sixes, 8), 2, 1, 2));
     // A node and a half: the half has the fewer cards.
-    CHECK(is(group_layout(Axis::dp, {.data = 12}, 1, 8), 12, 4, 2));
+    CHECK(is(group_layout(Axis::dp, {.data = 12}, 8), 12, 4, 2));
     // Ranks 12 to 23 begin in the middle of a node, and are on two as well.
-    CHECK(is(group_layout(Axis::dp, {.data = 12, .pipeline = 2}, 1, 8), 12, 4, 2));
-    CHECK(is(group_layout(Axis::dp, {.data = 10, .pipeline = 4}, 1, 8), 10, 2, 2));
+    CHECK(is(group_layout(Axis::dp, {.data = 12, .pipeline = 2}, 8), 12, 4, 2));
+    CHECK(is(group_layout(Axis::dp, {.data = 10, .pipeline = 4}, 8), 10, 2, 2));
 }
 
 // Every group of every axis, from the definition.
@@ -90,7 +95,7 @@ TEST_CASE("the layout of groups is the worst of all of them") {
                  {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::dp_cp, Axis::model}) {
                 CAPTURE(mesh.data, mesh.pipeline, mesh.context, mesh.tensor, devices,
                         name_of(axis));
-                const GroupLayout group = group_layout(axis, mesh, 1, devices);
+                const GroupLayout group = group_layout(axis, mesh, devices);
                 CHECK(std::pair(group.per_node, -group.nodes()) == worst(axis, mesh, devices));
             }
         }

@@ -177,7 +177,7 @@ TEST_CASE("a sharded optimizer divides Muon's matrices whole and about equally",
     constexpr std::int64_t ranks = 4;
     const auto layout_of = [&](int tensor_rank) {
         LayoutRequest request = {.model = plan.model, .chunks = {{0, plan.model.layers}}};
-        request.tensor = 2;
+        request.mesh.tensor = 2;
         request.tensor_rank = tensor_rank;
         request.shards = ranks;
         request.whole_parameters = true;

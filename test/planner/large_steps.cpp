@@ -7,7 +7,6 @@
 #include "hardware/load_profile.h"
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
-#include "schedule/stage_plan.h"
 #include "shipped_plan.h"
 
 namespace gptrain::test {
@@ -20,7 +19,6 @@ public:
     explicit LargeStep(const RunPlan& plan)
         : plan_(plan),
           pipeline_{.mesh = plan_.mesh,
-                    .kv_sharers = mesh_connections(plan_).kv_sharers,
                     .chunks = plan_.virtual_stages,
                     .stages = trace_stages(plan_, cuda::backend_memory())} {}
 

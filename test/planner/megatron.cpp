@@ -8,7 +8,6 @@
 #include "cuda/needs.h"
 #include "hardware/load_profile.h"
 #include "planner/mesh_cost.h"
-#include "schedule/stage_plan.h"
 
 namespace gptrain::test {
 namespace {
@@ -236,7 +235,6 @@ HardwareProfile hardware_of(const PublishedRun& run) {
 StepTime published_step(const PublishedRun& run, const HardwareProfile& hardware) {
     const RunPlan plan = plan_of(run);
     PipelineTraces pipeline = {.mesh = plan.mesh,
-                               .kv_sharers = mesh_connections(plan).kv_sharers,
                                .chunks = plan.virtual_stages,
                                .stages = trace_stages(plan, cuda::backend_memory())};
     for (StepTrace& stage : pipeline.stages)

@@ -26,7 +26,6 @@ constexpr Traffic collectives = {.ring = false, .all_pairs = false, .one_way = f
 
 TEST_CASE("ranks are connected for what they send", "[schedule]") {
     RunPlan plan;
-    plan.model.groups = 8;
     plan.mesh = {.data = 2, .pipeline = 4, .context = 2, .tensor = 2};
     std::map<Axis, Traffic> expected = {
         {Axis::tp, collectives},
@@ -44,15 +43,14 @@ TEST_CASE("ranks are connected for what they send", "[schedule]") {
 
 TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
     RunPlan plan;
-    plan.model.groups = 1;
-    plan.mesh = {.data = 2, .tensor = 2};
+    plan.mesh = {.data = 2, .tensor = 2, .kv = 2};
     // tp x pp and the sharers of k/v heads are tp; data ranks have dp x cp alone.
     CHECK(connected(plan) ==
           std::map<Axis, Traffic>{{Axis::tp, collectives}, {Axis::dp_cp, collectives}});
     // The ends of two stages are all of them, unless there is a tp axis.
     plan.mesh = {.pipeline = 2};
     CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::model, collectives}});
-    plan.mesh = {.pipeline = 2, .tensor = 2};
+    plan.mesh = {.pipeline = 2, .tensor = 2, .kv = 2};
     CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::tp, collectives},
                                                      {Axis::model, collectives},
                                                      {Axis::embedding_ends, collectives}});
@@ -63,8 +61,7 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
 
 TEST_CASE("communicators have the numbers of their axes, also where axes share one", "[schedule]") {
     RunPlan plan;
-    plan.model.groups = 1;
-    plan.mesh = {.data = 2, .tensor = 2};
+    plan.mesh = {.data = 2, .tensor = 2, .kv = 2};
     std::vector<Axis> made;
     const Mesh mesh(plan.mesh, {}, mesh_connections(plan), [&](const RankGroup& group) {
         made.push_back(group.axis);
