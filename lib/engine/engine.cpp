@@ -48,11 +48,10 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training,
                   plan.messages_in_order),
       chunks_(make_chunks(context_, parameters_, plan)),
-      buckets_(backend, memory_, parameters_, mesh.dp_cp(),
-               {.shard = plan.optimizer.shard,
-                .dtype = plan.grad_reduce,
+      buckets_(backend, memory_, parameters_, mesh,
+               {.dtype = plan.grad_reduce,
                 .max_in_flight = plan.messages_in_order ? std::size_t{0} : 2}),
-      grad_sums_(backend, mesh, parameters_, shard_count(plan, mesh) > 1),
+      grad_sums_(backend, mesh, parameters_),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
       stage_memory_(reserve_stage(context_, chunks_, sizes_)),
       executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
@@ -178,15 +177,19 @@ void Engine::visit_weights(const StateVisitor& visitor) {
     }
 }
 
-std::int64_t Engine::weights_checksum() {
+std::array<std::int64_t, axes> Engine::weights_checksums() {
     parameters_.wait_for_all();
-    std::int64_t sum = 0;
-    const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
-    backend_.upload(checksum_, bytes);
-    for (const Tensor& buffer : parameters_.buffers())
-        backend_.run(Checksum{.x = buffer, .sum = checksum_});
-    backend_.download(bytes, checksum_);
-    return sum;
+    std::array<std::int64_t, axes> sums{};
+    for (std::size_t axis = 0; axis < sums.size(); ++axis) {
+        const std::vector<Tensor> shared = parameters_.shared_over(static_cast<Axis>(axis));
+        if (shared.empty()) continue;
+        const auto bytes = std::as_writable_bytes(std::span(&sums[axis], 1));
+        backend_.upload(checksum_, bytes);
+        for (const Tensor& part : shared)
+            backend_.run(Checksum{.x = part, .sum = checksum_});
+        backend_.download(bytes, checksum_);
+    }
+    return sums;
 }
 
 double Engine::gradient_norm() {

@@ -76,9 +76,9 @@ public:
     /// Visits the weights that this rank computes with, in the compute dtype, as group "weight";
     /// without those in int8.
     void visit_weights(const StateVisitor& visitor);
-    /// A checksum of the weights that this rank computes with. Ranks with the same weights have the
-    /// same checksum.
-    std::int64_t weights_checksum();
+    /// Checksums of the weights that this rank computes with, by the axis over which their
+    /// gradients are summed: its ranks have the same. 0 where there are none.
+    std::array<std::int64_t, axes> weights_checksums();
     /// Norm of the gradients as they are now, counting each parameter of the whole model once.
     double gradient_norm();
 

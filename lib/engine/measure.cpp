@@ -203,25 +203,29 @@ StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place,
 }
 
 std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp) {
-    const Mesh mesh(plan.mesh, {.pp = stage, .tp = tp}, {}, meter_communicators());
-    const ParameterLayout layout = training_layout(plan, mesh);
-    const bool sharded = shard_count(plan, mesh) > 1;
+    const auto mesh_at = [&](int dp, int cp) {
+        const MeshPlace place = {.dp = dp, .pp = stage, .cp = cp, .tp = tp};
+        return Mesh(plan.mesh, place, {}, meter_communicators());
+    };
+    const ParameterLayout layout = training_layout(plan, mesh_at(0, 0));
     OwnSizes held;
     for (const Parameter& parameter : layout.parameters)
         held.push_back(parameter.shard.elements());
-    std::vector<OwnSizes> all(static_cast<std::size_t>(mesh.dp_cp().size()), held);
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        OwnSizes& sizes = all[rank];
-        const MeterCommunicator dp_cp(static_cast<int>(rank), mesh.dp_cp().size());
-        for (const OwnedRange& range : owned_ranges(layout, dp_cp, sharded)) {
-            const bool saved = range.shard.owned && (sharded || rank == 0);
-            const auto sum = static_cast<std::int64_t>(range.parameter->sum);
+    std::vector<OwnSizes> all;
+    for (int rank = 0; rank < plan.mesh.data * plan.mesh.context; ++rank) {
+        const int context = narrow<int>(plan.mesh.context);
+        const Mesh mesh = mesh_at(rank / context, rank % context);
+        OwnSizes& sizes = all.emplace_back(held);
+        for (const OwnedRange& range : owned_ranges(layout, mesh)) {
+            const Parameter& parameter = *range.parameter;
+            const bool saved = range.shard.owned && owner_of(parameter.sharing, mesh).saves;
+            const std::int64_t sum =
+                parameter.also_sums ? static_cast<std::int64_t>(*parameter.also_sums) : -1;
             sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
             // Muon's work depends on the shape of the whole matrix.
-            if (range.parameter->update == Update::muon)
-                sizes.push_back(range.parameter->shard.global[0]);
+            if (parameter.update == Update::muon) sizes.push_back(parameter.shard.global[0]);
         }
-        for (const OwnedRange& range : frozen_ranges(layout, dp_cp, sharded))
+        for (const OwnedRange& range : frozen_ranges(layout, mesh))
             sizes.insert(sizes.end(), {range.shard.elements(), range.shard.owned ? 1 : 0});
     }
     return all;

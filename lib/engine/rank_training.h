@@ -16,9 +16,6 @@ std::int64_t most_microbatches(const RunPlan& plan, const MeshPlace& place);
 /// The actions of a step at the final batch size, which needs the most memory.
 Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place);
 
-/// The number of ranks that the optimizer is sharded over; 1 if it is not.
-std::int64_t shard_count(const RunPlan& plan, const Mesh& mesh);
-
 ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh);
 
 }  // namespace gptrain

@@ -7,8 +7,12 @@
 namespace gptrain {
 
 GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
-                         Communicator& dp_cp, const GradReduction& reduction)
-    : backend_(backend), parameters_(parameters), dp_cp_(dp_cp), reduction_(reduction) {
+                         const Mesh& mesh, const GradReduction& reduction)
+    : backend_(backend), parameters_(parameters), mesh_(mesh), reduction_(reduction) {
+    const auto& all = parameters.layout().parameters;
+    shared_ = std::any_of(all.begin(), all.end(), [&](const Parameter& each) {
+        return mesh[each.sharing.sums].size() > 1;
+    });
     start_step();
     if (!rounded()) return;
     std::int64_t largest = 0;
@@ -24,11 +28,13 @@ Tensor GradBuckets::grads_of(const FlatRange& bucket) const {
     return parameters_.main_grads().slice(0, bucket.begin, bucket.end - bucket.begin);
 }
 
-FlatRange GradBuckets::own_part(const FlatRange& bucket) const {
-    return part_of_bucket(bucket, dp_cp_.rank(), dp_cp_.size());
+FlatRange GradBuckets::own_part(const Bucket& bucket) const {
+    return part_of_bucket(bucket, ranks_of(bucket).rank(), ranks_of(bucket).size());
 }
 
 void GradBuckets::start(const Bucket& bucket) {
+    Communicator& ranks = ranks_of(bucket);
+    if (ranks.size() == 1) return;
     const Tensor all = grads_of(bucket);
     if (rounded()) {
         start_rounded(bucket);
@@ -38,10 +44,10 @@ void GradBuckets::start(const Bucket& bucket) {
         pending_.front().wait();
         pending_.pop_front();
     }
-    if (scatters(bucket) && shared()) {
-        pending_.push_back(dp_cp_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
+    if (scatters(bucket)) {
+        pending_.push_back(ranks.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
-        pending_.push_back(dp_cp_.all_reduce(all, Reduce::sum));
+        pending_.push_back(ranks.all_reduce(all, Reduce::sum));
     }
 }
 
@@ -53,23 +59,24 @@ void GradBuckets::start_rounded(const Bucket& bucket) {
     const Tensor sent = message.sent.slice(0, 0, elements);
     backend_.run(Cast{.to = sent, .from = grads_of(bucket)});
     message.bucket = bucket;
-    message.pending = dp_cp_.all_to_all(message.received.slice(0, 0, elements), sent);
+    message.pending = ranks_of(bucket).all_to_all(message.received.slice(0, 0, elements), sent);
 }
 
 void GradBuckets::complete(Message& message) {
     const std::int64_t elements = message.bucket.end - message.bucket.begin;
     if (elements == 0) return;
     message.pending.wait();
-    const std::int64_t ranks = dp_cp_.size();
+    Communicator& ranks = ranks_of(message.bucket);
     const FlatRange own = own_part(message.bucket);
-    backend_.run(
-        SumRows{.to = grads_of(own),
-                .rows = message.received.slice(0, 0, elements).view({ranks, elements / ranks})});
+    backend_.run(SumRows{
+        .to = grads_of(own),
+        .rows =
+            message.received.slice(0, 0, elements).view({ranks.size(), elements / ranks.size()})});
     if (!scatters(message.bucket)) {
         const Tensor all = message.sent.slice(0, 0, elements);
         const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
         backend_.run(Cast{.to = part, .from = grads_of(own)});
-        dp_cp_.all_gather(all, part, 0).wait();
+        ranks.all_gather(all, part, 0).wait();
         backend_.run(Cast{.to = grads_of(message.bucket), .from = all});
     }
     message.bucket = {};

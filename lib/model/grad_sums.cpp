@@ -2,29 +2,23 @@
 
 namespace gptrain {
 
-GradSums::GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters, bool shard)
+GradSums::GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters)
     : backend_(backend), mesh_(mesh) {
-    if (mesh.tp().size() * mesh.kv().size() * mesh.embedding_ends().size() == 1) return;
-    for (const OwnedRange& range : owned_ranges(parameters.layout(), mesh.dp_cp(), shard)) {
-        const Tensor grads = parameters.main_grads().slice(0, range.begin, range.shard.elements());
-        switch (range.parameter->sum) {
-            case GradSum::none: break;
-            case GradSum::tp: over_tp_.push_back(grads); break;
-            case GradSum::kv: over_kv_.push_back(grads); break;
-            case GradSum::embedding_ends: over_embedding_ends_.push_back(grads); break;
-        }
+    for (const OwnedRange& range : owned_ranges(parameters.layout(), mesh)) {
+        const std::optional<Axis> axis = range.parameter->also_sums;
+        if (!axis || mesh[*axis].size() == 1) continue;
+        grads_[*axis].push_back(
+            parameters.main_grads().slice(0, range.begin, range.shard.elements()));
     }
 }
 
 void GradSums::sum_all(Arena& workspace) const {
-    sum(over_tp_, mesh_.tp(), workspace);
-    sum(over_kv_, mesh_.kv(), workspace);
-    sum(over_embedding_ends_, mesh_.embedding_ends(), workspace);
+    for (const auto& [axis, grads] : grads_)
+        sum(grads, mesh_[axis], workspace);
 }
 
 void GradSums::sum(const std::vector<Tensor>& grads, Communicator& sharers,
                    Arena& workspace) const {
-    if (grads.empty() || sharers.size() == 1) return;
     if (grads.size() == 1) {
         sharers.all_reduce(grads.front(), Reduce::sum).wait();
         return;

@@ -1,10 +1,11 @@
-// Sums the gradients whose parts lie on several ranks besides dp x cp (GradSum):
+// Sums the gradients whose parts lie on several ranks besides those of a bucket:
 //
-//   main_grad = sum over tp, the sharers of a k/v head, or the pipeline's ends
+//   main_grad = sum over the parameter's axis (Parameter::also_sums)
 //
 // Once a step, after the buckets, for the ranges that this rank updates.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "backend/backend.h"
@@ -17,11 +18,10 @@ namespace gptrain {
 
 class GradSums {
 public:
-    /// `shard` as in GradReduction. All ranks of tp, and both ends of the pipeline, have ranges of
-    /// equal length.
-    GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters, bool shard);
+    /// All ranks of tp, and both ends of the pipeline, have ranges of equal length.
+    GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters);
 
-    /// Sums the gradients of each kind as one message, copied through the workspace if there are
+    /// Sums the gradients of each axis as one message, copied through the workspace if there are
     /// several.
     void sum_all(Arena& workspace) const;
 
@@ -30,9 +30,7 @@ private:
 
     Backend& backend_;
     const Mesh& mesh_;
-    std::vector<Tensor> over_tp_;
-    std::vector<Tensor> over_kv_;
-    std::vector<Tensor> over_embedding_ends_;
+    std::map<Axis, std::vector<Tensor>> grads_;  ///< by axis; all ranks sum in this order
 };
 
 }  // namespace gptrain

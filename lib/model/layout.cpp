@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <queue>
 #include <utility>
@@ -138,10 +139,18 @@ private:
         range.end = placed.end;
     }
 
+    /// The ranks among which the updates of a bucket are divided.
+    std::int64_t owners_of(const Sharing& sharing) const {
+        return sharing.owners ? group_size(*sharing.owners, request_.mesh) : 1;
+    }
+
     FlatRange place_in_bucket(const Group& group) {
-        const bool whole = request_.whole_parameters && group.layer.has_value();
-        if (group.own_bucket || whole != whole_) close_bucket();
+        const Sharing sharing = request_.sharing(group);
+        const bool whole =
+            request_.whole_parameters && group.layer.has_value() && owners_of(sharing) > 1;
+        if (group.own_bucket || whole != whole_ || sharing != sharing_) close_bucket();
         whole_ = whole;
+        sharing_ = sharing;
         const FlatRange placed = place(group);
         const bool full = !request_.whole_chunks && end_ - bucket_begin_ >= bucket_elements;
         if (group.own_bucket || full) close_bucket();
@@ -150,17 +159,19 @@ private:
 
     void close_bucket() {
         if (end_ == bucket_begin_) return;
-        end_ = round_up(end_, group_alignment * request_.shards);
-        layout_.buckets.push_back({{bucket_begin_, end_}, whole_});
+        const std::int64_t parts =
+            request_.divides_sums ? group_size(sharing_.sums, request_.mesh) : owners_of(sharing_);
+        end_ = bucket_begin_ + round_up(end_ - bucket_begin_, group_alignment * parts);
+        layout_.buckets.push_back({{bucket_begin_, end_}, sharing_, whole_});
         bucket_begin_ = end_;
     }
 
-    GradSum sum_of(const ModelTensor& tensor, bool both_ends) const {
-        if (both_ends) return GradSum::embedding_ends;
-        if (tensor.partial_gradient) return GradSum::tp;
-        if (tensor.split == TensorSplit::none && request_.sequence_parallel) return GradSum::tp;
-        if (tensor.split == TensorSplit::kv_rows && request_.mesh.kv > 1) return GradSum::kv;
-        return GradSum::none;
+    std::optional<Axis> also_sums(const ModelTensor& tensor, bool both_ends) const {
+        if (both_ends) return Axis::embedding_ends;
+        if (tensor.partial_gradient) return Axis::tp;
+        if (tensor.split == TensorSplit::none && request_.sequence_parallel) return Axis::tp;
+        if (tensor.split == TensorSplit::kv_rows && request_.mesh.kv > 1) return Axis::kv;
+        return std::nullopt;
     }
 
     /// This rank's box of a tensor; `in_memory` is its shape with padding.
@@ -219,6 +230,7 @@ private:
                                  .shape = {},
                                  .rows = {},
                                  .begin = end_,
+                                 .sharing = request_.sharing(group),
                                  .trained = trained(group),
                                  .fp8 = group.fp8,
                                  .overwritten = request_.overwrites_gradients && trained(group) &&
@@ -253,7 +265,8 @@ private:
              .begin = end_,
              .int8 = placed.int8 ? std::optional(layout_.int8_end) : std::nullopt,
              .in_compute_dtype = placed.in_compute_dtype,
-             .sum = sum_of(tensor, group.both_ends),
+             .sharing = placed.sharing,
+             .also_sums = also_sums(tensor, group.both_ends),
              .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
         if (placed.in_compute_dtype) end_ += in_memory.elements();
         if (placed.int8) {
@@ -273,13 +286,15 @@ private:
     std::vector<Group> frozen_;
     std::int64_t end_ = 0;
     std::int64_t bucket_begin_ = 0;
-    bool whole_ = false;  ///< of the open bucket
+    bool whole_ = false;  ///< of the open bucket, as is the sharing
+    Sharing sharing_;
 };
 
 /// A matrix and the vectors that go to the same owner.
 struct Share {
+    Axis owners;
     std::int64_t elements = 0;
-    std::vector<Parameter*> parameters;
+    std::vector<Parameter*> parameters = {};
 };
 
 /// The shares of whole-parameter buckets. Each matrix takes the vectors before it; the last one of
@@ -292,7 +307,7 @@ std::vector<Share> shares_of(ParameterLayout& layout) {
         bool open = false;
         for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
             if (!bucket.whole) continue;
-            if (!open) shares.emplace_back();
+            if (!open) shares.push_back({.owners = *bucket.sharing.owners});
             shares.back().parameters.push_back(&*parameter);
             shares.back().elements += parameter->shard.elements();
             open = !parameter->decays();
@@ -307,17 +322,20 @@ std::vector<Share> shares_of(ParameterLayout& layout) {
     return shares;
 }
 
-/// Greedy: assigns the largest share first, always to the rank with the fewest elements. Sizes, and
-/// so owners, are the same on all ranks of tp.
-void assign_owners(ParameterLayout& layout, std::int64_t ranks) {
+/// Greedy: assigns the largest share first, always to the owner with the fewest elements. Sizes,
+/// and so owners, are the same on all ranks of tp.
+void assign_owners(ParameterLayout& layout, const MeshShape& mesh) {
     std::vector<Share> shares = shares_of(layout);
     std::stable_sort(shares.begin(), shares.end(),
                      [](const Share& a, const Share& b) { return a.elements > b.elements; });
     using Load = std::pair<std::int64_t, int>;  // elements, rank
-    std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-    for (int rank = 0; rank < ranks; ++rank)
-        loads.emplace(0, rank);
+    std::map<Axis, std::priority_queue<Load, std::vector<Load>, std::greater<>>> loads_on;
     for (const Share& share : shares) {
+        auto& loads = loads_on[share.owners];
+        if (loads.empty()) {
+            for (int rank = 0; rank < group_size(share.owners, mesh); ++rank)
+                loads.emplace(0, rank);
+        }
         const auto [elements, rank] = loads.top();
         loads.pop();
         for (Parameter* parameter : share.parameters)
@@ -334,7 +352,7 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
         builder.add_chunk(*part, groups_of(request, *part));
     builder.add_frozen();
-    if (request.whole_parameters) assign_owners(layout, request.shards);
+    assign_owners(layout, request.mesh);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
 }

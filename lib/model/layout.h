@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,16 +14,13 @@
 
 namespace gptrain {
 
-/// Ranks over which a parameter's gradient is summed, besides dp x cp: each of them holds the
-/// parameter but computes only part of its gradient.
-enum class GradSum {
-    none,
-    tp,  ///< each rank's gradient covers its slice of the sequence (sequence parallelism), or its
-         ///< heads (norms of q and k)
-    kv,  ///< k and v of heads that several tp ranks share: each rank's gradient covers its own
-         ///< queries
-    embedding_ends,  ///< the tied embedding: the first stage has the embedding's part, the last the
-                     ///< head's
+/// The ranks that hold the same parameters, each for its own samples and slices of sequences.
+struct Sharing {
+    Axis sums = Axis::dp_cp;  ///< gradients are summed over this axis
+    /// Each rank of this axis, which is `sums` or a part of it, updates a part of the parameters;
+    /// empty: every rank updates all of them.
+    std::optional<Axis> owners = {};
+    bool operator==(const Sharing&) const = default;
 };
 
 /// Where the int8 form of a matrix begins in the buffers of int8 values and of their scales.
@@ -38,9 +36,14 @@ struct Parameter {
     std::int64_t begin = 0;  ///< first element in the flat buffers
     std::optional<Int8Place> int8 = {};
     bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no place at `begin`
-    GradSum sum = GradSum::none;
+    Sharing sharing;
+    /// The axis over which its gradient is summed besides `sharing.sums`, because each rank
+    /// computes only a part of it: tp, where that covers the rank's slice of the sequence (sequence
+    /// parallelism) or its heads (norms of q and k); kv, where it covers the rank's queries;
+    /// embedding_ends, where the first stage has the part of a tied embedding, the last the head's.
+    std::optional<Axis> also_sums = {};
     Update update = Update::adamw;
-    /// The rank of dp x cp that updates it, in a bucket of whole parameters.
+    /// The rank of `sharing.owners` that updates it, in a bucket of whole parameters.
     int owner = 0;
     bool trained() const { return update != Update::frozen; }
     /// Weight decay applies to tensors of two dims, not to biases and norms.
@@ -62,6 +65,7 @@ struct ParameterGroup {
     Shape shape;       ///< this rank's rows and columns, without padding
     std::vector<GroupRows> rows;
     std::int64_t begin = 0;
+    Sharing sharing;
     bool trained = true;
     bool fp8 = false;  ///< multiplied in FP8
     /// The first weight gradient of a step overwrites its gradient, which no step clears.
@@ -78,9 +82,10 @@ struct FlatRange {
     std::int64_t end = 0;
 };
 
-/// Parameters whose gradients are reduced together. Their updates are divided among the ranks that
-/// share them: evenly, wherever that cuts parameters, or by whole parameters (Parameter::owner).
+/// Parameters whose gradients are reduced together. Their updates are divided among their owners:
+/// evenly, wherever that cuts parameters, or by whole parameters (Parameter::owner).
 struct Bucket : FlatRange {
+    Sharing sharing;
     bool whole = false;
 };
 
@@ -105,7 +110,7 @@ struct ChunkPart {
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ParameterGroup> groups;
-    /// A bucket holds groups of one chunk and divides evenly among the ranks that share it.
+    /// A bucket holds groups of one chunk and one sharing, and divides evenly among its owners.
     std::vector<Bucket> buckets;
     std::vector<ChunkRange> chunks;
     std::int64_t trained = 0;   ///< length of the flat buffer of gradients
@@ -128,8 +133,14 @@ struct LayoutRequest {
     std::int64_t tensor_rank = 0;  ///< on tp
     bool sequence_parallel = false;
     bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
-    std::int64_t shards = 1;            ///< each bucket is divisible by this: dp x cp, or 1
-    /// Parameters of blocks belong whole to one of the shards, as equally as possible.
+    /// The sharing of a group's parameters.
+    std::function<Sharing(const TensorGroup&)> sharing = [](const TensorGroup&) {
+        return Sharing();
+    };
+    /// Each bucket divides evenly among all ranks that sum its gradients, not only among its
+    /// owners.
+    bool divides_sums = false;
+    /// Parameters of blocks belong whole to one of several owners, as equally as possible.
     bool whole_parameters = false;
     bool whole_chunks = false;  ///< one bucket for each chunk
     bool defers_head = false;   ///< the head's weight has a bucket of its own, ready last

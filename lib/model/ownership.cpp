@@ -22,8 +22,16 @@ FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks) {
     return {bucket.begin + rank * length, bucket.begin + (rank + 1) * length};
 }
 
-std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
-                                     bool shard) {
+Owner owner_of(const Sharing& sharing, const Mesh& mesh) {
+    const std::int64_t rank = rank_of(mesh.place(), mesh.shape());
+    const RankGroup sums = group_on(sharing.sums, rank, mesh.shape());
+    if (!sharing.owners) return {.saves = sums.rank == 0};
+    const RankGroup owners = group_on(*sharing.owners, rank, mesh.shape());
+    // Of the groups of owners among those who sum, the first one begins with the same rank.
+    return {.rank = owners.rank, .ranks = owners.size, .saves = owners.id == sums.id};
+}
+
+std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& mesh) {
     std::vector<OwnedRange> ranges;
     ranges.reserve(layout.parameters.size());
     const auto ends_by = [](const Parameter& parameter, std::int64_t position) {
@@ -31,13 +39,13 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Commun
     };
     auto parameter = layout.parameters.begin();
     for (const Bucket& bucket : layout.buckets) {
-        const bool by_owner = shard && bucket.whole;
+        const Owner owner = owner_of(bucket.sharing, mesh);
         FlatRange own = bucket;
-        if (shard && !by_owner) own = part_of_bucket(bucket, dp_cp.rank(), dp_cp.size());
+        if (!bucket.whole) own = part_of_bucket(bucket, owner.rank, owner.ranks);
         parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
         for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
              ++next) {
-            if (by_owner && next->owner != dp_cp.rank()) continue;
+            if (bucket.whole && next->owner != owner.rank) continue;
             Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
             const std::int64_t begin = next->begin + part.flat_begin;
@@ -47,11 +55,12 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Commun
     return ranges;
 }
 
-std::vector<WeightMessage> weight_messages(const ParameterLayout& layout) {
+std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh) {
     std::vector<WeightMessage> messages;
     auto parameter = layout.parameters.begin();
     for (const Bucket& bucket : layout.buckets) {
-        if (!bucket.whole) messages.push_back({bucket, {}});
+        const bool sent = owner_of(bucket.sharing, mesh).ranks > 1;
+        if (sent && !bucket.whole) messages.push_back({bucket, *bucket.sharing.owners, {}});
         std::optional<int> owner;  // of the last message
         for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
             if (!bucket.whole) continue;
@@ -59,24 +68,24 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout) {
                 messages.back().range.end = parameter->end();
             } else {
                 owner = parameter->owner;
-                messages.push_back({{parameter->begin, parameter->end()}, owner});
+                messages.push_back(
+                    {{parameter->begin, parameter->end()}, *bucket.sharing.owners, owner});
             }
         }
     }
     return messages;
 }
 
-std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
-                                      bool shard) {
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh) {
     std::vector<OwnedRange> ranges;
     for (const Parameter& parameter : layout.parameters) {
         if (parameter.trained() || !parameter.in_compute_dtype) continue;
+        const Owner owner = owner_of(parameter.sharing, mesh);
         const std::int64_t all = parameter.shard.elements();
-        const std::int64_t saving = shard ? dp_cp.size() : 1;
         const auto end_of = [&](std::int64_t rank) {
-            return all * std::min(rank + 1, saving) / saving;
+            return owner.saves ? all * rank / owner.ranks : all;
         };
-        const std::int64_t ends[] = {end_of(dp_cp.rank() - 1), end_of(dp_cp.rank()), all};
+        const std::int64_t ends[] = {end_of(owner.rank), end_of(owner.rank + 1), all};
         std::int64_t begin = 0;
         for (int i = 0; i < 3; ++i) {
             Shard part = parameter.shard;

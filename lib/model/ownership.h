@@ -1,14 +1,22 @@
-// Which ranges of the flat buffers a rank updates: its part of every bucket if the optimizer is
-// sharded, else everything; who sends the new weights; and which frozen parameters it saves.
+// Which ranges of the flat buffers a rank updates: its part of every bucket that has owners, else
+// everything; who sends the new weights; and which frozen parameters it saves.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/mesh.h"
 #include "model/layout.h"
 
 namespace gptrain {
+
+/// This rank among the owners of parameters that are shared in one way.
+struct Owner {
+    int rank = 0;
+    int ranks = 1;      ///< 1: every rank updates everything
+    bool saves = true;  ///< the first of the ranks that update the same part
+};
+Owner owner_of(const Sharing& sharing, const Mesh& mesh);
 
 /// The part of a parameter that this rank updates.
 struct OwnedRange {
@@ -21,24 +29,22 @@ struct OwnedRange {
 FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks);
 
 /// Owned ranges in the order of the flat buffers.
-std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
-                                     bool shard);
+std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& mesh);
 
 /// A range of new weights that is sent at once.
 struct WeightMessage {
     FlatRange range;
-    /// The rank that has updated all of it; empty: each its part of a bucket.
+    Axis owners;  ///< who has updated it
+    /// The one of them that has updated all of it; empty: each its part of a bucket.
     std::optional<int> owner;
 };
 
-/// How a sharded optimizer's new weights reach all ranks of dp x cp, in the order of the flat
-/// buffers.
-std::vector<WeightMessage> weight_messages(const ParameterLayout& layout);
+/// How new weights reach all owners of a bucket, in the order of the flat buffers.
+std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh);
 
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the
-/// part that this rank saves; without those in int8. Only that part is marked `owned`. With `shard`
-/// all ranks of dp x cp save equal parts, else the first one everything.
-std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& dp_cp,
-                                      bool shard);
+/// part that this rank saves; without those in int8. Only that part is marked `owned`. Owners save
+/// equal parts; without owners the first rank saves everything.
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh);
 
 }  // namespace gptrain

@@ -43,6 +43,38 @@ std::vector<Tensor> Parameters::buffers() const {
     return all;
 }
 
+std::vector<Tensor> Parameters::shared_over(Axis axis) const {
+    std::vector<Tensor> parts;
+    // `begin_of`: where a group begins in the buffer; -1: not at all.
+    const auto add = [&](const Tensor& buffer, const auto& begin_of) {
+        if (buffer.empty()) return;
+        std::int64_t begin = -1;  // of the groups in a row that are shared so
+        const auto end_at = [&](std::int64_t end) {
+            if (begin >= 0 && begin < end) parts.push_back(buffer.slice(0, begin, end - begin));
+            begin = -1;
+        };
+        for (const ParameterGroup& group : layout_.groups) {
+            const std::int64_t next = begin_of(group);
+            if (next < 0) continue;
+            if (group.sharing.sums != axis) {
+                end_at(next);
+            } else if (begin < 0) {
+                begin = next;
+            }
+        }
+        end_at(buffer.size(0));
+    };
+    add(weights_, [](const ParameterGroup& group) { return group.begin; });
+    add(scales_, [&](const ParameterGroup& group) { return &group - layout_.groups.data(); });
+    add(int8_values_, [](const ParameterGroup& group) {
+        return group.int8 ? group.int8->values : std::int64_t{-1};
+    });
+    add(int8_scales_, [](const ParameterGroup& group) {
+        return group.int8 ? group.int8->scales : std::int64_t{-1};
+    });
+    return parts;
+}
+
 void Parameters::clear(Backend& backend) const {
     for (const Tensor& buffer : buffers())
         backend.run(Fill{.x = buffer.reinterpret(DType::u8, {buffer.bytes()}), .value = 0});

@@ -51,6 +51,8 @@ public:
     const Tensor& weights() const { return weights_; }
     /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
     std::vector<Tensor> buffers() const;
+    /// The parts of them with parameters whose gradients are summed over an axis.
+    std::vector<Tensor> shared_over(Axis axis) const;
     /// Zeroes them, padding included: nothing else writes it, and replica checks compare it.
     void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;

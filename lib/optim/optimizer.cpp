@@ -8,6 +8,13 @@ namespace {
 /// Frozen weights are drawn in fp32, this many elements at a time, then rounded.
 constexpr std::int64_t drawn_elements = std::int64_t{1} << 20;
 
+/// True unless all ranks of dp x cp have and update the same parameters.
+bool differ_on_dp_cp(const ParameterLayout& layout, const Mesh& mesh) {
+    return mesh.dp_cp().size() > 1 &&
+           std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                       [](const Parameter& each) { return each.sharing != Sharing(); });
+}
+
 }  // namespace
 
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
@@ -20,17 +27,17 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .beta2 = plan.betas[1],
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
-      shard_(plan.shard),
-      muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.weights().dtype()) {
+      muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.weights().dtype()),
+      differ_on_dp_cp_(differ_on_dp_cp(parameters.layout(), mesh)) {
     for (const FlatRange& range : cleared_ranges(parameters_.layout()))
         cleared_.push_back(parameters_.main_grads().slice(0, range.begin, range.end - range.begin));
     allocate(memory);
-    frozen_ = frozen_ranges(parameters_.layout(), mesh_.dp_cp(), sharded());
+    frozen_ = frozen_ranges(parameters_.layout(), mesh_);
 }
 
 void Optimizer::allocate(Memory& memory) {
     const bool own_main_params = parameters_.weights().dtype() != DType::f32;
-    for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_.dp_cp(), sharded())) {
+    for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_)) {
         const std::int64_t length = range.shard.elements();
         const auto state = [&](MemoryUse use) {
             return memory[use].allocate(DType::f32, {length});
@@ -46,7 +53,8 @@ void Optimizer::allocate(Memory& memory) {
             updated.states = {{"exp_avg", state(MemoryUse::optimizer)},
                               {"exp_avg_sq", state(MemoryUse::optimizer)}};
         }
-        if (range.shard.owned) {
+        const bool is_first = owner_of(range.parameter->sharing, mesh_).saves;
+        if (range.shard.owned && (is_first || !differ_on_dp_cp_)) {
             grads_.push_back(updated.main_grad);
             counted_.push_back(updated_.size());
         }
@@ -122,7 +130,7 @@ void Optimizer::clear_gradients() {
 
 void Optimizer::sum_gradient_squares(const StepRef& step) {
     backend_.run(SquareSum{.addends = grads_, .total = step.grad_square_sum()});
-    if (sharded()) mesh_.dp_cp().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
+    if (differ_on_dp_cp_) mesh_.dp_cp().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
     mesh_.model().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
 }
 
@@ -143,26 +151,25 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
-    Communicator& dp_cp = mesh_.dp_cp();
     const auto part_of = [&](const FlatRange& range) {
         return parameters_.weights().slice(0, range.begin, range.end - range.begin);
     };
     // After a rollback, weights of the abandoned update may still be in flight.
     parameters_.wait_for_all();
-    std::vector<WeightMessage> messages;
-    if (sharded()) messages = weight_messages(parameters_.layout());
+    const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
         const Tensor all = part_of(message->range);
+        Communicator& owners = mesh_[message->owners];
         if (message->owner) {
-            parameters_.expect(message->range, [&dp_cp, all, owner = *message->owner] {
-                return dp_cp.broadcast(all, owner);
+            parameters_.expect(message->range, [&owners, all, owner = *message->owner] {
+                return owners.broadcast(all, owner);
             });
             continue;
         }
-        const FlatRange own = part_of_bucket(message->range, dp_cp.rank(), dp_cp.size());
-        parameters_.expect(message->range, [&dp_cp, all, part = part_of(own)] {
-            return dp_cp.all_gather(all, part, 0);
+        const FlatRange own = part_of_bucket(message->range, owners.rank(), owners.size());
+        parameters_.expect(message->range, [&owners, all, part = part_of(own)] {
+            return owners.all_gather(all, part, 0);
         });
     }
     if (!parameters_.uses_fp8()) return;
@@ -183,8 +190,8 @@ void Optimizer::visit(const StateVisitor& visitor) const {
     // In reverse, because the flat order is the model's order reversed.
     for (auto updated = updated_.rbegin(); updated != updated_.rend(); ++updated) {
         Shard shard = updated->range.shard;
-        // Without sharding every sharer holds the same values; the first owns them.
-        if (!sharded() && mesh_.dp_cp().rank() != 0) shard.owned = false;
+        // Of ranks that hold the same values the first owns them.
+        if (!owner_of(updated->range.parameter->sharing, mesh_).saves) shard.owned = false;
         visitor({"weight", shard, updated->main_param});
         for (const UpdatedRange::State& state : updated->states)
             visitor({state.group, shard, state.values});

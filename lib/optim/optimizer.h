@@ -66,7 +66,6 @@ private:
     /// Draws the values of a range in fp32.
     void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
     void initialise_frozen(const OwnedRange& range, std::uint64_t seed);
-    bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
     /// Sends each owner's new weights to all ranks. The model waits for each range when it reaches
     /// it.
     void distribute_weights();
@@ -76,8 +75,8 @@ private:
     const Mesh& mesh_;
     Parameters& parameters_;
     AdamWConstants constants_;
-    bool shard_;
     Muon muon_;
+    bool differ_on_dp_cp_;         ///< ranks of dp x cp count different gradients
     std::vector<Tensor> cleared_;  ///< the gradients that a step clears
     std::vector<UpdatedRange> updated_;
     std::vector<AdamWPiece> adamw_pieces_;

@@ -57,8 +57,8 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
     return channels;
 }
 
-/// What the model, the sums of gradients and the optimizer send on each axis. Stages use channels,
-/// and tp x pp; data ranks use dp x cp.
+/// What the model, the sums of gradients and the optimizer send on each axis, and on parts of one.
+/// Stages use channels, and tp x pp; data ranks use dp x cp.
 std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
@@ -68,6 +68,9 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     traffic[static_cast<std::size_t>(Axis::dp)].collectives = false;
     traffic[static_cast<std::size_t>(Axis::pp)].collectives = false;
     traffic[static_cast<std::size_t>(Axis::dp_cp)].all_pairs = plan.grad_reduce != DType::f32;
+    for (const SubAxis& part : sub_axes)
+        traffic[static_cast<std::size_t>(part.axis)] =
+            traffic[static_cast<std::size_t>(part.parent)];
     return traffic;
 }
 

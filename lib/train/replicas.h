@@ -2,6 +2,7 @@
 // difference.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,12 +15,12 @@ namespace gptrain {
 
 /// One rank's report on its weights.
 struct ReplicaSum {
-    std::int64_t checksum = 0;
+    std::array<std::int64_t, axes> checksums{};  ///< as of Engine::weights_checksums
     std::string host;
 };
 
-/// The ranks, in ascending order, whose checksum differs from that of the majority of ranks with
-/// the same weights (the same place on pp and tp). Without a majority, all of those ranks.
+/// The ranks, in ascending order, one of whose checksums differs from that of the majority of the
+/// ranks in its group on that axis. Without a majority, all of those ranks.
 std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums,
                                              const MeshShape& mesh);
 

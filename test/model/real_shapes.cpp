@@ -15,7 +15,7 @@ namespace {
 struct Result {
     double loss = 0;
     double grad_norm = 0;
-    std::int64_t weights_checksum = 0;
+    std::array<std::int64_t, axes> weights_checksums{};
     double evaluation = 0;  ///< after the step
     bool operator==(const Result&) const = default;
 };
@@ -26,7 +26,7 @@ Result train_one_step(const RunSpec& spec) {
     Result result;
     result.loss = run.step(batch);
     result.grad_norm = run.engine().read_state().grad_norm;
-    result.weights_checksum = run.engine().weights_checksum();
+    result.weights_checksums = run.engine().weights_checksums();
     result.evaluation = run.engine().evaluate(batch).mean();
     return result;
 }

@@ -4,6 +4,7 @@
 
 #include "base/philox.h"
 #include "catch.h"
+#include "meter/meter_communicator.h"
 #include "model/ownership.h"
 #include "optim/newton_schulz.h"
 #include "spec/make_plan.h"
@@ -175,11 +176,12 @@ TEST_CASE("frozen matrices have no momentum", "[model][muon]") {
 TEST_CASE("a sharded optimizer divides Muon's matrices whole and about equally", "[model][muon]") {
     const RunPlan plan = make_plan(muon_spec(tiny_llama_spec()), {});
     constexpr std::int64_t ranks = 4;
+    const Mesh mesh({.data = ranks, .tensor = 2}, {}, {}, meter_communicators());
     const auto layout_of = [&](int tensor_rank) {
         LayoutRequest request = {.model = plan.model, .chunks = {{0, plan.model.layers}}};
-        request.mesh.tensor = 2;
+        request.mesh = mesh.shape();
         request.tensor_rank = tensor_rank;
-        request.shards = ranks;
+        request.sharing = [](const TensorGroup&) { return Sharing{.owners = Axis::dp_cp}; };
         request.whole_parameters = true;
         request.rules = plan.parameters;
         return make_layout(request);
@@ -212,13 +214,15 @@ TEST_CASE("a sharded optimizer divides Muon's matrices whole and about equally",
 
     // New weights: each element once, in order, and what one rank sends is its own.
     std::int64_t end = 0;
-    for (const WeightMessage& message : weight_messages(layout)) {
+    const std::vector<WeightMessage> messages = weight_messages(layout, mesh);
+    for (const WeightMessage& message : messages) {
+        CHECK(message.owners == Axis::dp_cp);
         CHECK(message.range.begin >= end);
         end = message.range.end;
     }
     for (const Parameter& parameter : layout.parameters) {
         bool sent = false;
-        for (const auto& [range, owner] : weight_messages(layout)) {
+        for (const auto& [range, owners, owner] : messages) {
             if (parameter.begin < range.begin || parameter.end() > range.end) continue;
             sent = true;
             CHECK(owner.has_value() == parameter.shard.name.starts_with("h."));

@@ -67,8 +67,8 @@ bool is_matrix_of_block(const std::string& name) {
            name.find(".ln_") == std::string::npos;
 }
 
-bool has_one_owner(const std::vector<int>& owners) {
-    return std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; });
+bool all_have(int expected, const std::vector<int>& owners) {
+    return std::all_of(owners.begin(), owners.end(), [&](int count) { return count == expected; });
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ TEST_CASE("every element of the state has one owner on the mesh", "[optim]") {
     for (const auto& [group, tensors] : state.owners) {
         for (const auto& [name, owners] : tensors) {
             CAPTURE(group, name);
-            CHECK(has_one_owner(owners));
+            CHECK(all_have(1, owners));
         }
     }
     const bool uses_muon = spec.optimizer.name == "muon";
@@ -96,6 +96,57 @@ TEST_CASE("every element of the state has one owner on the mesh", "[optim]") {
         CHECK(state.owners["exp_avg"].contains(name) == (!muon && !frozen));
         CHECK(state.owners["exp_avg_sq"].contains(name) == (!muon && !frozen));
     }
+}
+
+// Of the four ranks of dp 2 and cp 2, the mlp's parameters have the sharing that is named.
+TEST_CASE("parameters that are shared in two ways have buckets and owners apart", "[optim]") {
+    constexpr Axis dp = Axis::dp;
+    constexpr Axis cp = Axis::cp;
+    constexpr Axis dp_cp = Axis::dp_cp;
+    const auto [other, updating, saving] = GENERATE(table<Sharing, int, int>(
+        {{{cp, cp}, 2, 2}, {{cp}, 4, 2}, {{dp_cp, cp}, 2, 1}, {{dp_cp, dp}, 2, 1}}));
+    const auto is_other = [](const std::string& name) {
+        return name.find(".mlp.") != std::string::npos;
+    };
+    const MeshShape shape = {.data = 2, .context = 2};
+    const ModelShape model = make_plan(tiny_spec(), {}).model;
+    const ParameterLayout layout =
+        make_layout({.model = model,
+                     .chunks = {{.num_layers = model.layers}},
+                     .mesh = shape,
+                     .sharing = [&, other = other](const TensorGroup& group) {
+                         return is_other(group.name) ? other : Sharing{.owners = dp_cp};
+                     }});
+    std::map<std::string, std::vector<int>> updates;
+    std::map<std::string, std::vector<int>> saves;
+    for (std::int64_t rank = 0; rank < shape.size(); ++rank) {
+        const Mesh mesh(shape, place_of(rank, shape), {}, meter_communicators());
+        for (const OwnedRange& range : owned_ranges(layout, mesh)) {
+            const Shard& shard = range.shard;
+            for (auto* all : {&updates, &saves})
+                (*all)[shard.name].resize(static_cast<std::size_t>(shard.global.elements()));
+            const bool saved = owner_of(range.parameter->sharing, mesh).saves;
+            for (std::int64_t i = shard.flat_begin; i < shard.flat_end; ++i) {
+                ++updates[shard.name][static_cast<std::size_t>(i)];
+                saves[shard.name][static_cast<std::size_t>(i)] += saved ? 1 : 0;
+            }
+        }
+    }
+    for (const Parameter& parameter : layout.parameters) {
+        const std::string& name = parameter.shard.name;
+        CAPTURE(name);
+        CHECK(std::ssize(updates[name]) == parameter.shard.elements());
+        CHECK(all_have(is_other(name) ? updating : 1, updates[name]));
+        CHECK(all_have(is_other(name) ? saving : 1, saves[name]));
+        const auto bucket =
+            std::find_if(layout.buckets.begin(), layout.buckets.end(),
+                         [&](const Bucket& each) { return parameter.begin < each.end; });
+        CHECK(bucket->sharing == parameter.sharing);
+    }
+    // Each rank sends what it has updated to those that have not.
+    for (const WeightMessage& message :
+         weight_messages(layout, Mesh(shape, {}, {}, meter_communicators())))
+        CHECK((message.owners == dp_cp || message.owners == other.owners));
 }
 
 TEST_CASE("ranks of dp hold about equal parts of a sharded state, else everything", "[optim]") {

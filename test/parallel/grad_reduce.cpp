@@ -1,4 +1,4 @@
-// Gradients that ranks send to each other rounded to bf16.
+// Sums of gradients: rounded to bf16, and over other ranks in each bucket.
 #include <cmath>
 
 #include "base/philox.h"
@@ -20,16 +20,29 @@ namespace {
 
 /// The gradients of a model and their reduction over all ranks, on any backend.
 struct Reduction {
-    Reduction(Backend& backend, const RunPlan& plan, Communicator& sharers, bool shard,
-              const std::optional<MemoryPlan>& memory_plan)
-        : memory(backend, memory_plan),
-          parameters(
-              memory,
-              make_layout(
-                  {.model = plan.model, .chunks = chunk_parts(plan, 0), .shards = sharers.size()}),
-              DType::f32, Parameters::Use::training),
-          buckets(backend, memory, parameters, sharers, {.shard = shard, .dtype = DType::bf16}) {}
+    using SharingOf = std::function<Sharing(const TensorGroup&)>;
 
+    Reduction(Backend& backend, const Mesh& mesh, const SharingOf& sharing, DType dtype,
+              const std::optional<MemoryPlan>& memory_plan)
+        : plan(make_plan(tiny_spec(), {})),
+          memory(backend, memory_plan),
+          parameters(memory,
+                     make_layout({.model = plan.model,
+                                  .chunks = chunk_parts(plan, 0),
+                                  .mesh = mesh.shape(),
+                                  .sharing = sharing,
+                                  .divides_sums = true}),
+                     DType::f32, Parameters::Use::training),
+          buckets(backend, memory, parameters, mesh, {.dtype = dtype}) {}
+
+    /// The memory that it takes.
+    static MemoryPlan needed(const MeshShape& shape, const SharingOf& sharing, DType dtype) {
+        MeterBackend meter({});
+        const Mesh mesh(shape, {}, {}, meter_communicators());
+        return Reduction(meter, mesh, sharing, dtype, std::nullopt).memory.peaks();
+    }
+
+    RunPlan plan;
     Memory memory;
     Parameters parameters;
     GradBuckets buckets;
@@ -54,13 +67,15 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
     CAPTURE(shard);
     const auto backend = cpu::make_backend();
     CommTotals totals;
-    const auto sharers = observed(mpi_communicators(session(), *backend), totals)(
-        {.axis = Axis::dp_cp, .id = 0, .rank = session().rank(), .size = session().size()});
-    const RunPlan plan = make_plan(tiny_spec(), {});
-    MeterBackend meter({});
-    MeterCommunicator metered(sharers->rank(), sharers->size());
-    Reduction sizes(meter, plan, metered, shard, std::nullopt);
-    Reduction reduction(*backend, plan, *sharers, shard, sizes.memory.peaks());
+    const MeshShape shape = {.data = session().size()};
+    const Mesh mesh(shape, place_of(session().rank(), shape), {},
+                    observed(mpi_communicators(session(), *backend), totals));
+    const auto sharing = [&](const TensorGroup&) {
+        return Sharing{.owners = shard ? std::optional(Axis::dp_cp) : std::nullopt};
+    };
+    Reduction reduction(*backend, mesh, sharing, DType::bf16,
+                        Reduction::needed(shape, sharing, DType::bf16));
+    const Communicator* sharers = &mesh.dp_cp();
 
     const ParameterLayout& layout = reduction.parameters.layout();
     auto* grads = reduction.parameters.main_grads().as<float>();
@@ -84,6 +99,42 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
         }
         CHECK(wrong == 0);
     }
+}
+
+TEST_CASE("each bucket is summed over the ranks that share it") {
+    const auto backend = cpu::make_backend();
+    const int ranks = session().size();
+    const MeshShape shape = {.data = ranks > 2 ? ranks / 2 : ranks, .context = ranks > 2 ? 2 : 1};
+    const Sharing other =
+        GENERATE(Sharing{Axis::cp, Axis::cp}, Sharing{Axis::cp}, Sharing{Axis::dp_cp, Axis::cp});
+    const DType dtype = GENERATE(DType::f32, DType::bf16);
+    const auto sharing = [&](const TensorGroup& group) {
+        return group.name.find(".mlp.") == std::string::npos ? Sharing{.owners = Axis::dp_cp}
+                                                             : other;
+    };
+    const Mesh mesh(shape, place_of(session().rank(), shape), {},
+                    mpi_communicators(session(), *backend));
+    Reduction reduction(*backend, mesh, sharing, dtype, Reduction::needed(shape, sharing, dtype));
+
+    // Sums are below 256, which are exact in bf16.
+    const auto value = [](std::int64_t rank, std::int64_t i) { return (rank + 1) * (i % 7 + 1); };
+    const ParameterLayout& layout = reduction.parameters.layout();
+    auto* grads = reduction.parameters.main_grads().as<float>();
+    for (std::int64_t i = 0; i < layout.trained; ++i)
+        grads[i] = static_cast<float>(value(session().rank(), i));
+    reduction.buckets.ready({0, layout.trained});
+    reduction.buckets.finish();
+    std::int64_t wrong = 0;
+    for (const OwnedRange& range : owned_ranges(layout, mesh)) {
+        const bool all = range.parameter->sharing.sums == Axis::dp_cp;
+        for (std::int64_t i = range.begin; i < range.begin + range.shard.elements(); ++i) {
+            std::int64_t sum = 0;
+            for (std::int64_t rank = 0; rank < ranks; ++rank)
+                if (all || place_of(rank, shape).dp == mesh.place().dp) sum += value(rank, i);
+            if (grads[i] != static_cast<float>(sum)) ++wrong;
+        }
+    }
+    CHECK(wrong == 0);
 }
 
 }  // namespace

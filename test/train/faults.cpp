@@ -69,17 +69,38 @@ TEST_CASE("bounds go on after a resume as if nothing had been") {
 constexpr MeshShape mesh = {.data = 3, .pipeline = 2, .context = 1, .tensor = 1};
 
 TEST_CASE("of replicas that differ the few are odd, and all where none are more") {
+    const auto checksum = [](ReplicaSum& sum) -> std::int64_t& {
+        return sum.checksums[static_cast<std::size_t>(Axis::dp_cp)];
+    };
     std::vector<ReplicaSum> sums(6);
-    for (std::size_t i = 0; i < 6; ++i)
-        sums[i] = {i < 3 ? 7 : -9, text("node", i)};
+    for (std::size_t i = 0; i < 6; ++i) {
+        sums[i].host = text("node", i);
+        checksum(sums[i]) = i < 3 ? 7 : -9;
+    }
     CHECK(differing_replicas(sums, mesh).empty());
-    sums[4].checksum = 7;  // that of the other stage
+    checksum(sums[4]) = 7;  // that of the other stage
     CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{4});
     CHECK(describe_replicas({4}, sums, mesh) == "rank 4 (dp 1 pp 1 cp 0 tp 0) on node4");
-    sums[3].checksum = 0;
+    checksum(sums[3]) = 0;
     CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{3, 4, 5});
     constexpr MeshShape pair = {.data = 2, .pipeline = 1, .context = 1, .tensor = 1};
-    CHECK(differing_replicas({{1, "a"}, {2, "b"}}, pair) == std::vector<std::int64_t>{0, 1});
+    std::vector<ReplicaSum> two(2);
+    checksum(two[0]) = 1;
+    CHECK(differing_replicas(two, pair) == std::vector<std::int64_t>{0, 1});
+}
+
+TEST_CASE("replicas are compared with those that share the same weights") {
+    constexpr MeshShape both = {.data = 2, .pipeline = 1, .context = 3, .tensor = 1};
+    std::vector<ReplicaSum> sums(6);
+    for (std::size_t i = 0; i < 6; ++i) {
+        sums[i].checksums[static_cast<std::size_t>(Axis::dp_cp)] = 5;
+        // As of parameters that only the ranks of cp share.
+        sums[i].checksums[static_cast<std::size_t>(Axis::cp)] = i < 3 ? 1 : 2;
+    }
+    CHECK(differing_replicas(sums, both).empty());
+    sums[1].checksums[static_cast<std::size_t>(Axis::cp)] = 2;
+    sums[5].checksums[static_cast<std::size_t>(Axis::dp_cp)] = 6;
+    CHECK(differing_replicas(sums, both) == std::vector<std::int64_t>{1, 5});
 }
 
 TEST_CASE("a fault of a step is where it came first") {
