@@ -157,15 +157,10 @@ void Engine::stream_model(const std::function<void(std::span<const StreamedState
     load(states);
 }
 
-void Engine::visit_flat(std::string_view group, const Parameter& parameter, const Tensor& flat,
-                        const StateVisitor& visitor) {
-    visitor({group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
-}
-
 void Engine::visit_gradients(const StateVisitor& visitor) const {
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.trained())
-            visit_flat("main_grad", parameter, parameters_.main_grads(), visitor);
+            visitor({"main_grad", parameter.shard, parameters_.grads(parameter.range())});
     }
 }
 
@@ -173,7 +168,7 @@ void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.in_compute_dtype)
-            visit_flat("weight", parameter, parameters_.weights(), visitor);
+            visitor({"weight", parameter.shard, parameters_.weights(parameter.range())});
     }
 }
 

@@ -87,9 +87,6 @@ public:
 
 private:
     void write_state(const StepState& state);
-    /// Visits a parameter's part of a flat buffer.
-    static void visit_flat(std::string_view group, const Parameter& parameter, const Tensor& flat,
-                           const StateVisitor& visitor);
     /// The actions of a step with this number of microbatches.
     const Schedule& schedule_of(std::int64_t microbatches);
 

@@ -105,9 +105,8 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
 }
 
 Tensor InferenceModel::read_buffer(const Parameter& parameter) const {
-    const std::int64_t elements = parameter.shard.elements();
-    return staging_.empty() ? parameters_.weights().slice(0, parameter.begin, elements)
-                            : staging_.slice(0, 0, elements);
+    return staging_.empty() ? parameters_.weights(parameter.range())
+                            : staging_.slice(0, 0, parameter.shard.elements());
 }
 
 void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {

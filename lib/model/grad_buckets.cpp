@@ -17,15 +17,11 @@ GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& par
     if (!rounded()) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : parameters.layout().buckets)
-        largest = std::max(largest, bucket.end - bucket.begin);
+        largest = std::max(largest, bucket.elements());
     for (Message& message : messages_) {
         message.sent = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
         message.received = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
     }
-}
-
-Tensor GradBuckets::grads_of(const FlatRange& bucket) const {
-    return parameters_.main_grads().slice(0, bucket.begin, bucket.end - bucket.begin);
 }
 
 FlatRange GradBuckets::own_part(const Bucket& bucket) const {
@@ -35,7 +31,7 @@ FlatRange GradBuckets::own_part(const Bucket& bucket) const {
 void GradBuckets::start(const Bucket& bucket) {
     Communicator& ranks = ranks_of(bucket);
     if (ranks.size() == 1) return;
-    const Tensor all = grads_of(bucket);
+    const Tensor all = parameters_.grads(bucket);
     if (rounded()) {
         start_rounded(bucket);
         return;
@@ -45,7 +41,7 @@ void GradBuckets::start(const Bucket& bucket) {
         pending_.pop_front();
     }
     if (scatters(bucket)) {
-        pending_.push_back(ranks.reduce_scatter(grads_of(own_part(bucket)), all, 0));
+        pending_.push_back(ranks.reduce_scatter(parameters_.owned_grads(own_part(bucket)), all, 0));
     } else {
         pending_.push_back(ranks.all_reduce(all, Reduce::sum));
     }
@@ -55,29 +51,31 @@ void GradBuckets::start_rounded(const Bucket& bucket) {
     Message& message = messages_[next_message_];
     next_message_ = (next_message_ + 1) % messages_.size();
     complete(message);
-    const std::int64_t elements = bucket.end - bucket.begin;
+    const std::int64_t elements = bucket.elements();
     const Tensor sent = message.sent.slice(0, 0, elements);
-    backend_.run(Cast{.to = sent, .from = grads_of(bucket)});
+    backend_.run(Cast{.to = sent, .from = parameters_.grads(bucket)});
     message.bucket = bucket;
     message.pending = ranks_of(bucket).all_to_all(message.received.slice(0, 0, elements), sent);
 }
 
 void GradBuckets::complete(Message& message) {
-    const std::int64_t elements = message.bucket.end - message.bucket.begin;
+    const std::int64_t elements = message.bucket.elements();
     if (elements == 0) return;
     message.pending.wait();
     Communicator& ranks = ranks_of(message.bucket);
     const FlatRange own = own_part(message.bucket);
+    const bool scattered = scatters(message.bucket);
+    const Tensor sum = scattered ? parameters_.owned_grads(own) : parameters_.grads(own);
     backend_.run(SumRows{
-        .to = grads_of(own),
+        .to = sum,
         .rows =
             message.received.slice(0, 0, elements).view({ranks.size(), elements / ranks.size()})});
-    if (!scatters(message.bucket)) {
+    if (!scattered) {
         const Tensor all = message.sent.slice(0, 0, elements);
-        const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
-        backend_.run(Cast{.to = part, .from = grads_of(own)});
+        const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.elements());
+        backend_.run(Cast{.to = part, .from = sum});
         ranks.all_gather(all, part, 0).wait();
-        backend_.run(Cast{.to = grads_of(message.bucket), .from = all});
+        backend_.run(Cast{.to = parameters_.grads(message.bucket), .from = all});
     }
     message.bucket = {};
 }

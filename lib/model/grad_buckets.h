@@ -51,7 +51,6 @@ private:
         Bucket bucket;    ///< empty: nothing in flight
         Pending pending;
     };
-    Tensor grads_of(const FlatRange& bucket) const;
     Communicator& ranks_of(const Bucket& bucket) const { return mesh_[bucket.sharing.sums]; }
     FlatRange own_part(const Bucket& bucket) const;
     bool rounded() const { return shared() && reduction_.dtype != DType::f32; }

@@ -7,8 +7,7 @@ GradSums::GradSums(Backend& backend, const Mesh& mesh, const Parameters& paramet
     for (const OwnedRange& range : owned_ranges(parameters.layout(), mesh)) {
         const std::optional<Axis> axis = range.parameter->also_sums;
         if (!axis || mesh[*axis].size() == 1) continue;
-        grads_[*axis].push_back(
-            parameters.main_grads().slice(0, range.begin, range.shard.elements()));
+        grads_[*axis].push_back(parameters.owned_grads(range.range()));
     }
 }
 

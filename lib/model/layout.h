@@ -29,6 +29,13 @@ struct Int8Place {
     std::int64_t scales = 0;
 };
 
+/// A range of the flat order of parameters.
+struct FlatRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t elements() const { return end - begin; }
+};
+
 /// One named tensor of the model on this rank.
 struct Parameter {
     Shard shard;
@@ -49,6 +56,7 @@ struct Parameter {
     /// Weight decay applies to tensors of two dims, not to biases and norms.
     bool decays() const { return shard.global.rank() == 2; }
     std::int64_t end() const { return begin + shard.elements(); }
+    FlatRange range() const { return {begin, end()}; }
 };
 
 /// Rows of a parameter group.
@@ -74,12 +82,7 @@ struct ParameterGroup {
     std::int64_t fp8_begin = 0;
     std::optional<Int8Place> int8 = {};
     bool in_compute_dtype = true;  ///< as of its parameters
-};
-
-/// A range of the flat buffers.
-struct FlatRange {
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
+    FlatRange range() const { return {begin, begin + shape.elements()}; }
 };
 
 /// Parameters whose gradients are reduced together. Their updates are divided among their owners:

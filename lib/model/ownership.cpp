@@ -18,7 +18,7 @@ Shard overlap(const Parameter& parameter, const FlatRange& range) {
 }  // namespace
 
 FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks) {
-    const std::int64_t length = div_exact(bucket.end - bucket.begin, ranks);
+    const std::int64_t length = div_exact(bucket.elements(), ranks);
     return {bucket.begin + rank * length, bucket.begin + (rank + 1) * length};
 }
 
@@ -68,8 +68,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
                 messages.back().range.end = parameter->end();
             } else {
                 owner = parameter->owner;
-                messages.push_back(
-                    {{parameter->begin, parameter->end()}, *bucket.sharing.owners, owner});
+                messages.push_back({parameter->range(), *bucket.sharing.owners, owner});
             }
         }
     }

@@ -1,4 +1,4 @@
-// Which ranges of the flat buffers a rank updates: its part of every bucket that has owners, else
+// Which ranges of the flat order a rank updates: its part of every bucket that has owners, else
 // everything; who sends the new weights; and which frozen parameters it saves.
 #pragma once
 
@@ -22,13 +22,14 @@ Owner owner_of(const Sharing& sharing, const Mesh& mesh);
 struct OwnedRange {
     const Parameter* parameter;
     Shard shard;             ///< that part, as a flat range of the parameter
-    std::int64_t begin = 0;  ///< its position in the flat buffers
+    std::int64_t begin = 0;  ///< its position in the flat order
+    FlatRange range() const { return {begin, begin + shard.elements()}; }
 };
 
 /// The part of a bucket that belongs to `rank` of `ranks`.
 FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks);
 
-/// Owned ranges in the order of the flat buffers.
+/// Owned ranges in the flat order.
 std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& mesh);
 
 /// A range of new weights that is sent at once.
@@ -39,7 +40,7 @@ struct WeightMessage {
     std::optional<int> owner;
 };
 
-/// How new weights reach all owners of a bucket, in the order of the flat buffers.
+/// How new weights reach all owners of a bucket, in the flat order.
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh);
 
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the

@@ -92,11 +92,11 @@ GroupTensors Parameters::group(std::string_view name) const {
     if (found->fp8) {
         tensors.weight8 = fp8(*found);
     } else if (found->in_compute_dtype) {
-        tensors.weight = flat(*found, weights_).view(found->shape);
+        tensors.weight = weights(found->range()).view(found->shape);
     }
     if (found->int8) tensors.int8 = int8(*found->int8, found->shape);
     if (found->trained && !main_grads_.empty())
-        tensors.grad = flat(*found, main_grads_).view(found->shape);
+        tensors.grad = grads(found->range()).view(found->shape);
     tensors.overwritten = found->overwritten;
     return tensors;
 }
@@ -122,8 +122,8 @@ Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {
 void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor& values) const {
     const Shape& shape = parameter.shard.box.extent;
     if (parameter.in_compute_dtype) {
-        const Tensor weights = weights_.slice(0, parameter.begin, values.elements());
-        if (weights.data() != values.data()) backend.run(Cast{.to = weights, .from = values});
+        const Tensor to = weights(parameter.range());
+        if (to.data() != values.data()) backend.run(Cast{.to = to, .from = values});
     }
     if (parameter.int8)
         backend.run(ToInt8{.x = values.view(shape), .out = int8(*parameter.int8, shape)});
@@ -133,8 +133,8 @@ void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
     for (const ParameterGroup& group : layout_.groups) {
         if (!group.fp8 || !group.trained) continue;
         const ArenaFrame frame(workspace);
-        const Tensor values = workspace.allocate(weights_.dtype(), group.shape);
-        backend.copy(values, flat(group, weights_).view(group.shape));
+        const Tensor values = workspace.allocate(dtype(), group.shape);
+        backend.copy(values, weights(group.range()).view(group.shape));
         convert(backend, workspace, values, fp8(group));
     }
 }
@@ -143,7 +143,7 @@ void Parameters::frozen_to_fp8(Backend& backend, Arena& workspace) const {
     for (const ParameterGroup& group : layout_.groups) {
         if (!group.fp8 || group.trained) continue;
         const ArenaFrame frame(workspace);
-        convert(backend, workspace, flat(group, weights_).view(group.shape), fp8(group));
+        convert(backend, workspace, weights(group.range()).view(group.shape), fp8(group));
     }
 }
 

@@ -1,4 +1,5 @@
-// The weights of a rank in the compute dtype and their fp32 gradients, as two flat buffers.
+// The weights of a rank in the compute dtype and their fp32 gradients, in one flat order.
+// Everything reads them as views of ranges: whole ones, or those that the rank updates.
 #pragma once
 
 #include <functional>
@@ -44,11 +45,18 @@ public:
     Parameters& operator=(const Parameters&) = delete;
 
     const ParameterLayout& layout() const { return layout_; }
-    /// Flat, layout().elements long, compute dtype. The values of a trained FP8 group are valid
-    /// only from an update to the next `to_fp8`, which replaces them by their FP8 form, stored both
-    /// row- and column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values
-    /// here.
-    const Tensor& weights() const { return weights_; }
+    /// The compute dtype.
+    DType dtype() const { return weights_.dtype(); }
+    /// The values that the model computes with. Those of a trained FP8 group are valid only from an
+    /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
+    /// column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values here.
+    Tensor weights(const FlatRange& range) const { return view(weights_, range); }
+    /// The fp32 gradients that this rank computes; of trained parameters only.
+    Tensor grads(const FlatRange& range) const { return view(main_grads_, range); }
+    /// The same within a range that this rank updates: where an update writes new weights, and
+    /// where the sum of all ranks' gradients arrives.
+    Tensor owned_weights(const FlatRange& range) const { return view(weights_, range); }
+    Tensor owned_grads(const FlatRange& range) const { return view(main_grads_, range); }
     /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
     std::vector<Tensor> buffers() const;
     /// The parts of them with parameters whose gradients are summed over an axis.
@@ -56,7 +64,7 @@ public:
     /// Zeroes them, padding included: nothing else writes it, and replica checks compare it.
     void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
-    /// they may be those of `weights`.
+    /// they may be its `weights`.
     void set(Backend& backend, const Parameter& parameter, const Tensor& values) const;
     /// Registers a flat range of weights to come from the ranks that updated it. `start` begins the
     /// transfer: at once, or with one_by_one after the previous range has been waited for. Register
@@ -72,8 +80,6 @@ public:
     void to_fp8(Backend& backend, Arena& workspace) const;
     /// Converts the frozen FP8 groups; call it once their values are there.
     void frozen_to_fp8(Backend& backend, Arena& workspace) const;
-    /// Flat, layout().trained long.
-    const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
     /// The parameters stacked in that group; empty if the layout lacks it.
@@ -81,22 +87,22 @@ public:
 
 private:
     const ParameterGroup* find(std::string_view name) const;
-    Tensor flat(const ParameterGroup& group, const Tensor& buffer) const {
-        return buffer.slice(0, group.begin, group.shape.elements());
+    static Tensor view(const Tensor& buffer, const FlatRange& range) {
+        return buffer.slice(0, range.begin, range.elements());
     }
     Fp8Matrix fp8(const ParameterGroup& group) const;
     Int8Matrix int8(const Int8Place& place, const Shape& shape) const;
 
     ParameterLayout layout_;
     std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
-    Tensor weights_;
+    Tensor weights_;  ///< flat, layout().elements long
     /// From one scale to the next: cuBLASLt has no algorithm for one that is not aligned to 16
     /// bytes.
     static constexpr std::int64_t scale_step = 4;
     Tensor scales_;  ///< fp32 [groups, scale_step], the first of a row in use; empty without FP8
     Tensor int8_values_;
     Tensor int8_scales_;
-    Tensor main_grads_;
+    Tensor main_grads_;  ///< flat, layout().trained long
     bool one_by_one_;
     struct Arriving {
         std::int64_t end;

@@ -27,25 +27,25 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .beta2 = plan.betas[1],
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
-      muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.weights().dtype()),
+      muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.dtype()),
       differ_on_dp_cp_(differ_on_dp_cp(parameters.layout(), mesh)) {
     for (const FlatRange& range : cleared_ranges(parameters_.layout()))
-        cleared_.push_back(parameters_.main_grads().slice(0, range.begin, range.end - range.begin));
+        cleared_.push_back(parameters_.grads(range));
     allocate(memory);
     frozen_ = frozen_ranges(parameters_.layout(), mesh_);
 }
 
 void Optimizer::allocate(Memory& memory) {
-    const bool own_main_params = parameters_.weights().dtype() != DType::f32;
+    const bool own_main_params = parameters_.dtype() != DType::f32;
     for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_)) {
         const std::int64_t length = range.shard.elements();
         const auto state = [&](MemoryUse use) {
             return memory[use].allocate(DType::f32, {length});
         };
-        const Tensor weight = parameters_.weights().slice(0, range.begin, length);
+        const Tensor weight = parameters_.owned_weights(range.range());
         UpdatedRange updated;
         updated.main_param = own_main_params ? state(MemoryUse::main_params) : weight;
-        updated.main_grad = parameters_.main_grads().slice(0, range.begin, length);
+        updated.main_grad = parameters_.owned_grads(range.range());
         if (own_main_params) updated.weight = weight;
         if (range.parameter->update == Update::muon) {
             updated.states = {{"momentum_buffer", state(MemoryUse::optimizer)}};
@@ -107,7 +107,7 @@ void Optimizer::draw(const Tensor& values, const OwnedRange& range, std::uint64_
 void Optimizer::initialise_frozen(const OwnedRange& range, std::uint64_t seed) {
     const ArenaFrame frame(memory_[MemoryUse::workspace]);
     const std::int64_t elements = range.shard.elements();
-    const Tensor weights = parameters_.weights().slice(0, range.begin, elements);
+    const Tensor weights = parameters_.weights(range.range());
     const bool rounded = weights.dtype() != DType::f32;
     const std::int64_t most = std::min(drawn_elements, elements);
     const Tensor drawn =
@@ -151,15 +151,12 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
-    const auto part_of = [&](const FlatRange& range) {
-        return parameters_.weights().slice(0, range.begin, range.end - range.begin);
-    };
     // After a rollback, weights of the abandoned update may still be in flight.
     parameters_.wait_for_all();
     const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
-        const Tensor all = part_of(message->range);
+        const Tensor all = parameters_.weights(message->range);
         Communicator& owners = mesh_[message->owners];
         if (message->owner) {
             parameters_.expect(message->range, [&owners, all, owner = *message->owner] {
@@ -167,10 +164,10 @@ void Optimizer::distribute_weights() {
             });
             continue;
         }
-        const FlatRange own = part_of_bucket(message->range, owners.rank(), owners.size());
-        parameters_.expect(message->range, [&owners, all, part = part_of(own)] {
-            return owners.all_gather(all, part, 0);
-        });
+        const Tensor own =
+            parameters_.owned_weights(part_of_bucket(message->range, owners.rank(), owners.size()));
+        parameters_.expect(message->range,
+                           [&owners, all, own] { return owners.all_gather(all, own, 0); });
     }
     if (!parameters_.uses_fp8()) return;
     parameters_.wait_for_all();
@@ -196,10 +193,8 @@ void Optimizer::visit(const StateVisitor& visitor) const {
         for (const UpdatedRange::State& state : updated->states)
             visitor({state.group, shard, state.values});
     }
-    for (const OwnedRange& range : frozen_) {
-        const Tensor& weights = parameters_.weights();
-        visitor({"weight", range.shard, weights.slice(0, range.begin, range.shard.elements())});
-    }
+    for (const OwnedRange& range : frozen_)
+        visitor({"weight", range.shard, parameters_.weights(range.range())});
 }
 
 }  // namespace gptrain

@@ -78,7 +78,7 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
     const Communicator* sharers = &mesh.dp_cp();
 
     const ParameterLayout& layout = reduction.parameters.layout();
-    auto* grads = reduction.parameters.main_grads().as<float>();
+    auto* grads = reduction.parameters.grads({0, layout.trained}).as<float>();
     for (int step = 0; step < 2; ++step) {
         for (std::int64_t i = 0; i < layout.elements; ++i)
             grads[i] = gradient(sharers->rank(), i);
@@ -119,7 +119,7 @@ TEST_CASE("each bucket is summed over the ranks that share it") {
     // Sums are below 256, which are exact in bf16.
     const auto value = [](std::int64_t rank, std::int64_t i) { return (rank + 1) * (i % 7 + 1); };
     const ParameterLayout& layout = reduction.parameters.layout();
-    auto* grads = reduction.parameters.main_grads().as<float>();
+    auto* grads = reduction.parameters.grads({0, layout.trained}).as<float>();
     for (std::int64_t i = 0; i < layout.trained; ++i)
         grads[i] = static_cast<float>(value(session().rank(), i));
     reduction.buckets.ready({0, layout.trained});
