@@ -143,7 +143,9 @@ void Engine::stream_model(const std::function<void(std::span<const StreamedState
     });
     const ArenaFrame frame(memory_[MemoryUse::workspace]);
     std::int64_t largest = 0;
-    const auto only_int8 = [](const Parameter& parameter) { return !parameter.in_compute_dtype; };
+    const auto only_int8 = [](const Parameter& parameter) {
+        return !parameter.storage.in_compute_dtype;
+    };
     for (const Parameter& parameter : parameters_.layout().parameters)
         if (only_int8(parameter)) largest = std::max(largest, parameter.shard.elements());
     const Tensor memory = memory_[MemoryUse::workspace].allocate(DType::f32, {largest});
@@ -167,7 +169,7 @@ void Engine::visit_gradients(const StateVisitor& visitor) const {
 void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
     for (const Parameter& parameter : parameters_.layout().parameters) {
-        if (parameter.in_compute_dtype)
+        if (parameter.storage.in_compute_dtype)
             visitor({"weight", parameter.shard, parameters_.weights(parameter.range())});
     }
 }

@@ -97,7 +97,7 @@ void Head::weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) c
                                           .dy = dlogits,
                                           .dweight = weight_.grad,
                                           .dbias = {},
-                                          .accumulate = !(first && weight_.overwritten)});
+                                          .accumulate = !(first && weight_.storage.overwritten)});
 }
 
 void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const {

@@ -223,26 +223,32 @@ private:
         return {round_up(end.values, group_alignment), round_up(end.scales, group_alignment)};
     }
 
+    /// Where the next group is kept.
+    Storage storage_of(const Group& group) const {
+        Storage storage = {.begin = end_};
+        storage.overwritten = request_.overwrites_gradients && trained(group) &&
+                              (group.linear || overwritten_by_head(group));
+        if (group.fp8) storage.fp8 = end_;
+        if (in_int8(group)) {
+            storage.int8 = next_int8_place();
+            storage.in_compute_dtype = !group.linear;
+        }
+        return storage;
+    }
+
     /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
         ParameterGroup placed = {.name = group.name,
                                  .shape = {},
                                  .rows = {},
-                                 .begin = end_,
+                                 .storage = storage_of(group),
                                  .sharing = request_.sharing(group),
-                                 .trained = trained(group),
-                                 .fp8 = group.fp8,
-                                 .overwritten = request_.overwrites_gradients && trained(group) &&
-                                                (group.linear || overwritten_by_head(group)),
-                                 .fp8_begin = end_};
-        if (in_int8(group)) {
-            placed.int8 = layout_.int8_end = next_int8_place();
-            placed.in_compute_dtype = !group.linear;
-        }
+                                 .trained = trained(group)};
+        if (placed.storage.int8) layout_.int8_end = *placed.storage.int8;
         for (const ModelTensor& tensor : group.tensors)
             place_tensor(tensor, group, placed);
-        const FlatRange range = {placed.begin, end_};
+        const FlatRange range = {placed.storage.begin, end_};
         if (group.fp8 && !placed.trained) place_fp8(placed);
         layout_.groups.push_back(std::move(placed));
         return range;
@@ -258,18 +264,19 @@ private:
         } else {
             placed.shape[0] += shard.box.extent[0];
         }
+        Storage storage = placed.storage;
+        storage.begin = end_;
+        if (storage.int8) storage.int8 = layout_.int8_end;
         placed.rows.push_back({tensor.name.substr(0, tensor.name.rfind('.')), shard.box.extent[0]});
         layout_.parameters.push_back(
             {.shard = std::move(shard),
              .init = tensor.init,
-             .begin = end_,
-             .int8 = placed.int8 ? std::optional(layout_.int8_end) : std::nullopt,
-             .in_compute_dtype = placed.in_compute_dtype,
+             .storage = storage,
              .sharing = placed.sharing,
              .also_sums = also_sums(tensor, group.both_ends),
              .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
-        if (placed.in_compute_dtype) end_ += in_memory.elements();
-        if (placed.int8) {
+        if (storage.in_compute_dtype) end_ += in_memory.elements();
+        if (storage.int8) {
             layout_.int8_end.values += in_memory.elements();
             layout_.int8_end.scales += in_memory[0] * Int8Matrix::blocks_of(in_memory[1]);
         }
@@ -277,8 +284,8 @@ private:
 
     /// The FP8 form of a frozen group, which keeps its values too.
     void place_fp8(ParameterGroup& placed) {
-        placed.fp8_begin = round_up(end_, group_alignment);
-        end_ = placed.fp8_begin + placed.shape.elements();
+        placed.storage.fp8 = round_up(end_, group_alignment);
+        end_ = *placed.storage.fp8 + placed.shape.elements();
     }
 
     const LayoutRequest& request_;
@@ -305,7 +312,8 @@ std::vector<Share> shares_of(ParameterLayout& layout) {
     for (const Bucket& bucket : layout.buckets) {
         const std::size_t first = shares.size();
         bool open = false;
-        for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
+        for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
+             ++parameter) {
             if (!bucket.whole) continue;
             if (!open) shares.push_back({.owners = *bucket.sharing.owners});
             shares.back().parameters.push_back(&*parameter);
@@ -364,9 +372,9 @@ std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout) {
         if (begin < end) cleared.push_back({begin, end});
     };
     for (const ParameterGroup& group : layout.groups) {
-        if (!group.overwritten) continue;
-        clear_to(group.begin);
-        begin = group.begin + group.shape.elements();
+        if (!group.storage.overwritten) continue;
+        clear_to(group.range().begin);
+        begin = group.range().end;
     }
     clear_to(layout.trained);
     return cleared;

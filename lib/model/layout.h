@@ -29,6 +29,17 @@ struct Int8Place {
     std::int64_t scales = 0;
 };
 
+/// The forms in which a parameter or a group of them is kept, and where each begins.
+struct Storage {
+    std::int64_t begin = 0;        ///< of its values and its gradient, in the flat order
+    bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no values
+    /// Of its group's FP8 form: in place of the values, unless it is frozen and needs both.
+    std::optional<std::int64_t> fp8 = {};
+    std::optional<Int8Place> int8 = {};
+    /// The first weight gradient of a step overwrites its gradient, which no step clears.
+    bool overwritten = false;
+};
+
 /// A range of the flat order of parameters.
 struct FlatRange {
     std::int64_t begin = 0;
@@ -40,9 +51,7 @@ struct FlatRange {
 struct Parameter {
     Shard shard;
     Initialisation init;
-    std::int64_t begin = 0;  ///< first element in the flat buffers
-    std::optional<Int8Place> int8 = {};
-    bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no place at `begin`
+    Storage storage;
     Sharing sharing;
     /// The axis over which its gradient is summed besides `sharing.sums`, because each rank
     /// computes only a part of it: tp, where that covers the rank's slice of the sequence (sequence
@@ -55,8 +64,9 @@ struct Parameter {
     bool trained() const { return update != Update::frozen; }
     /// Weight decay applies to tensors of two dims, not to biases and norms.
     bool decays() const { return shard.global.rank() == 2; }
-    std::int64_t end() const { return begin + shard.elements(); }
-    FlatRange range() const { return {begin, end()}; }
+    std::int64_t begin() const { return storage.begin; }
+    std::int64_t end() const { return begin() + shard.elements(); }
+    FlatRange range() const { return {begin(), end()}; }
 };
 
 /// Rows of a parameter group.
@@ -72,17 +82,10 @@ struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     Shape shape;       ///< this rank's rows and columns, without padding
     std::vector<GroupRows> rows;
-    std::int64_t begin = 0;
+    Storage storage;
     Sharing sharing;
     bool trained = true;
-    bool fp8 = false;  ///< multiplied in FP8
-    /// The first weight gradient of a step overwrites its gradient, which no step clears.
-    bool overwritten = false;
-    /// Where its FP8 form is: in place of the values, unless it is frozen and needs both.
-    std::int64_t fp8_begin = 0;
-    std::optional<Int8Place> int8 = {};
-    bool in_compute_dtype = true;  ///< as of its parameters
-    FlatRange range() const { return {begin, begin + shape.elements()}; }
+    FlatRange range() const { return {storage.begin, storage.begin + shape.elements()}; }
 };
 
 /// Parameters whose gradients are reduced together. Their updates are divided among their owners:

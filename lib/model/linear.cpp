@@ -160,7 +160,7 @@ void Linear::weight_grad(const Backward& args, const Pass& pass, BackwardPart pa
                              .dy = args.dy.values,
                              .dweight = weight_.grad,
                              .dbias = dbias_of(BiasOp::weight_grad, part),
-                             .accumulate = !(pass.first_gradients && weight_.overwritten)};
+                             .accumulate = !(pass.first_gradients && weight_.storage.overwritten)};
     if (fp8()) {
         grad.x = grad.dy = {};
         grad.x8 =

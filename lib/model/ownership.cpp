@@ -8,10 +8,10 @@ namespace {
 /// The overlap of a parameter and a flat range, as a shard of the parameter.
 Shard overlap(const Parameter& parameter, const FlatRange& range) {
     Shard shard = parameter.shard;
-    const std::int64_t begin = std::max(parameter.begin, range.begin);
+    const std::int64_t begin = std::max(parameter.begin(), range.begin);
     const std::int64_t end = std::max(begin, std::min(parameter.end(), range.end));
-    shard.flat_begin = begin - parameter.begin;
-    shard.flat_end = end - parameter.begin;
+    shard.flat_begin = begin - parameter.begin();
+    shard.flat_end = end - parameter.begin();
     return shard;
 }
 
@@ -43,12 +43,12 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& 
         FlatRange own = bucket;
         if (!bucket.whole) own = part_of_bucket(bucket, owner.rank, owner.ranks);
         parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
-        for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
+        for (auto next = parameter; next != layout.parameters.end() && next->begin() < own.end;
              ++next) {
             if (bucket.whole && next->owner != owner.rank) continue;
             Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
-            const std::int64_t begin = next->begin + part.flat_begin;
+            const std::int64_t begin = next->begin() + part.flat_begin;
             ranges.push_back({&*next, std::move(part), begin});
         }
     }
@@ -62,7 +62,8 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
         const bool sent = owner_of(bucket.sharing, mesh).ranks > 1;
         if (sent && !bucket.whole) messages.push_back({bucket, *bucket.sharing.owners, {}});
         std::optional<int> owner;  // of the last message
-        for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
+        for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
+             ++parameter) {
             if (!bucket.whole) continue;
             if (owner == parameter->owner) {
                 messages.back().range.end = parameter->end();
@@ -78,7 +79,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh) {
     std::vector<OwnedRange> ranges;
     for (const Parameter& parameter : layout.parameters) {
-        if (parameter.trained() || !parameter.in_compute_dtype) continue;
+        if (parameter.trained() || !parameter.storage.in_compute_dtype) continue;
         const Owner owner = owner_of(parameter.sharing, mesh);
         const std::int64_t all = parameter.shard.elements();
         const auto end_of = [&](std::int64_t rank) {
@@ -92,7 +93,7 @@ std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh&
             part.flat_end = ends[i];
             part.owned = part.owned && i == 1;
             if (part.elements() > 0)
-                ranges.push_back({&parameter, std::move(part), parameter.begin + begin});
+                ranges.push_back({&parameter, std::move(part), parameter.begin() + begin});
             begin = ends[i];
         }
     }

@@ -24,7 +24,8 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     const auto& groups = layout_.groups;
     for (const ParameterGroup& group : groups)
         groups_.emplace(group.name, &group);
-    if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.fp8; })) {
+    if (std::any_of(groups.begin(), groups.end(),
+                    [](const auto& group) { return group.storage.fp8.has_value(); })) {
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups), scale_step});
     }
     if (const Int8Place& end = layout_.int8_end; end.values > 0) {
@@ -64,13 +65,13 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
         }
         end_at(buffer.size(0));
     };
-    add(weights_, [](const ParameterGroup& group) { return group.begin; });
+    add(weights_, [](const ParameterGroup& group) { return group.storage.begin; });
     add(scales_, [&](const ParameterGroup& group) { return &group - layout_.groups.data(); });
     add(int8_values_, [](const ParameterGroup& group) {
-        return group.int8 ? group.int8->values : std::int64_t{-1};
+        return group.storage.int8 ? group.storage.int8->values : std::int64_t{-1};
     });
     add(int8_scales_, [](const ParameterGroup& group) {
-        return group.int8 ? group.int8->scales : std::int64_t{-1};
+        return group.storage.int8 ? group.storage.int8->scales : std::int64_t{-1};
     });
     return parts;
 }
@@ -89,21 +90,21 @@ GroupTensors Parameters::group(std::string_view name) const {
     const ParameterGroup* found = find(name);
     if (found == nullptr) return {};
     GroupTensors tensors;
-    if (found->fp8) {
+    const Storage& storage = tensors.storage = found->storage;
+    if (storage.fp8) {
         tensors.weight8 = fp8(*found);
-    } else if (found->in_compute_dtype) {
+    } else if (storage.in_compute_dtype) {
         tensors.weight = weights(found->range()).view(found->shape);
     }
-    if (found->int8) tensors.int8 = int8(*found->int8, found->shape);
+    if (storage.int8) tensors.int8 = int8(*storage.int8, found->shape);
     if (found->trained && !main_grads_.empty())
         tensors.grad = grads(found->range()).view(found->shape);
-    tensors.overwritten = found->overwritten;
     return tensors;
 }
 
 Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
     const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
-    const Tensor both = weights_.slice(0, group.fp8_begin, group.shape.elements())
+    const Tensor both = weights_.slice(0, *group.storage.fp8, group.shape.elements())
                             .reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
     const std::int64_t index = &group - layout_.groups.data();
     return {
@@ -121,17 +122,17 @@ Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {
 
 void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor& values) const {
     const Shape& shape = parameter.shard.box.extent;
-    if (parameter.in_compute_dtype) {
+    if (parameter.storage.in_compute_dtype) {
         const Tensor to = weights(parameter.range());
         if (to.data() != values.data()) backend.run(Cast{.to = to, .from = values});
     }
-    if (parameter.int8)
-        backend.run(ToInt8{.x = values.view(shape), .out = int8(*parameter.int8, shape)});
+    if (parameter.storage.int8)
+        backend.run(ToInt8{.x = values.view(shape), .out = int8(*parameter.storage.int8, shape)});
 }
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
     for (const ParameterGroup& group : layout_.groups) {
-        if (!group.fp8 || !group.trained) continue;
+        if (!group.storage.fp8 || !group.trained) continue;
         const ArenaFrame frame(workspace);
         const Tensor values = workspace.allocate(dtype(), group.shape);
         backend.copy(values, weights(group.range()).view(group.shape));
@@ -141,7 +142,7 @@ void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
 
 void Parameters::frozen_to_fp8(Backend& backend, Arena& workspace) const {
     for (const ParameterGroup& group : layout_.groups) {
-        if (!group.fp8 || group.trained) continue;
+        if (!group.storage.fp8 || group.trained) continue;
         const ArenaFrame frame(workspace);
         convert(backend, workspace, weights(group.range()).view(group.shape), fp8(group));
     }

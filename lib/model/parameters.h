@@ -20,8 +20,8 @@ struct GroupTensors {
     Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
     /// Replaces `weight` in int8 groups, except in the head, which has both.
     Int8Matrix int8 = {};
-    Tensor grad;               ///< fp32 main_grad; empty for inference, and if the group is frozen
-    bool overwritten = false;  ///< as in ParameterGroup
+    Tensor grad;  ///< fp32 main_grad; empty for inference, and if the group is frozen
+    Storage storage = {};
     std::int64_t outputs() const { return shape()[0]; }
     std::int64_t inputs() const { return shape()[1]; }
     bool present() const { return !weight.empty() || !weight8.empty() || !int8.empty(); }

@@ -74,7 +74,7 @@ TEST_CASE("the scales of FP8 weights are aligned to 16 bytes, as cuBLASLt wants 
     const Weights weights(*backend, plan, Weights(meter, plan, {}).memory.peaks());
     int scales = 0;
     for (const ParameterGroup& group : weights.parameters.layout().groups) {
-        if (!group.fp8) continue;
+        if (!group.storage.fp8) continue;
         const Tensor scale = weights.parameters.group(group.name).weight8.scale;
         CHECK(reinterpret_cast<std::uintptr_t>(scale.data()) % 16 == 0);
         ++scales;

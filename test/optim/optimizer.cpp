@@ -140,7 +140,7 @@ TEST_CASE("parameters that are shared in two ways have buckets and owners apart"
         CHECK(all_have(is_other(name) ? saving : 1, saves[name]));
         const auto bucket =
             std::find_if(layout.buckets.begin(), layout.buckets.end(),
-                         [&](const Bucket& each) { return parameter.begin < each.end; });
+                         [&](const Bucket& each) { return parameter.begin() < each.end; });
         CHECK(bucket->sharing == parameter.sharing);
     }
     // Each rank sends what it has updated to those that have not.
@@ -182,7 +182,7 @@ TEST_CASE("a step clears all gradients but those of linear layers and the head",
         std::int64_t cleared = 0;
         for (const FlatRange& range : ranges)
             cleared += std::max<std::int64_t>(
-                0, std::min(range.end, parameter.end()) - std::max(range.begin, parameter.begin));
+                0, std::min(range.end, parameter.end()) - std::max(range.begin, parameter.begin()));
         const bool kept =
             overwrites && !spec.adapter && (is_matrix_of_block(name) || name == "wte.weight");
         CHECK(cleared == (kept ? 0 : parameter.shard.elements()));
@@ -204,7 +204,7 @@ TEST_CASE("the head overwrites the gradient of its weight, where it comes first"
         const auto group =
             std::find_if(layout.groups.begin(), layout.groups.end(),
                          [&](const ParameterGroup& other) { return other.name == weight; });
-        return group != layout.groups.end() && group->overwritten;
+        return group != layout.groups.end() && group->storage.overwritten;
     };
     CHECK(overwritten(true, true, false));
     CHECK(overwritten(false, true, false));
