@@ -116,6 +116,7 @@ std::optional<StepMetrics> read_exact(std::string_view line) {
     reader.expect(", ");
     for_each_metric(metrics, [&](std::string_view name, auto& value) {
         if (!reader.ok()) return;
+        reader.skip("\"mfu\": null, ");  // in lines of older versions
         reader.name(name);
         reader.number(value);
         reader.expect(", ");

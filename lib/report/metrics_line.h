@@ -37,7 +37,6 @@ struct StepMetrics {
     std::optional<double> tokens_per_s = {};
     std::optional<double> step_time_s = {};
     std::optional<double> tflops_per_device = {};
-    std::optional<double> mfu = {};  ///< never written: a run does not know its device's peak
     std::optional<std::int64_t> consumed_samples = {};
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
@@ -58,7 +57,6 @@ void for_each_metric(Metrics& metrics, const auto& visit) {
     visit("tokens_per_s", metrics.tokens_per_s);
     visit("step_time_s", metrics.step_time_s);
     visit("tflops_per_device", metrics.tflops_per_device);
-    visit("mfu", metrics.mfu);
     visit("consumed_samples", metrics.consumed_samples);
     visit("consumed_tokens", metrics.consumed_tokens);
     visit("memory_bytes", metrics.memory_bytes);

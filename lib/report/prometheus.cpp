@@ -29,7 +29,6 @@ constexpr Gauge gauges[] = {
     {"tokens_per_s", "tokens_per_second", "Tokens trained on per second."},
     {"step_time_s", "step_time_seconds", "Time of a step."},
     {"tflops_per_device", "device_flops_per_second", "Model FLOP/s of a device.", 1e12},
-    {"mfu", "mfu_ratio", "Model FLOP/s over the device's peak, 0 to 1."},
     {"consumed_samples", "consumed_samples", "Samples since the start of training."},
     {"consumed_tokens", "consumed_tokens", "Tokens since the start of training."},
     {"memory_bytes", "memory_bytes", "Memory that the largest rank allocated."},

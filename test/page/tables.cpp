@@ -35,12 +35,12 @@ TEST_CASE("a table has a row for each step that was logged or evaluated") {
     REQUIRE(lines.size() == 4);
     CHECK(lines[0] ==
           "run,step,loss,mean_loss,grad_norm,lr,loss_scale,tokens_per_s,step_time_s,"
-          "tflops_per_device,mfu,consumed_samples,consumed_tokens,memory_bytes,skipped_steps,"
+          "tflops_per_device,consumed_samples,consumed_tokens,memory_bytes,skipped_steps,"
           "val_loss,comm.dp.bytes,comm.dp.seconds,goodput.useful,goodput.init,goodput.load,"
           "goodput.save,goodput.eval,goodput.lost");
-    CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,,4.5,,,,,,,,");
-    CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,,4,,,,,,,,");
-    CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
+    CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,4.5,,,,,,,,");
+    CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,4,,,,,,,,");
+    CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,8,,,,,,,");
 }
 
 TEST_CASE("the plan's table has the MFU at the measured speed") {

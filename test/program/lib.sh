@@ -206,7 +206,7 @@ needs_gpu() {
 # history OUTPUT-DIR: the lines of metrics.jsonl that count, sorted by step, without measured times.
 history() {
     awk -F '[:,}]' '/^\{"step": / {
-        sub(/"tokens_per_s": [^,]*, "step_time_s": [^,]*, "tflops_per_device": [^,]*, "mfu": [^,]*, /, "")
+        sub(/"tokens_per_s": [^,]*, "step_time_s": [^,]*, "tflops_per_device": [^,]*, /, "")
         gsub(/, "seconds": [^,}]*/, "")
         sub(/, "goodput": \{[^}]*\}/, "")
         lines[$2 "\t" ($3 ~ /val_loss/)] = $0

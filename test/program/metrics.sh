@@ -8,7 +8,7 @@ train 0 whole $evaluating
 
 # Every line is an object with the keys in their order.
 number='(null|-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?)'
-keys='loss mean_loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mfu consumed_samples
+keys='loss mean_loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device consumed_samples
     consumed_tokens memory_bytes skipped_steps'
 step_line='^\{"step": [0-9]+'
 for key in $keys; do step_line+=", \"$key\": $number"; done
@@ -26,10 +26,10 @@ all_lines() {
     fi
 }
 all_lines whole/metrics.jsonl
-says whole/metrics.jsonl '"mfu": null' '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
+says whole/metrics.jsonl '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
 
 # TensorBoard gets the known values under the same names, and the settings.
-for name in ${keys/mfu/} val_loss goodput goodput/{useful,init,load,save,eval,lost} \
+for name in $keys val_loss goodput goodput/{useful,init,load,save,eval,lost} \
     _hparams_/session_start_info training.eval_interval model.head_dim; do
     says "$(echo whole/events.out.tfevents.*)" "$name"
 done

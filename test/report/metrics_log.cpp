@@ -37,7 +37,7 @@ TEST_CASE("a step's line has its keys in order, shortest numbers, and null for w
     CHECK(contents(folder / "metrics.jsonl") ==
           "{\"step\": 12, \"loss\": 0.30000000000000004, \"mean_loss\": 0.25, \"grad_norm\": null, "
           "\"lr\": 6e-04, \"loss_scale\": 65536, \"tokens_per_s\": null, \"step_time_s\": null, "
-          "\"tflops_per_device\": null, \"mfu\": null, \"consumed_samples\": 1152921504606846976, "
+          "\"tflops_per_device\": null, \"consumed_samples\": 1152921504606846976, "
           "\"consumed_tokens\": null, \"memory_bytes\": null, \"skipped_steps\": 0, "
           "\"comm\": {}, \"goodput\": {\"useful\": 1.5, \"init\": 0, \"load\": 0, \"save\": 0.25, "
           "\"eval\": 0, \"lost\": 0}}\n");

@@ -39,7 +39,6 @@ TEST_CASE("each metric that is known is a gauge with its help and type, in base 
     CHECK(contains(text, "\ngptrain_comm_seconds{run=\"tiny\",axis=\"tp\"} 0.25\n"));
     CHECK(contains(text, "\ngptrain_goodput_seconds{run=\"tiny\",part=\"save\"} 0.25\n"));
     CHECK_FALSE(contains(text, "grad_norm"));
-    CHECK_FALSE(contains(text, "mfu"));
     CHECK_FALSE(contains(text, "comm_seconds{run=\"tiny\",axis=\"dp\"}"));
 }
 
