@@ -15,18 +15,20 @@ struct Given {
     double loss_limit;
 };
 
-__global__ void begin(StepState* state, Given given) {
+/// `sums`: the loss and the measures.
+__global__ void begin(StepState* state, Given given, double* sums, std::int64_t count) {
     state->step = given.step;
     state->token_weight_sum = given.token_weight_sum;
     state->learning_rate = given.learning_rate;
     state->loss_limit = given.loss_limit;
-    state->loss_sum = 0;
     state->grad_square_sum = 0;
     state->grad_norm = 0;
     state->grad_factor = 0;
     state->skip = Skip::none;
     state->faulty_sequence = -1;
     state->faulty_tensor = -1;
+    for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = 0;
 }
 
 __global__ void record_fault(StepState* state, const std::int64_t* first_sequence) {
@@ -76,9 +78,11 @@ __global__ void decide(StepState* state, StepPolicy policy) {
 }  // namespace
 
 void run(const BeginStep& args, const OpContext& context) {
+    const Tensor sums = args.step.sums();
     launch(context.stream, one_thread, begin, step_state(args.step),
            Given{args.given.step, args.given.token_weight_sum, args.given.learning_rate,
-                 args.given.loss_limit});
+                 args.given.loss_limit},
+           sums.as<double>(), sums.elements());
 }
 
 void run(const CheckLoss& args, const OpContext& context) {

@@ -9,7 +9,8 @@
 
 namespace gptrain {
 
-/// Writes the host's inputs of a step and clears the step's results. Carried values stay.
+/// Writes the host's inputs of a step and clears the step's results and measures. Carried values
+/// stay.
 struct BeginStep {
     static constexpr std::string_view name = "begin_step";
     StepRef step;

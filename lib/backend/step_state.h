@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/measures.h"
 #include "tensor/tensor.h"
 
 namespace gptrain {
@@ -17,7 +18,7 @@ enum class Skip : std::int64_t {
     nothing_learned = 3,  ///< every token of the global batch has weight 0
 };
 
-/// Layout of the step-state tensor, one per run.
+/// The beginning of the step-state tensor, one per run. The numbers of the measures follow it.
 struct StepState {
     // Written by the host at the start of a step.
     std::int64_t step;        ///< counted from 1
@@ -33,7 +34,6 @@ struct StepState {
     std::int64_t skipped_in_a_row;  ///< up to this step
 
     // Results of the step.
-    double loss_sum;         ///< sum of weight x loss over this step's tokens
     double grad_square_sum;  ///< of the gradients as stored, each parameter counted once
     double grad_norm;        ///< before clipping, with the loss scale removed
     double grad_factor;      ///< clip factor / loss scale: AdamW multiplies stored gradients by it
@@ -43,7 +43,11 @@ struct StepState {
     std::int64_t faulty_sequence;  ///< first sequence, in the global batch, of the first microbatch
                                    ///< whose loss is not finite
     std::int64_t faulty_tensor;    ///< the first gradient that is not finite
+
+    // Last, so that ranks sum it together with the measures.
+    double loss_sum;  ///< sum of weight x loss over this step's tokens
 };
+static_assert(offsetof(StepState, loss_sum) + sizeof(double) == sizeof(StepState));
 
 /// The state of a new run.
 constexpr StepState initial_step_state(double loss_scale) {
@@ -52,21 +56,49 @@ constexpr StepState initial_step_state(double loss_scale) {
     return state;
 }
 
+/// Bytes of a measure's number: its sum and its weight.
+constexpr auto sum_bytes = static_cast<std::int64_t>(sizeof(WeightedSum));
+
+/// Bytes of the step-state tensor.
+constexpr std::int64_t state_bytes(const MeasureCounts& counts) {
+    return static_cast<std::int64_t>(sizeof(StepState)) + counts.total() * sum_bytes;
+}
+
 /// The step state as ops see it, and the slot of the microbatch they work on.
 struct StepRef {
-    Tensor state;           ///< u8 [sizeof(StepState)]
+    Tensor state;           ///< u8 [state_bytes(counts)]
     Tensor first_sequence;  ///< i64 [slots]: global-batch index of each microbatch's first sequence
     std::int64_t slot = 0;
+    MeasureCounts counts = {};
+
+    /// The same with the measures of `fewer` counts alone.
+    StepRef with(const MeasureCounts& fewer) const {
+        return {state.slice(0, 0, state_bytes(fewer)), first_sequence, slot, fewer};
+    }
 
     /// Single numbers of the state, as tensors that a Communicator can reduce.
-    Tensor token_weight_sum() const { return number(offsetof(StepState, token_weight_sum)); }
-    Tensor loss_sum() const { return number(offsetof(StepState, loss_sum)); }
-    Tensor grad_square_sum() const { return number(offsetof(StepState, grad_square_sum)); }
+    Tensor token_weight_sum() const { return numbers(offsetof(StepState, token_weight_sum), 1); }
+    Tensor loss_sum() const { return numbers(offsetof(StepState, loss_sum), 1); }
+    Tensor grad_square_sum() const { return numbers(offsetof(StepState, grad_square_sum), 1); }
+    /// fp64 [n, 2]: sum and weight of each number of a measure; empty if there are none.
+    Tensor measure(Measure which) const {
+        const auto row = static_cast<std::size_t>(which);
+        return sums_from(counts.before(row), counts.of(measure_rows[row].of));
+    }
+    /// The same of all measures together.
+    Tensor measures() const { return sums_from(0, counts.total()); }
+    /// fp64: the loss and all measures, which are adjacent.
+    Tensor sums() const { return numbers(offsetof(StepState, loss_sum), 1 + 2 * counts.total()); }
 
 private:
-    Tensor number(std::size_t offset) const {
-        return state.slice(0, static_cast<std::int64_t>(offset), sizeof(double))
-            .reinterpret(DType::f64, {1});
+    Tensor numbers(std::size_t offset, std::int64_t count) const {
+        return state.slice(0, static_cast<std::int64_t>(offset), count * sum_bytes / 2)
+            .reinterpret(DType::f64, {count});
+    }
+    Tensor sums_from(std::int64_t first, std::int64_t count) const {
+        if (count == 0) return {};
+        return numbers(sizeof(StepState) + static_cast<std::size_t>(first * sum_bytes), 2 * count)
+            .view({count, 2});
     }
 };
 

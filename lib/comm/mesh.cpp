@@ -246,10 +246,12 @@ Mesh one_rank_mesh() {
                 [](const RankGroup&) { return std::make_unique<OneRankCommunicator>(); });
 }
 
-void share_sum_of_head(const Mesh& mesh, const Tensor& x) {
-    mesh.dp_cp().all_reduce(x, Reduce::sum).wait();
-    // The ranks of tp have the same sum.
-    if (mesh.shape().pipeline > 1) mesh.model().broadcast(x, mesh.head_rank()).wait();
+void share_sums(const Mesh& mesh, const StepRef& step) {
+    mesh.dp_cp().all_reduce(step.sums(), Reduce::sum).wait();
+    // The ranks of tp have the same sums.
+    if (mesh.shape().pipeline == 1) return;
+    mesh.model().broadcast(step.loss_sum(), mesh.head_rank()).wait();
+    if (step.counts.total() > 0) mesh.model().all_reduce(step.measures(), Reduce::sum).wait();
 }
 
 }  // namespace gptrain

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/step_state.h"
 #include "base/checked.h"
 #include "base/words.h"
 #include "comm/communicator.h"
@@ -211,7 +212,13 @@ auto or_abort(const Mesh& mesh, const Work& work) {
 /// The mesh of a single-rank run.
 Mesh one_rank_mesh();
 
-/// On all ranks, x = the sum over dp x cp of the head's x, in place.
-void share_sum_of_head(const Mesh& mesh, const Tensor& x);
+/// On all ranks, in place: the loss becomes the sum over dp x cp of the head's, and the measures
+/// become the sums over dp x cp and all ranks of a model: with stages, each rank of tp counts.
+void share_sums(const Mesh& mesh, const StepRef& step);
+
+/// How often a measure's sum and weight then have what one rank of tp adds.
+inline std::int64_t copies_in_measures(const MeshShape& mesh) {
+    return mesh.pipeline > 1 ? mesh.tensor : 1;
+}
 
 }  // namespace gptrain

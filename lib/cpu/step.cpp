@@ -32,13 +32,14 @@ void run(const BeginStep& args) {
     state.token_weight_sum = args.given.token_weight_sum;
     state.learning_rate = args.given.learning_rate;
     state.loss_limit = args.given.loss_limit;
-    state.loss_sum = 0;
     state.grad_square_sum = 0;
     state.grad_norm = 0;
     state.grad_factor = 0;
     state.skip = Skip::none;
     state.faulty_sequence = -1;
     state.faulty_tensor = -1;
+    const Tensor sums = args.step.sums();
+    std::fill_n(sums.as<double>(), sums.elements(), 0.0);
 }
 
 void run(const CheckLoss& args) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "engine/rank_training.h"
 
@@ -13,8 +12,8 @@ namespace {
 constexpr double fp16_loss_scale = 65536;
 constexpr std::int64_t loss_scale_interval = 1000;
 
-Tensor reserve_state_copy(Memory& memory) {
-    return memory[MemoryUse::readback].allocate(DType::u8, {sizeof(StepState)});
+Tensor reserve_state_copy(Memory& memory, const StepRef& state) {
+    return memory[MemoryUse::readback].allocate(DType::u8, state.state.shape());
 }
 
 StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
@@ -41,9 +40,10 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       plan_(plan),
       memory_(backend, memory),
       sizes_(stage_sizes(plan, mesh.place())),
-      state_(reserve_step_state(memory_, sizes_.slots)),
+      evaluation_(reserve_step_state(memory_, sizes_.slots, evaluation_counts(plan))),
+      state_(evaluation_.with(step_counts(plan))),
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
-      state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
+      state_copies_{reserve_state_copy(memory_, state_), reserve_state_copy(memory_, state_)},
       context_(model_context(backend, mesh, memory_, plan)),
       parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training,
                   plan.messages_in_order),
@@ -73,7 +73,7 @@ double Engine::first_loss_scale() const {
 }
 
 void Engine::write_state(const StepState& state) {
-    backend_.upload(state_.state, std::as_bytes(std::span(&state, 1)));
+    backend_.upload(state_.with({}).state, std::as_bytes(std::span(&state, 1)));
 }
 
 Engine::StatePoint Engine::mark_state() {
@@ -83,11 +83,10 @@ Engine::StatePoint Engine::mark_state() {
     return {.copy = copy, .mark = backend_.mark()};
 }
 
-StepState Engine::state_at(const StatePoint& point) const {
+StepNumbers Engine::numbers_at(const StatePoint& point) const {
     backend_.wait(point.mark);
-    StepState state{};
-    std::memcpy(&state, point.copy.data(), sizeof state);
-    return state;
+    return step_numbers({point.copy.data(), static_cast<std::size_t>(point.copy.elements())},
+                        mesh_.shape());
 }
 
 void Engine::restore(const StepState& carried) {
@@ -120,8 +119,8 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     optimizer_.step(state_, policy_);
 }
 
-LossSum Engine::evaluate(const StepBatch& batch) {
-    return batch_loss(context_, plan_, executor_, state_, batch);
+EvaluationSums Engine::evaluate(const StepBatch& batch) {
+    return evaluate_batch(context_, plan_, executor_, evaluation_, batch);
 }
 
 void Engine::visit(const StateVisitor& visitor) const {

@@ -34,8 +34,8 @@ public:
     /// One optimizer step. A loss above `loss_limit` (0: no limit) skips the update. The host need
     /// not wait for the step.
     void step(const StepBatch& batch, double loss_limit = 0);
-    /// The loss of a batch over all data ranks, without dropout.
-    LossSum evaluate(const StepBatch& batch);
+    /// The sums of a batch over all data ranks, without dropout.
+    EvaluationSums evaluate(const StepBatch& batch);
 
     /// Passes with the weights as they are, in the batches of the plan (plan.scores_tasks).
     const ForwardPasses& forward_passes() const { return *forward_passes_; }
@@ -44,14 +44,14 @@ public:
 
     /// The step state after all work issued so far.
     StepState read_state() const { return gptrain::read_state(backend_, state_); }
-    /// The same without waiting: `state_at` reads the state once the device has reached this point.
-    /// At most two points may be pending at a time.
+    /// The same without waiting: `numbers_at` reads the state and the measures once the device has
+    /// reached this point. At most two points may be pending at a time.
     struct StatePoint {
         Tensor copy;
         std::int64_t mark = 0;
     };
     StatePoint mark_state();
-    StepState state_at(const StatePoint& point) const;
+    StepNumbers numbers_at(const StatePoint& point) const;
     /// The gradient named by `faulty_tensor` in a step state.
     Optimizer::GradientName faulty_gradient(const StepState& state) const {
         return optimizer_.gradient(state.faulty_tensor);
@@ -95,7 +95,8 @@ private:
     const RunPlan& plan_;
     Memory memory_;
     StageSizes sizes_;
-    StepRef state_;
+    StepRef evaluation_;  ///< the step state, with the measures of evaluations
+    StepRef state_;       ///< the same with those of steps
     Tensor checksum_;
     std::array<Tensor, 2> state_copies_;
     std::size_t next_copy_ = 0;

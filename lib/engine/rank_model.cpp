@@ -1,6 +1,8 @@
 #include "engine/rank_model.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "meter/meter_backend.h"
 
@@ -77,16 +79,37 @@ Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunk
             .stream = stream_slice(plan, place)};
 }
 
-StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
+MeasureCounts step_counts(const RunPlan& plan) {
+    return {.layers = plan.model.layers};
+}
+
+MeasureCounts evaluation_counts(const RunPlan& plan) {
+    return {.layers = plan.model.layers};
+}
+
+StepRef reserve_step_state(Memory& memory, std::int64_t slots, const MeasureCounts& counts) {
     Arena& arena = memory[MemoryUse::batch];
-    return {.state = arena.allocate(DType::u8, {sizeof(StepState)}),
-            .first_sequence = arena.allocate(DType::i64, {slots})};
+    return {.state = arena.allocate(DType::u8, {state_bytes(counts)}),
+            .first_sequence = arena.allocate(DType::i64, {slots}),
+            .counts = counts};
 }
 
 StepState read_state(Backend& backend, const StepRef& state) {
     StepState result{};
-    backend.download(std::as_writable_bytes(std::span(&result, 1)), state.state);
+    backend.download(std::as_writable_bytes(std::span(&result, 1)), state.with({}).state);
     return result;
+}
+
+StepNumbers step_numbers(std::span<const std::byte> bytes, const MeshShape& mesh) {
+    StepNumbers numbers;
+    std::memcpy(&numbers.state, bytes.data(), sizeof numbers.state);
+    bytes = bytes.subspan(sizeof numbers.state);
+    numbers.measures.resize(bytes.size() / sizeof(WeightedSum));
+    if (!bytes.empty()) std::memcpy(numbers.measures.data(), bytes.data(), bytes.size());
+    const auto copies = static_cast<double>(copies_in_measures(mesh));
+    for (WeightedSum& measure : numbers.measures)
+        measure = {.sum = measure.sum / copies, .weight = measure.weight / copies};
+    return numbers;
 }
 
 BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
@@ -131,17 +154,27 @@ void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& li
     backend.use_staging(memory[MemoryUse::staging].allocate(DType::u8, {backend.staging_bytes()}));
 }
 
-LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& executor,
-                   const StepRef& state, const StepBatch& batch) {
+void EvaluationSums::add(const EvaluationSums& other) {
+    loss.add(other.loss);
+    measures.resize(other.measures.size());
+    for (std::size_t i = 0; i < measures.size(); ++i)
+        measures[i].add(other.measures[i]);
+}
+
+EvaluationSums evaluate_batch(const ModelContext& context, const RunPlan& plan, Executor& executor,
+                              const StepRef& state, const StepBatch& batch) {
     StepState given{};
     given.token_weight_sum = batch.weight_sum;
     context.backend.run(BeginStep{.step = state, .given = given});
     const Mesh& mesh = context.mesh;
     const PipelineShape pipeline = pipeline_of(plan, std::ssize(batch.microbatches));
-    executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches);
-    share_sum_of_head(mesh, state.loss_sum());
-    const StepState result = read_state(context.backend, state);
-    return {result.loss_sum, result.token_weight_sum};
+    executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches, state);
+    share_sums(mesh, state);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(state.state.elements()));
+    context.backend.download(bytes, state.state);
+    StepNumbers numbers = step_numbers(bytes, mesh.shape());
+    return {.loss = {numbers.state.loss_sum, numbers.state.token_weight_sum},
+            .measures = std::move(numbers.measures)};
 }
 
 }  // namespace gptrain

@@ -146,8 +146,8 @@ public:
     InferenceModel& model() { return model_; }
     Executor& executor() { return executor_; }
 
-    LossSum loss(const StepBatch& batch) {
-        return batch_loss(model_.context(), plan_, executor_, state_, batch);
+    WeightedSum loss(const StepBatch& batch) {
+        return evaluate_batch(model_.context(), plan_, executor_, state_, batch).loss;
     }
 
 private:
@@ -195,7 +195,7 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
     const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);
     BatchLoader loader(source, plan.batch, batch_shape(plan, run.mesh.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
-    LossSum sum;
+    WeightedSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {
         watched.phase("evaluation", i + 1);
         sum.add(evaluator->loss(

@@ -136,7 +136,7 @@ void Optimizer::sum_gradient_squares(const StepRef& step) {
 
 void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     sum_gradient_squares(step);
-    share_sum_of_head(mesh_, step.loss_sum());
+    share_sums(mesh_, step);
     backend_.run(DecideStep{.step = step, .policy = decision});
     backend_.run(FindNotFinite{.values = grads_, .step = step});
     backend_.run(AdamW{.pieces = adamw_pieces_, .constants = constants_, .step = step});

@@ -1,6 +1,7 @@
 #include "page/run_charts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ using Runs = std::span<const ReportedRun>;
 constexpr std::size_t most_stretches = 100;
 /// Of more tasks, the first ones have charts.
 constexpr std::size_t most_tasks = 30;
+/// Of more numbers of a measure, the first ones have curves.
+constexpr std::size_t most_numbers = 30;
 
 Curve curve_of(const ReportedRun& run, std::size_t colour, const Metric& metric) {
     return {.label = run.label, .colour = colour, .points = points_of(run.log.steps, metric)};
@@ -103,6 +106,56 @@ void add_losses(std::vector<Chart>& charts, Runs runs) {
     }
     charts.push_back(std::move(training));
     if (!alone) charts.push_back(std::move(validation));
+}
+
+/// The means of a number of a measure.
+template <class Line>
+std::vector<Point> points_of(const std::vector<Line>& lines, const MeasureRow& row,
+                             std::string_view label) {
+    std::vector<Point> points;
+    for (const Line& line : lines) {
+        const MeasuredNumber* found = find_number(line.measures, row, label);
+        points.push_back(
+            {static_cast<double>(line.step), found ? found->value.mean() : std::nan("")});
+    }
+    return points;
+}
+
+/// The labels of a measure in any of the runs' lines.
+template <class Line>
+std::set<std::string> labels_in(Runs runs, std::vector<Line> RunLog::*lines,
+                                const MeasureRow& row) {
+    std::set<std::string> labels;
+    for (const ReportedRun& run : runs) {
+        for (const Line& line : run.log.*lines) {
+            for (const ReportedMeasure& measure : line.measures) {
+                if (measure.row != &row) continue;
+                for (const MeasuredNumber& number : measure.numbers)
+                    labels.insert(number.label);
+            }
+        }
+    }
+    return labels;
+}
+
+/// A chart of each measure, with a curve of each of its first numbers and each run.
+template <class Line>
+void add_measures(std::vector<Chart>& charts, Runs runs, std::vector<Line> RunLog::*lines,
+                  std::string_view prefix) {
+    for (const MeasureRow& row : measure_rows) {
+        Chart chart = {.title = title_of(prefix, row), .unit = std::string(row.unit), .curves = {}};
+        for (const std::string& label : labels_in(runs, lines, row)) {
+            for (const ReportedRun& run : runs) {
+                if (chart.curves.size() == most_numbers) break;
+                chart.curves.push_back(
+                    {.label = text(runs.size() > 1 ? run.label + ", " : "", label),
+                     .colour = chart.curves.size(),
+                     .points = points_of(run.log.*lines, row, label),
+                     .style = prefix.empty() ? Curve::Style::line : Curve::Style::dots});
+            }
+        }
+        if (!chart.curves.empty()) charts.push_back(std::move(chart));
+    }
 }
 
 /// A chart of each task that a run has measured while it trained, with the task's first metric.
@@ -195,6 +248,8 @@ ChartFrame frame_of(Runs runs) {
 std::vector<Chart> charts_of(Runs runs) {
     std::vector<Chart> charts;
     add_losses(charts, runs);
+    add_measures(charts, runs, &RunLog::steps, "");
+    add_measures(charts, runs, &RunLog::validations, validation_prefix);
     add_tasks(charts, runs);
     charts.push_back(
         chart_of(runs, "Gradient norm", "before clipping", metric(&StepMetrics::grad_norm)));

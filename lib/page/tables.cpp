@@ -111,6 +111,31 @@ void add_comm(std::vector<TableColumn>& columns, std::span<const ReportedRun> ru
     }
 }
 
+/// A column for each number of each measure that any run has in lines of this kind.
+template <class Line>
+void add_measures(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs,
+                  std::vector<Line> RunLog::*lines, const Line* Row::*line,
+                  std::string_view prefix) {
+    std::set<std::string> seen;
+    for (const ReportedRun& run : runs) {
+        for (const Line& each : run.log.*lines) {
+            for (const ReportedMeasure& measure : each.measures) {
+                for (const MeasuredNumber& number : measure.numbers) {
+                    const std::string path = path_of(prefix, *measure.row, number.label, '.');
+                    if (!seen.insert(path).second) continue;
+                    columns.push_back(
+                        {path, [=, measured = measure.row, label = number.label](const Row& row) {
+                             if (row.*line == nullptr) return std::string();
+                             const auto* found =
+                                 find_number((row.*line)->measures, *measured, label);
+                             return found ? cell_of(std::optional(found->value.mean())) : "";
+                         }});
+                }
+            }
+        }
+    }
+}
+
 /// A column for each metric of each task that any run has measured while it trained.
 void add_tasks(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs) {
     std::set<std::pair<std::string, std::string>> seen;
@@ -133,10 +158,12 @@ void add_tasks(std::vector<TableColumn>& columns, std::span<const ReportedRun> r
 std::vector<TableColumn> columns_of(std::span<const ReportedRun> runs) {
     std::vector<TableColumn> columns = {{"step", [](const Row& row) { return text(row.step); }}};
     add_metrics(columns);
+    add_measures(columns, runs, &RunLog::steps, &Row::metrics, "");
     columns.push_back({"val_loss", [](const Row& row) {
                            return row.validation != nullptr ? cell_of(row.validation->val_loss)
                                                             : "";
                        }});
+    add_measures(columns, runs, &RunLog::validations, &Row::validation, validation_prefix);
     add_tasks(columns, runs);
     add_comm(columns, runs);
     for (const TimePart& part : time_parts) {

@@ -43,6 +43,21 @@ std::string validation_line(std::int64_t step, std::int64_t steps, double val_lo
                 significant(std::exp(val_loss), 4));
 }
 
+std::vector<std::string> measure_lines(std::int64_t step, std::int64_t steps,
+                                       std::string_view prefix,
+                                       const std::vector<ReportedMeasure>& measures) {
+    std::vector<std::string> lines;
+    for (const ReportedMeasure& measure : measures) {
+        std::string& line =
+            lines.emplace_back(text(step_label(step, steps), "  ", prefix, measure.row->name));
+        for (const MeasuredNumber& number : measure.numbers) {
+            line += text(number.label.empty() ? "" : "  ", number.label, " ",
+                         fixed(number.value.mean(), 4));
+        }
+    }
+    return lines;
+}
+
 std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64_t steps) {
     std::vector<std::string> lines;
     std::string_view task;
@@ -114,14 +129,19 @@ void Console::update(std::int64_t step, std::int64_t samples) {
 void Console::step(const StepMetrics& metrics) {
     const auto left = seconds_left(metrics.step, metrics.consumed_samples.value_or(0));
     print_line(step_line(metrics, steps_, left));
+    for (const std::string& line : measure_lines(metrics.step, steps_, "", metrics.measures))
+        print_line(line);
 }
 
 void Console::evaluating(std::int64_t done, std::int64_t total) {
     show("evaluating", done, total, std::nullopt);
 }
 
-void Console::validation(std::int64_t step, double val_loss) {
-    print_line(validation_line(step, steps_, val_loss));
+void Console::validation(const Validation& validation) {
+    print_line(validation_line(validation.step, steps_, *validation.val_loss));
+    for (const std::string& line :
+         measure_lines(validation.step, steps_, validation_prefix, validation.measures))
+        print_line(line);
 }
 
 void Console::tasks(const TaskEvaluation& evaluation) {

@@ -22,6 +22,12 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
 /// "step   100/1000  val_loss 5.2012  perplexity 181.5"
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss);
 
+/// "step   100/1000  val_loss_by_source  books 5.1044  web 5.3120": a line for each measure.
+/// `prefix`: of their names.
+std::vector<std::string> measure_lines(std::int64_t step, std::int64_t steps,
+                                       std::string_view prefix,
+                                       const std::vector<ReportedMeasure>& measures);
+
 /// "step   100/1000  hellaswag  acc 0.3125 +- 0.0046  acc_norm 0.3611 +- 0.0048": a line for each
 /// task.
 std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64_t steps);
@@ -42,11 +48,11 @@ public:
 
     /// Moves the bar. Call it after every step, with the samples consumed so far.
     void update(std::int64_t step, std::int64_t samples);
-    /// Prints the step's line. Call it after every logged step.
+    /// Prints the step's lines. Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Moves the bar of an evaluation.
     void evaluating(std::int64_t done, std::int64_t total);
-    void validation(std::int64_t step, double val_loss);
+    void validation(const Validation& validation);
     void tasks(const TaskEvaluation& evaluation);
 
 private:

@@ -21,6 +21,7 @@
 #include "base/words.h"
 #include "report/comm_metrics.h"
 #include "report/goodput.h"
+#include "report/reported_measures.h"
 #include "report/task_metrics.h"
 
 namespace gptrain {
@@ -41,6 +42,7 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    std::vector<ReportedMeasure> measures = {};
     std::vector<CommMetric> comm = {};
     TimeSpent goodput = {};  ///< all 0 if unknown
 };
@@ -67,6 +69,7 @@ void for_each_metric(Metrics& metrics, const auto& visit) {
 struct Validation {
     std::int64_t step = 0;
     std::optional<double> val_loss = {};
+    std::vector<ReportedMeasure> measures = {};
 };
 
 /// The results on tasks of the weights after `step` steps.

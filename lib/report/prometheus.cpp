@@ -72,6 +72,22 @@ private:
     std::string out_;
 };
 
+void write_measures(Writer& writer, std::string_view prefix,
+                    const std::vector<ReportedMeasure>& measures) {
+    for (const ReportedMeasure& measure : measures) {
+        const std::string name = text(prefix, measure.row->name);
+        writer.begin(name, text(title_of(prefix, *measure.row), ", in ", measure.row->unit, "."));
+        for (const MeasuredNumber& number : measure.numbers) {
+            if (!std::isfinite(number.value.mean())) continue;
+            const std::string label =
+                measure.row->of == MeasureOf::batch
+                    ? ""
+                    : text(',', name_of(measure.row->of), "=\"", label_value(number.label), '"');
+            writer.value(name, label, number.value.mean());
+        }
+    }
+}
+
 void write_comm(Writer& writer, const std::vector<CommMetric>& comm) {
     const auto label = [](const CommMetric& each) { return text(",axis=\"", each.axis, '"'); };
     if (comm.empty()) return;
@@ -115,10 +131,12 @@ std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
             writer.value(gauge.name, "", gauge.factor * static_cast<double>(*value));
         }
     });
+    write_measures(writer, "", metrics.measures);
     if (validation && validation->val_loss) {
         writer.begin("val_loss", "Mean cross-entropy per token of the validation data, in nats.");
         writer.value("val_loss", "", *validation->val_loss);
     }
+    if (validation) write_measures(writer, validation_prefix, validation->measures);
     write_tasks(writer, tasks);
     write_comm(writer, metrics.comm);
     writer.begin("goodput_seconds", "Running time by use, over all starts of the run.");

@@ -12,8 +12,8 @@
 namespace gptrain {
 
 /// The file's contents: a gauge gptrain_NAME{run="..."} for each metric that is known, with its
-/// HELP and TYPE lines; `axis` labels those of communication, `part` those of goodput, and `task`
-/// and `metric` those of tasks.
+/// HELP and TYPE lines; `axis` labels those of communication, `part` those of goodput, `layer` or
+/// `source` the numbers of a measure, and `task` and `metric` those of tasks.
 std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
                             const std::optional<Validation>& validation,
                             const TaskEvaluation& tasks = {});

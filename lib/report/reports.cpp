@@ -8,6 +8,18 @@
 #include "spec/spec_json.h"
 
 namespace gptrain {
+namespace {
+
+void add_measures(std::vector<Scalar>& scalars, std::string_view prefix,
+                  const std::vector<ReportedMeasure>& measures) {
+    for (const ReportedMeasure& measure : measures) {
+        for (const MeasuredNumber& number : measure.numbers)
+            scalars.push_back(
+                {path_of(prefix, *measure.row, number.label, '/'), number.value.mean()});
+    }
+}
+
+}  // namespace
 
 void Reports::begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
                     const BatchSchedule& batch) {
@@ -55,6 +67,7 @@ void Reports::step(const StepMetrics& metrics) {
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
         if (value) scalars.push_back({std::string(name), static_cast<double>(*value)});
     });
+    add_measures(scalars, "", metrics.measures);
     for (const CommMetric& axis : metrics.comm) {
         scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
         if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
@@ -65,11 +78,14 @@ void Reports::step(const StepMetrics& metrics) {
     tensorboard_->write(metrics.step, scalars);
 }
 
-void Reports::validation(std::int64_t step, double val_loss) {
-    log_.write_validation({step, val_loss});
-    if (prometheus_) prometheus_->write(Validation{step, val_loss});
-    console().validation(step, val_loss);
-    if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
+void Reports::validation(const Validation& validation) {
+    log_.write_validation(validation);
+    if (prometheus_) prometheus_->write(validation);
+    console().validation(validation);
+    if (!tensorboard_) return;
+    std::vector<Scalar> scalars = {{"val_loss", *validation.val_loss}};
+    add_measures(scalars, validation_prefix, validation.measures);
+    tensorboard_->write(validation.step, scalars);
 }
 
 void Reports::tasks(const TaskEvaluation& evaluation) {

@@ -43,7 +43,7 @@ public:
     void step(const StepMetrics& metrics);
     /// Call it during an evaluation, on the validation data or on tasks.
     void evaluating(std::int64_t done, std::int64_t total) { console().evaluating(done, total); }
-    void validation(std::int64_t step, double val_loss);
+    void validation(const Validation& validation);
     void tasks(const TaskEvaluation& evaluation);
     /// The start has ended after `step`, with its last save.
     void ended(std::int64_t step, const TimeSpent& spent);

@@ -138,9 +138,14 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
     runner_.listeners().on_step_end();
 }
 
-void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    forward(schedule, microbatches,
-            [](const ForwardAction& action) { action.chunk.evaluate(action.pass, action.ends); });
+void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                        const StepRef& step) {
+    forward(schedule, microbatches, [&](const ForwardAction& action) {
+        Pass pass = action.pass;
+        pass.step = step;
+        pass.step.slot = action.pass.step.slot;
+        action.chunk.evaluate(pass, action.ends);
+    });
 }
 
 void Executor::forward(const Schedule& schedule, std::span<const Microbatch> microbatches,

@@ -45,8 +45,10 @@ public:
     /// Runs forward and backward of a step: adds the weighted loss to the step state (last stage),
     /// overwrites or adds to main_grad (cleared_ranges), and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
-    /// Adds the weighted loss of the microbatches to the step state (last stage).
-    void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
+    /// Adds the weighted loss and the measures of the microbatches to a step state (the loss on the
+    /// last stage).
+    void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                  const StepRef& step);
     /// Calls `work` with each action of a forward schedule.
     using ForwardWork = std::function<void(const ForwardAction&)>;
     void forward(const Schedule& schedule, std::span<const Microbatch> microbatches,

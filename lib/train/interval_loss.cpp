@@ -2,7 +2,7 @@
 
 namespace gptrain {
 
-void IntervalLoss::add(std::int64_t step, const std::optional<LossSum>& loss) {
+void IntervalLoss::add(std::int64_t step, const std::optional<WeightedSum>& loss) {
     if ((step - 1) % interval_ == 0) sum_ = {};
     if (loss) sum_.add(*loss);
 }
@@ -13,14 +13,14 @@ std::optional<double> IntervalLoss::mean() const {
 }
 
 Json IntervalLoss::to_json() const {
-    return {{"loss", sum_.loss}, {"weight", sum_.weight}, {"interval", interval_}};
+    return {{"loss", sum_.sum}, {"weight", sum_.weight}, {"interval", interval_}};
 }
 
 void IntervalLoss::restore(const Json& saved, const std::string& source) {
     sum_ = {};
     if (saved.is_null()) return;
     const JsonReader reader(saved, source);
-    const LossSum sum = {.loss = reader.number("loss"), .weight = reader.number("weight")};
+    const WeightedSum sum = {.sum = reader.number("loss"), .weight = reader.number("weight")};
     if (reader.has("interval") && reader.integer("interval") == interval_) sum_ = sum;
 }
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "backend/measures.h"
 #include "base/json.h"
-#include "engine/rank_model.h"
 
 namespace gptrain {
 
@@ -19,7 +19,7 @@ public:
     explicit IntervalLoss(std::int64_t interval) : interval_(interval) {}
 
     /// Adds the loss of the next step, or nothing if its update was skipped.
-    void add(std::int64_t step, const std::optional<LossSum>& loss);
+    void add(std::int64_t step, const std::optional<WeightedSum>& loss);
     /// The mean over the tokens of the interval's steps so far; nothing if there are none.
     std::optional<double> mean() const;
 
@@ -32,7 +32,7 @@ public:
 
 private:
     std::int64_t interval_;
-    LossSum sum_;
+    WeightedSum sum_;
 };
 
 }  // namespace gptrain

@@ -282,13 +282,13 @@ bool Run::evaluate_validation() {
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
     BatchLoader loader(inputs_.data.validation, whole, batch_shape(plan_, devices_.mesh.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
-    LossSum sum;
+    EvaluationSums sums;
     for (std::int64_t i = 0; i < batches; ++i) {
         if (stops(request())) return false;
-        sum.add(engine_->evaluate(next_batch(loader)));
+        sums.add(engine_->evaluate(next_batch(loader)));
         report_.evaluating(i + 1, batches);
     }
-    report_.validation({state_.step, sum.mean()});
+    report_.validation(state_.step, sums);
     return true;
 }
 

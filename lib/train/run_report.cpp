@@ -79,6 +79,7 @@ void RunReport::log(const RunState& run) {
     // If the device computes asynchronously, host time does not measure it.
     if (backend_.is_host() || observers_.stragglers.times_device())
         observers_.stragglers.report(run.step, ranks_, plan_.mesh);
+    metrics.measures = reported_measures(run.measures, step_counts(plan_), {});
     metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = run.goodput.spent();
     since_logged_ = {};
@@ -89,9 +90,13 @@ void RunReport::evaluating(std::int64_t done, std::int64_t total) {
     if (reports_) reports_->evaluating(done, total);
 }
 
-void RunReport::validation(const Evaluation& evaluation) {
-    evaluation_ = evaluation;
-    if (reports_) reports_->validation(evaluation.step, evaluation.val_loss);
+void RunReport::validation(std::int64_t step, const EvaluationSums& sums) {
+    evaluation_ = {.step = step, .val_loss = sums.loss.mean()};
+    if (!reports_) return;
+    reports_->validation(
+        {.step = step,
+         .val_loss = evaluation_->val_loss,
+         .measures = reported_measures(sums.measures, evaluation_counts(plan_), {})});
 }
 
 void RunReport::tasks(const TaskEvaluation& evaluation) {

@@ -49,7 +49,8 @@ public:
     /// Logs the last step.
     void log(const RunState& run);
     void evaluating(std::int64_t done, std::int64_t total);
-    void validation(const Evaluation& evaluation);
+    /// An evaluation after `step`.
+    void validation(std::int64_t step, const EvaluationSums& sums);
     void tasks(const TaskEvaluation& evaluation);
     /// After a loss spike in step `from` the run continues after `step`.
     void rolled_back(std::int64_t step, std::int64_t from);

@@ -7,6 +7,7 @@ namespace gptrain {
 void RunState::add(const FinishedStep& finished) {
     loss_scale = last.loss_scale;
     last = finished.state;
+    measures = finished.measures;
     ++step;
     consumed_samples += finished.samples;
     goodput.add(&TimeSpent::useful, finished.seconds);

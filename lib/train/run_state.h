@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "backend/step_state.h"
-#include "engine/rank_model.h"
 #include "report/goodput.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
@@ -14,6 +14,7 @@ namespace gptrain {
 /// A step whose results have been read.
 struct FinishedStep {
     StepState state;
+    std::vector<WeightedSum> measures;
     std::int64_t samples = 0;  ///< of the global batch
     double seconds = 0;        ///< since the previous step finished, or since this one was issued
 };
@@ -22,8 +23,9 @@ struct FinishedStep {
 struct RunState {
     std::int64_t step = 0;  ///< steps done so far
     std::int64_t consumed_samples = 0;
-    StepState last{};       ///< after the last step
-    double loss_scale = 1;  ///< used in the last step; not in checkpoints
+    StepState last{};                        ///< after the last step
+    std::vector<WeightedSum> measures = {};  ///< of the last step; not in checkpoints
+    double loss_scale = 1;                   ///< used in the last step; not in checkpoints
     IntervalLoss interval_loss;
     LossSpikes loss_spikes;
     Goodput goodput = {};
@@ -31,7 +33,7 @@ struct RunState {
     /// True if the last step skipped its update.
     bool skipped() const { return last.skip != Skip::none; }
     /// The loss of the last step.
-    LossSum loss_sum() const { return {last.loss_sum, last.token_weight_sum}; }
+    WeightedSum loss_sum() const { return {last.loss_sum, last.token_weight_sum}; }
     double mean_loss() const { return loss_sum().mean(); }
 
     /// Adds the results of the next step.

@@ -1,6 +1,7 @@
 #include "train/step_runner.h"
 
 #include <iterator>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -25,7 +26,9 @@ std::optional<FinishedStep> StepRunner::issue(const StepBatch& batch, double los
 
 std::optional<FinishedStep> StepRunner::finish() {
     if (!in_flight_) return {};
-    FinishedStep finished = {.state = engine_.state_at(in_flight_->state),
+    StepNumbers numbers = engine_.numbers_at(in_flight_->state);
+    FinishedStep finished = {.state = numbers.state,
+                             .measures = std::move(numbers.measures),
                              .samples = in_flight_->samples};
     in_flight_.reset();
     finished.seconds = seconds_since(finished_at_);

@@ -102,7 +102,7 @@ public:
     double step() {
         const Engine::StatePoint point = issued_;
         issue();
-        const StepState state = engine_.state_at(point);
+        const StepState state = engine_.numbers_at(point).state;
         loss_ = state.loss_sum / state.token_weight_sum;
         const double seconds = seconds_since(ended_);
         ended_ = Clock::now();

@@ -54,12 +54,12 @@ public:
 
     /// No GEMM runs in it for the first time: the library might wait for the device to load code,
     /// and messages are in flight there.
-    LossSum step_and_evaluate() {
+    WeightedSum step_and_evaluate() {
         Engine engine(*backend_, mesh_, plan_, cost_.memory);
         engine.initialise();
         const std::int64_t loads = fake_cublas_lt_loads();
         engine.step(random_batch(plan_, 1));
-        const LossSum loss = engine.evaluate(random_batch(plan_, 2));
+        const WeightedSum loss = engine.evaluate(random_batch(plan_, 2)).loss;
         CHECK(fake_cublas_lt_loads() == loads);
         return loss;
     }

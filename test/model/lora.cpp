@@ -42,9 +42,9 @@ TEST_CASE("LoRA starts as the model that it adapts", "[model][lora]") {
     TinyRun adapted(with_lora(spec));
     CHECK(adapted_values(adapted) == plain.state("weight"));
     const StepBatch batch = random_batch(plain.plan(), 1);
-    const LossSum expected = plain.engine().evaluate(batch);
-    const LossSum actual = adapted.engine().evaluate(batch);
-    CHECK(actual.loss == expected.loss);
+    const WeightedSum expected = plain.engine().evaluate(batch).loss;
+    const WeightedSum actual = adapted.engine().evaluate(batch).loss;
+    CHECK(actual.sum == expected.sum);
     const std::int64_t parameters =
         parameter_count(adapted.plan().model) - parameter_count(plain.plan().model);
     CHECK(parameters == parameter_count(adapted.plan().model) - frozen_parameters(adapted.plan()));

@@ -166,7 +166,7 @@ TEST_CASE("the number of rows of logits at a time changes roundings only", "[mod
             });
         const StepBatch batch = random_batch(run.plan(), 1);
         Results all;
-        all.evaluation = run.engine().evaluate(batch).mean();
+        all.evaluation = run.engine().evaluate(batch).loss.mean();
         run.engine().forward_passes().score(
             batch.microbatches, run.plan().seq_length, run.engine().listeners(),
             [&](std::size_t, std::span<const float> maximum, std::span<const float> sums) {
@@ -203,14 +203,14 @@ TEST_CASE("the loss is a weighted mean over all tokens of the step", "[model]") 
         for (const float weight : part.microbatches[0].weights)
             part.weight_sum += weight;
         TinyRun fresh(tiny_spec());
-        const LossSum sum = fresh.engine().evaluate(part);
+        const WeightedSum sum = fresh.engine().evaluate(part).loss;
         return sum;
     };
     StepBatch first_only = batch;
     first_only.microbatches = {batch.microbatches[0]};
     StepBatch second_alone = batch;
     second_alone.microbatches = {second};
-    LossSum sum = loss_of(first_only);
+    WeightedSum sum = loss_of(first_only);
     sum.add(loss_of(second_alone));
     CHECK(sum.weight == Approx(batch.weight_sum));
     CHECK(run.step(batch) == Approx(sum.mean()).epsilon(1e-6));
@@ -222,7 +222,7 @@ TEST_CASE("dropout is on in training and off in evaluation", "[model]") {
     spec.model.dropout = 0.5;
     TinyRun dropping(spec);
     const StepBatch batch = random_batch(plain.plan(), 1);
-    CHECK(plain.engine().evaluate(batch).loss == dropping.engine().evaluate(batch).loss);
+    CHECK(plain.engine().evaluate(batch).loss.sum == dropping.engine().evaluate(batch).loss.sum);
     CHECK(plain.step(batch) != dropping.step(batch));
 }
 

@@ -27,7 +27,7 @@ Result train_one_step(const RunSpec& spec) {
     result.loss = run.step(batch);
     result.grad_norm = run.engine().read_state().grad_norm;
     result.weights_checksums = run.engine().weights_checksums();
-    result.evaluation = run.engine().evaluate(batch).mean();
+    result.evaluation = run.engine().evaluate(batch).loss.mean();
     return result;
 }
 

@@ -66,7 +66,7 @@ Document document(std::int32_t first, std::size_t tokens) {
 }
 
 /// The loss of these documents, packed one after another into windows.
-LossSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
+WeightedSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
     const TempFolder folder;
     IndexedWriter writer(folder / "a", DType::u16, true);
     for (const Document& one : documents) {
@@ -78,12 +78,13 @@ LossSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
     const SequentialDataset source(std::make_shared<const IndexedDataset>(folder / "a"),
                                    plan.seq_length);
     const BatchShape shape = batch_shape(plan, mesh.run.mesh().place());
-    LossSum sum;
+    WeightedSum sum;
     for (std::int64_t first = 0; first < source.size(); first += plan.batch.global_batch_size) {
         const auto load = [&] {
             return make_step_batch(source, shape, 1, first, plan.batch.global_batch_size);
         };
-        sum.add(mesh.run.engine().evaluate(next_batch(load, mesh.run.mesh().place(), session())));
+        const StepBatch batch = next_batch(load, mesh.run.mesh().place(), session());
+        sum.add(mesh.run.engine().evaluate(batch).loss);
     }
     return sum;
 }
@@ -125,8 +126,8 @@ TEST_CASE("Documents packed with reset_at_eod have the losses that they have alo
             spec.data.reset_at_eod = true;
             MeshRun mesh(spec);
             CAPTURE(model.name, mesh.run.plan().mesh.context, mesh.run.plan().mesh.tensor);
-            const LossSum packed = loss_of(mesh, documents);
-            LossSum alone;
+            const WeightedSum packed = loss_of(mesh, documents);
+            WeightedSum alone;
             for (const Document& one : documents)
                 alone.add(loss_of(mesh, {one}));
             CHECK(packed.weight == alone.weight);
@@ -135,11 +136,11 @@ TEST_CASE("Documents packed with reset_at_eod have the losses that they have alo
             // hidden state has.
             const double rounding = 0x1p-24 * static_cast<double>(mesh.run.plan().model.layers *
                                                                   mesh.run.plan().model.hidden);
-            CHECK(std::abs(packed.loss - alone.loss) <= rounding * alone.loss);
+            CHECK(std::abs(packed.sum - alone.sum) <= rounding * alone.sum);
             // Without it they see each other, which the comparison above would notice.
             spec.data.reset_at_eod = false;
             MeshRun together(spec);
-            CHECK(std::abs(loss_of(together, documents).loss - alone.loss) > rounding * alone.loss);
+            CHECK(std::abs(loss_of(together, documents).sum - alone.sum) > rounding * alone.sum);
         }
     }
 }
@@ -179,8 +180,8 @@ TEST_CASE("A step in which nothing is learned changes nothing on any mesh") {
         // The next step is what it would have been.
         CHECK(skipping.run.step(skipping.batch(3)) == plain.run.step(plain.batch(3)));
         CHECK(owned_weights(skipping.run) == owned_weights(plain.run));
-        const LossSum loss = skipping.run.engine().evaluate(nothing);
-        CHECK(loss.loss == 0);
+        const WeightedSum loss = skipping.run.engine().evaluate(nothing).loss;
+        CHECK(loss.sum == 0);
         CHECK(loss.weight == 0);
     }
 }

@@ -124,13 +124,13 @@ TEST_CASE("A restored state takes the place of weights that are on their way") {
     run.engine().listen(progress());
     const StepBatch batch = random_batch(run.plan(), 1, 1, run.mesh().place().dp);
     const NamedValues before = run.state("weight");
-    const double loss = run.engine().evaluate(batch).mean();
+    const double loss = run.engine().evaluate(batch).loss.mean();
     run.step(batch);
     run.set_weights(before);
-    CHECK(run.engine().evaluate(batch).mean() == loss);
+    CHECK(run.engine().evaluate(batch).loss.mean() == loss);
     // The step did change them.
     run.step(batch);
-    CHECK(run.engine().evaluate(batch).mean() != loss);
+    CHECK(run.engine().evaluate(batch).loss.mean() != loss);
 }
 
 TEST_CASE("Muon computes the same bits with and without a sharded optimizer") {

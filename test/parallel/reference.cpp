@@ -40,7 +40,7 @@ void take_steps(TinyRun& run, int steps, std::uint64_t disturbance, StepResults&
 
 void evaluate(TinyRun& run, int steps, StepResults& results) {
     const StepBatch other = random_batch(run.plan(), steps + 1, 1, run.mesh().place().dp);
-    results.losses.push_back(run.engine().evaluate(other).mean());
+    results.losses.push_back(run.engine().evaluate(other).loss.mean());
 }
 
 double count_of_ones(TinyRun& run) {

@@ -51,7 +51,7 @@ SavedRun written_and_read(const SavedRun& run) {
 TEST_CASE("every carried number of the step state is in the list") {
     // The carried numbers are adjacent in the struct; a new one must be added to the list.
     constexpr std::size_t begin = offsetof(StepState, loss_scale);
-    constexpr std::size_t end = offsetof(StepState, loss_sum);
+    constexpr std::size_t end = offsetof(StepState, grad_square_sum);
     STATIC_REQUIRE(std::size(carried) * 8 == end - begin);
 }
 

@@ -9,22 +9,22 @@ namespace {
 TEST_CASE("the mean is over the tokens of the interval's steps") {
     IntervalLoss losses(3);
     CHECK(losses.mean() == std::nullopt);
-    losses.add(1, LossSum{.loss = 30, .weight = 10});
-    losses.add(2, LossSum{.loss = 10, .weight = 10});
-    losses.add(3, LossSum{.loss = 20, .weight = 20});
+    losses.add(1, WeightedSum{.sum = 30, .weight = 10});
+    losses.add(2, WeightedSum{.sum = 10, .weight = 10});
+    losses.add(3, WeightedSum{.sum = 20, .weight = 20});
     CHECK(losses.mean() == 1.5);
-    losses.add(4, LossSum{.loss = 5, .weight = 10});
+    losses.add(4, WeightedSum{.sum = 5, .weight = 10});
     CHECK(losses.mean() == 0.5);
 }
 
 TEST_CASE("steps that were left out do not count, but end the interval before them") {
     IntervalLoss losses(2);
-    losses.add(1, LossSum{.loss = 30, .weight = 10});
+    losses.add(1, WeightedSum{.sum = 30, .weight = 10});
     losses.add(2, std::nullopt);
     CHECK(losses.mean() == 3.0);
     losses.add(3, std::nullopt);
     CHECK(losses.mean() == std::nullopt);
-    losses.add(4, LossSum{.loss = 20, .weight = 10});
+    losses.add(4, WeightedSum{.sum = 20, .weight = 10});
     CHECK(losses.mean() == 2.0);
 }
 
@@ -34,7 +34,7 @@ TEST_CASE("an interval goes on after a resume as if there had been none") {
     IntervalLoss whole(4);
     IntervalLoss parts(4);
     for (int step = 1; step <= 9; ++step) {
-        const LossSum loss = {.loss = 1.0 / step, .weight = 10};
+        const WeightedSum loss = {.sum = 1.0 / step, .weight = 10};
         whole.add(step, loss);
         parts.add(step, loss);
         if (step == resumed_after) {
@@ -48,17 +48,17 @@ TEST_CASE("an interval goes on after a resume as if there had been none") {
 
 TEST_CASE("a resume with another interval does not count the steps of the old one") {
     IntervalLoss before(2);
-    before.add(9, LossSum{.loss = 30, .weight = 10});
+    before.add(9, WeightedSum{.sum = 30, .weight = 10});
     IntervalLoss losses(4);
     losses.restore(before.to_json(), "test");
     CHECK(losses.mean() == std::nullopt);
-    losses.add(10, LossSum{.loss = 10, .weight = 10});
+    losses.add(10, WeightedSum{.sum = 10, .weight = 10});
     CHECK(losses.mean() == 1.0);
 }
 
 TEST_CASE("what an older checkpoint has is an interval without steps") {
     IntervalLoss losses(10);
-    losses.add(1, LossSum{.loss = 30, .weight = 10});
+    losses.add(1, WeightedSum{.sum = 30, .weight = 10});
     losses.restore(Json(), "test");
     CHECK(losses.mean() == std::nullopt);
     losses.restore({{"loss", 30}, {"weight", 10}}, "test");

@@ -1,0 +1,75 @@
+// The numbers that a step or an evaluation sums besides the loss. Adding one takes two places: its
+// row in `measure_rows`, and the part of the model that adds to StepRef::measure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/words.h"
+
+namespace gptrain {
+
+/// A sum over tokens, or over whatever has a weight, of any number of batches.
+struct WeightedSum {
+    double sum = 0;
+    double weight = 0;
+    void add(const WeightedSum& other) {
+        sum += other.sum;
+        weight += other.weight;
+    }
+    double mean() const { return sum / weight; }
+};
+
+/// What a measure has a number of.
+enum class MeasureOf { batch, layer, source };
+/// The labels of the numbers in Prometheus.
+constexpr auto words_of(MeasureOf) {
+    using enum MeasureOf;
+    return std::to_array<Word<MeasureOf>>({{batch, ""}, {layer, "layer"}, {source, "source"}});
+}
+
+/// The order is that of `measure_rows`.
+enum class Measure {};
+
+/// Each number is reported as the mean, sum / weight. In metrics.jsonl it is an object with the
+/// mean and the weight, inside an object by layer or source unless there is one for the whole
+/// batch.
+struct MeasureRow {
+    std::string_view name;  ///< in all reports; begins with "val_" in evaluations
+    MeasureOf of = MeasureOf::batch;
+    std::string_view mean;    ///< its key in metrics.jsonl
+    std::string_view weight;  ///< the same of the weight
+    std::string_view title;   ///< for people, after "training" or "validation"
+    std::string_view unit;
+};
+inline constexpr std::array<MeasureRow, 0> measure_rows = {};
+
+/// The prefix of a measure's name in an evaluation.
+constexpr std::string_view validation_prefix = "val_";
+
+/// How many layers and sources a step or an evaluation has numbers of. Of 0 there are none.
+struct MeasureCounts {
+    std::int64_t layers = 0;
+    std::int64_t sources = 0;
+
+    constexpr std::int64_t of(MeasureOf what) const {
+        switch (what) {
+            case MeasureOf::batch: return 1;
+            case MeasureOf::layer: return layers;
+            case MeasureOf::source: return sources;
+        }
+        return 0;
+    }
+    /// Numbers of the first `rows` rows.
+    constexpr std::int64_t before(std::size_t rows) const {
+        std::int64_t sum = 0;
+        for (std::size_t i = 0; i < rows; ++i)
+            sum += of(measure_rows[i].of);
+        return sum;
+    }
+    constexpr std::int64_t total() const { return before(measure_rows.size()); }
+};
+
+}  // namespace gptrain
