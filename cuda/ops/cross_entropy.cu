@@ -23,6 +23,7 @@ struct LossArgs {
     float* maximum;  ///< for a split vocabulary
     float* sums;     ///< for a split vocabulary
     int kept;        ///< pieces of the row kept in shared memory
+    double factor;   ///< of the gradient
     bool gradient;
 };
 
@@ -88,8 +89,8 @@ __device__ inline void write_zeros(const LogitRow<T, aligned>& row) {
 
 template <class T>
 __device__ inline float gradient_factor(const LossArgs<T>& args, float weight) {
-    return static_cast<float>(static_cast<double>(weight) *
-                              (args.state->loss_scale / args.state->token_weight_sum));
+    const double scale = args.state->loss_scale / args.state->token_weight_sum;
+    return static_cast<float>(static_cast<double>(weight) * (args.factor * scale));
 }
 
 template <class T, bool aligned>
@@ -193,6 +194,7 @@ LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
     args.weights = op.weights.as<float>();
     args.state = step_state(op.step);
     args.losses = losses;
+    args.factor = op.sink.factor;
     args.gradient = op.gradient;
     return args;
 }
@@ -227,8 +229,8 @@ void unsplit_cross_entropy(const CrossEntropy& op, double* losses, const OpConte
                    own_bytes + args.kept * std::int64_t{16}, context);
 }
 
-double* loss_sum(const StepRef& step) {
-    return step.loss_sum().as<double>();
+void add_losses(const double* losses, const CrossEntropy& op, const OpContext& context) {
+    add_in_order(losses, op.logits.size(0), op.sink.sum.as<double>(), context.stream);
 }
 
 }  // namespace
@@ -239,7 +241,7 @@ void run(const CrossEntropy& args, const OpContext& context) {
     with_compute_type(args.logits.dtype(), [&](auto type) {
         unsplit_cross_entropy<decltype(type)>(args, losses, context);
     });
-    add_in_order(losses, rows, loss_sum(args.step), context.stream);
+    add_losses(losses, args, context);
 }
 
 void run(const VocabParallelMaximum& op, const OpContext& context) {
@@ -277,7 +279,7 @@ void run(const VocabParallelGradient& op, const OpContext& context) {
         launch_rows<T>({gradient_kernel<T, true>, gradient_kernel<T, false>}, args, rows, 0,
                        context);
     });
-    add_in_order(losses, rows, loss_sum(op.loss.step), context.stream);
+    add_losses(losses, op.loss, context);
 }
 
 }  // namespace gptrain::cuda

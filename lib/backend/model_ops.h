@@ -252,19 +252,28 @@ struct MergeAttention {
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-/// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank:
-/// step.loss_sum += sum of weight (log sum exp(logits) - logits[target]). With `gradient`, weight
-/// (softmax - onehot(target)) loss_scale / token_weight_sum overwrites the logits. Tokens of weight
-/// 0 add nothing, whatever their target.
+/// Where an op adds the loss of its rows.
+struct LossSink {
+    Tensor sum;         ///< fp64 [1], += the sum of weight x loss
+    double factor = 1;  ///< of this loss in the one that the step lowers: its gradient has it
+    void tensors(const auto& list) const { list.updates(sum); }
+};
+
+/// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank: each row's
+/// loss is log sum exp(logits) - logits[target]. With `gradient`, weight (softmax - onehot(target))
+/// sink.factor loss_scale / token_weight_sum overwrites the logits. Tokens of weight 0 add nothing,
+/// whatever their target.
 struct CrossEntropy {
     static constexpr std::string_view name = "cross_entropy";
     Tensor logits;   ///< [C, V] rows, in and out
     Tensor targets;  ///< i32 [C], global ids
     Tensor weights;  ///< fp32 [C]
+    LossSink sink;
     StepRef step;
     bool gradient = true;
     void tensors(const auto& list) const {
         list.reads(targets, weights);
+        sink.tensors(list);
         gradient ? list.updates(logits) : list.reads(logits);
     }
 };

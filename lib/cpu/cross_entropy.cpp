@@ -30,18 +30,20 @@ void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float
     }
 }
 
-/// weight loss_scale / token_weight_sum; 0 where all weights are 0.
-float gradient_factor(float weight, const StepState& state) {
+/// weight sink.factor loss_scale / token_weight_sum; 0 where all weights are 0.
+float gradient_factor(float weight, const CrossEntropy& args) {
     if (weight == 0) return 0;
-    return static_cast<float>(weight * (state.loss_scale / state.token_weight_sum));
+    const StepState& state = step_state(args.step);
+    return static_cast<float>(weight *
+                              (args.sink.factor * (state.loss_scale / state.token_weight_sum)));
 }
 
-/// Adds the rows' losses to the step, in row order.
-void add_losses(const double* losses, std::int64_t rows, StepState& state) {
+/// Adds the rows' losses to the sink, in row order.
+void add_losses(const double* losses, const CrossEntropy& args) {
     double sum = 0;
-    for (std::int64_t c = 0; c < rows; ++c)
+    for (std::int64_t c = 0; c < args.logits.size(0); ++c)
         sum += losses[c];
-    state.loss_sum += sum;
+    *args.sink.sum.as<double>() += sum;
 }
 
 /// Calls f(row) for all rows.
@@ -60,7 +62,6 @@ void unsharded_cross_entropy(const CrossEntropy& args, Scratch& scratch) {
     const Rows<T> logits(args.logits);
     const auto* targets = args.targets.as<std::int32_t>();
     const auto* weights = args.weights.as<float>();
-    StepState& state = step_state(args.step);
     auto* losses = scratch.take<double>(args.logits.size(0));
     for_rows(args.logits, [&](std::int64_t c) {
         T* row = logits[c];
@@ -74,10 +75,10 @@ void unsharded_cross_entropy(const CrossEntropy& args, Scratch& scratch) {
             losses[c] = weights[c] * (log_sum - to_float(row[targets[c]]));
         }
         if (args.gradient) {
-            row_gradient(row, vocab, maximum, sum, gradient_factor(weights[c], state), targets[c]);
+            row_gradient(row, vocab, maximum, sum, gradient_factor(weights[c], args), targets[c]);
         }
     });
-    add_losses(losses, args.logits.size(0), state);
+    add_losses(losses, args);
 }
 
 }  // namespace
@@ -122,7 +123,6 @@ void run(const VocabParallelGradient& args, Scratch& scratch) {
     const auto* sums = args.sums.as<float>();
     const auto* targets = args.loss.targets.as<std::int32_t>();
     const auto* weights = args.loss.weights.as<float>();
-    StepState& state = step_state(args.loss.step);
     auto* losses = scratch.take<double>(logits.size(0));
     with_compute_type(logits.dtype(), [&](auto type) {
         const Rows<decltype(type)> rows(logits);
@@ -131,10 +131,10 @@ void run(const VocabParallelGradient& args, Scratch& scratch) {
             losses[c] = weights[c] == 0 ? 0 : weights[c] * (log_sum - sums[2 * c + 1]);
             if (!args.loss.gradient) return;
             row_gradient(rows[c], logits.size(1), maximum[c], sums[2 * c],
-                         gradient_factor(weights[c], state), targets[c] - args.vocab_begin);
+                         gradient_factor(weights[c], args.loss), targets[c] - args.vocab_begin);
         });
     });
-    add_losses(losses, logits.size(0), state);
+    add_losses(losses, args.loss);
 }
 
 std::int64_t cross_entropy_scratch_bytes(std::int64_t rows) {

@@ -116,6 +116,7 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
+                       .sink = {.sum = pass.step.loss_sum()},
                        .step = pass.step,
                        .gradient = gradient});
         if (!gradient) continue;

@@ -214,6 +214,7 @@ void add_loss(Table& table, Device& device) {
             {rows}, [](std::int64_t i) { return static_cast<std::int32_t>(i * 7919 % vocab); });
         args.weights = device.random(fp32, {rows});
         args.step = device.step_state();
+        args.sink.sum = args.step.loss_sum();
         return [=, &backend] { backend.run(args); };
     });
 }

@@ -40,7 +40,6 @@ struct Tensors {
 struct Arrays {
     std::vector<Array> arrays;
     std::vector<Array> results;  ///< what the op has produced, exact
-    Bounded loss_sum;
     Array absent;
     Array& operator[](Operand operand) {
         return operand == none ? absent : arrays[static_cast<std::size_t>(operand)];
@@ -143,7 +142,7 @@ public:
 private:
     Tensor host_view(std::size_t part, const std::vector<HostTensor>& memory) const;
     std::string scratch_faults() const;
-    std::string state_faults(const Bounded& loss_sum) const;
+    std::string state_faults() const;
     std::string outside_faults(const std::vector<HostTensor>& after) const;
 
     Backend& backend_;
