@@ -44,7 +44,7 @@ EvaluationData with_tokenizer(const EvalCommand& options, const ModelSource& sou
 void evaluate_on_tasks(const InferenceRun& run, const EvalCommand& options) {
     std::vector<Task> tasks;
     run.ranks.run_on_all([&] {
-        require_causal(run.plan.mlm, run.source.folder(), "answer tasks");
+        require_causal(run.plan.objective, run.source.folder(), "answer tasks");
         tasks = load_tasks(options.tasks, "--task");
         check_task_files(options.files);
     });

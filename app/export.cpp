@@ -73,7 +73,7 @@ ExitCode run_export(ExportCommand options) {
     options.model.settings = {"device=cpu"};
     return run_with_model(options.model, [&](const InferenceRun& run) {
         require_one_rank(run.ranks, "export");
-        if (run.plan.mlm) {
+        if (std::holds_alternative<MlmSpec>(run.plan.objective)) {
             fail(ExitCode::usage, run.source.folder().string(),
                  ": neither transformers nor llama.cpp has a class for these blocks with objective "
                  "mlm; model.h5 in the checkpoint has the weights");

@@ -158,7 +158,7 @@ void run_prompts(const GenerateCommand& options, const InferenceRun& run) {
 ExitCode run_generate(const GenerateCommand& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         run.ranks.run_on_all(
-            [&] { require_causal(run.plan.mlm, run.source.folder(), "generate text"); });
+            [&] { require_causal(run.plan.objective, run.source.folder(), "generate text"); });
         if (options.chat) {
             run_chat(options, run);
         } else {

@@ -54,7 +54,7 @@ ExitCode run_serve(const ServeCommand& options) {
         serve_options.http.connections =
             options.connections.value_or(needed_connections(serve_options));
         run.ranks.run_on_all([&] {
-            require_causal(run.plan.mlm, run.source.folder(), "generate text");
+            require_causal(run.plan.objective, run.source.folder(), "generate text");
             serve_options.context = context_limit(run.plan.model, options.context, serve_context);
             if (serve_options.name.empty()) serve_options.name = name_of(run.source);
         });

@@ -20,8 +20,9 @@ RowPositions stream_rows(const RunPlan& plan, const MeshPlace& place) {
 }
 
 std::optional<TokenMasking> masking_of(const RunPlan& plan) {
-    if (!plan.mlm) return std::nullopt;
-    return TokenMasking{.rule = *plan.mlm, .seed = plan.seed, .vocab_size = plan.model.vocab};
+    const auto* const mlm = std::get_if<MlmSpec>(&plan.objective);
+    if (mlm == nullptr) return std::nullopt;
+    return TokenMasking{.rule = *mlm, .seed = plan.seed, .vocab_size = plan.model.vocab};
 }
 
 }  // namespace

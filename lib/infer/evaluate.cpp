@@ -76,7 +76,7 @@ void append_ids(std::vector<std::int32_t>& ids, const std::string& path, const E
 /// masking no token may be padding, so they are no longer than what the text fills.
 std::int64_t window_length(std::int64_t tokens, const RunPlan& plan, const std::string& source) {
     const std::int64_t ranks = plan.mesh.context * plan.mesh.tensor;
-    if (!plan.mlm) {
+    if (std::holds_alternative<CausalSpec>(plan.objective)) {
         return std::min(plan.seq_length,
                         round_up(std::max<std::int64_t>(tokens - 1, 1), 2 * ranks));
     }
@@ -89,7 +89,7 @@ std::int64_t window_length(std::int64_t tokens, const RunPlan& plan, const std::
 }
 
 Windows windows_of(const RunPlan& plan) {
-    return plan.mlm ? Windows::whole : Windows::next_tokens;
+    return std::holds_alternative<MlmSpec>(plan.objective) ? Windows::whole : Windows::next_tokens;
 }
 
 std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
@@ -175,7 +175,8 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::shared_ptr<const SequentialDataset> source;
     run.ranks.run_on_all([&] {
-        if (run.plan.mlm && !run.plan.mlm->mask_id) {
+        const auto* const mlm = std::get_if<MlmSpec>(&run.plan.objective);
+        if (mlm != nullptr && !mlm->mask_id) {
             fail(ExitCode::bad_input, run.source.folder().string(),
                  ": its spec does not give objective.mask_id");
         }

@@ -73,9 +73,9 @@ RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>
     return with_settings(source.spec(), (source.folder() / hf_config_name).string(), settings);
 }
 
-void require_causal(const std::optional<MlmSpec>& objective, const std::filesystem::path& source,
+void require_causal(const Objective& objective, const std::filesystem::path& source,
                     std::string_view work) {
-    if (!objective) return;
+    if (std::holds_alternative<CausalSpec>(objective)) return;
     fail(ExitCode::usage, source.string(),
          ": with objective mlm every token sees the whole text, so the model cannot ", work,
          "; gptrain eval --data measures it");

@@ -36,7 +36,7 @@ RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>
 
 /// Error (usage) that names `source` if the model is not causal: with objective mlm a token's
 /// prediction needs those that follow it, so it cannot do `work` ("generate text").
-void require_causal(const std::optional<MlmSpec>& objective, const std::filesystem::path& source,
+void require_causal(const Objective& objective, const std::filesystem::path& source,
                     std::string_view work);
 
 /// The spec of a run for inference: without its mesh and what only training needs.

@@ -57,14 +57,14 @@ std::string percent(double share) {
 }
 
 std::string objective_row(const RunPlan& plan) {
-    if (!plan.mlm) return "";
-    const MlmSpec& mlm = *plan.mlm;
+    const auto* const mlm = std::get_if<MlmSpec>(&plan.objective);
+    if (mlm == nullptr) return "";
     const std::string spans =
-        mlm.masking == Masking::span ? text(" in spans of at most ", mlm.max_span) : "";
-    const std::string id = mlm.mask_id ? text(*mlm.mask_id) : "of the tokenizer";
-    return row("objective", text("mlm, bidirectional attention; chooses ", percent(mlm.mask_rate),
-                                 " of the tokens", spans, ", of which ", percent(mlm.mask_share),
-                                 " become the mask token (", id, "), ", percent(mlm.random_share),
+        mlm->masking == Masking::span ? text(" in spans of at most ", mlm->max_span) : "";
+    const std::string id = mlm->mask_id ? text(*mlm->mask_id) : "of the tokenizer";
+    return row("objective", text("mlm, bidirectional attention; chooses ", percent(mlm->mask_rate),
+                                 " of the tokens", spans, ", of which ", percent(mlm->mask_share),
+                                 " become the mask token (", id, "), ", percent(mlm->random_share),
                                  " a random one"));
 }
 

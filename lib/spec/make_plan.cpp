@@ -80,7 +80,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
     shape.lora = lora_of(spec);
     shape.prompt = soft_prompt_of(spec);
-    shape.bidirectional = spec.objective.has_value();
+    shape.bidirectional = std::holds_alternative<MlmSpec>(spec.objective);
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
@@ -239,7 +239,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
                             .mask_loss = spec.data.eod_mask_loss,
                             .reset = spec.data.reset_at_eod};
     check_objective(spec);
-    plan.mlm = spec.objective;
+    plan.objective = spec.objective;
     set_precision(plan, spec, target);
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;
@@ -291,7 +291,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.qkv_bias = plan.model.qkv_bias;
     if (plan.model.prompt && plan.model.prompt->encoder_hidden > 0)
         effective.adapter->encoder_hidden_size = plan.model.prompt->encoder_hidden;
-    effective.objective = plan.mlm;
+    effective.objective = plan.objective;
     effective.data.num_samples = plan.num_samples;
     effective.data.eod_id = plan.end_of_document.id;
     effective.training.global_batch_size = plan.batch.global_batch_size;

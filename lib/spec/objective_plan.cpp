@@ -5,8 +5,7 @@
 namespace gptrain {
 namespace {
 
-void check_mask_id(const RunSpec& spec) {
-    const std::optional<std::int64_t> id = spec.objective->mask_id;
+void check_mask_id(const RunSpec& spec, const std::optional<std::int64_t>& id) {
     require(
         id || spec.data.tokenizer,
         "objective.mask_id: auto takes the mask token from data.tokenizer; set data.tokenizer or "
@@ -19,11 +18,7 @@ void check_mask_id(const RunSpec& spec) {
             " is the end-of-document id (data.eod_id) as well; give another one");
 }
 
-}  // namespace
-
-void check_objective(const RunSpec& spec) {
-    if (!spec.objective) return;
-    const MlmSpec& mlm = *spec.objective;
+void check(const RunSpec& spec, const MlmSpec& mlm) {
     const MlmSpec plain;
     require(mlm.mask_share + mlm.random_share <= 1, "objective.mask_share ", mlm.mask_share,
             " + objective.random_share ", mlm.random_share, " is above 1; lower one of them");
@@ -32,7 +27,7 @@ void check_objective(const RunSpec& spec) {
             "objective.geometric_p needs objective.masking span; set that or remove the key");
     require(spans || mlm.max_span == plain.max_span,
             "objective.max_span needs objective.masking span; set that or remove the key");
-    check_mask_id(spec);
+    check_mask_id(spec, mlm.mask_id);
     require(
         !spec.eval_tasks,
         "eval_tasks cannot measure a model with objective mlm, which gives no text a likelihood; "
@@ -48,6 +43,14 @@ void check_objective(const RunSpec& spec) {
         !spec.model.sliding_window, "model.sliding_window ", spec.model.sliding_window.value_or(0),
         " cannot be used with objective mlm, in which every token sees the whole sequence; set it "
         "to none");
+}
+
+void check(const RunSpec& /*spec*/, const CausalSpec& /*causal*/) {}
+
+}  // namespace
+
+void check_objective(const RunSpec& spec) {
+    std::visit([&](const auto& objective) { check(spec, objective); }, spec.objective);
 }
 
 }  // namespace gptrain

@@ -172,8 +172,8 @@ struct RunPlan {
     std::string shortening_note;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
     EndOfDocument end_of_document;
-    bool scores_tasks = false;     ///< the run has tasks that measure its model (eval_tasks)
-    std::optional<MlmSpec> mlm;    ///< the objective; empty: the next token is predicted
+    bool scores_tasks = false;  ///< the run has tasks that measure its model (eval_tasks)
+    Objective objective;
     bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
     bool local_copies = false;     ///< each rank's state is copied to its node's disk, the same way
     /// Samples of one pass over the training order. Empty until the data determine how many samples

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "spec/spec_words.h"
@@ -53,10 +54,15 @@ struct ModelSpec : ModelVariant {
     bool operator==(const ModelSpec&) const = default;
 };
 
+/// Predicting the next token. It has no keys.
+struct CausalSpec {
+    bool operator==(const CausalSpec&) const = default;
+};
+
 /// Masked language modelling in place of predicting the next token. data/token_masking.h has the
 /// formulas.
 struct MlmSpec {
-    ObjectiveKind kind = ObjectiveKind::mlm;
+    static constexpr ObjectiveKind kind = ObjectiveKind::mlm;
     double mask_rate = 0.15;  ///< share of the tokens that are chosen
     Masking masking = Masking::token;
     std::optional<std::int64_t> mask_id;  ///< of the mask token; empty: the tokenizer's
@@ -67,6 +73,9 @@ struct MlmSpec {
 
     bool operator==(const MlmSpec&) const = default;
 };
+
+/// The loss that a run lowers, and the tokens that the model sees and has to find.
+using Objective = std::variant<CausalSpec, MlmSpec>;
 
 /// What is trained in place of the model's own parameters. Keys that its kind does not use keep
 /// their defaults.
@@ -302,7 +311,7 @@ struct RunSpec {
     DeviceChoice device = DeviceChoice::automatic;
     std::filesystem::path output_dir;
     ModelSpec model;
-    std::optional<MlmSpec> objective;  ///< empty: causal, which predicts the next token
+    Objective objective;
     std::optional<AdapterSpec> adapter;
     DataSpec data;
     TrainingSpec training;

@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -81,6 +83,11 @@ struct KeyPaths {
     void open(std::string_view key, std::optional<T>&, const auto&...) {
         T inside{};
         value(key, inside);
+    }
+    template <class None, class... Sections>
+    void open(std::string_view key, std::variant<None, Sections...>&, const auto&...) {
+        std::tuple<Sections...> all;
+        std::apply([&](auto&... sections) { (value(key, sections), ...); }, all);
     }
     template <class T>
     void value(std::string_view key, T& field, const auto&...) {
@@ -193,6 +200,12 @@ public:
         const YamlNode* node = given_.node.find(key);
         if (node == nullptr || node->scalar == word) return;
         read(given_.inside(*node, key, word), field.emplace(), rule);
+    }
+    template <class... Sections>
+    void open(std::string_view key, std::variant<Sections...>& field, std::string_view word) {
+        const YamlNode* node = given_.node.find(key);
+        if (node == nullptr || node->scalar == word) return;
+        read(given_.inside(*node, key, word), field, Any{});
     }
 
 private:

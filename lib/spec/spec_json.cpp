@@ -1,7 +1,6 @@
 #include "spec/spec_json.h"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,10 +17,8 @@ struct JsonWriter {
     template <class T>
     void value(std::string_view key, T& field, const auto&...);
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
-    template <class T>
-    void open(std::string_view key, std::optional<T>& field, std::string_view word,
-              const auto&...) {
-        if (field) return value(key, *field);
+    void open(std::string_view key, auto& field, std::string_view word, const auto&...) {
+        if (with_value(field, [&](auto& given) { value(key, given); })) return;
         object[std::string(key)] = word;
     }
 };

@@ -2,10 +2,14 @@
 // which may be left open by a word. The reader, the writer and the list of known keys are visitors:
 //   required(key, field, rule)       must be present
 //   value(key, field, rule)          keeps its default if absent
-//   open(key, optional, word, rule)  `word` stands for the empty optional
+//   open(key, field, word, rule)     `word` stands for the empty optional, or for the first
+//                                    alternative of a variant, which has no keys
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "spec/run_spec.h"
 #include "spec/spec_rules.h"
@@ -73,7 +77,8 @@ void visit_keys(Keys& keys, ModelSpec& model) {
 
 template <class Keys>
 void visit_keys(Keys& keys, MlmSpec& mlm) {
-    keys.required("kind", mlm.kind);
+    ObjectiveKind kind = MlmSpec::kind;
+    keys.required("kind", kind);
     keys.value("mask_rate", mlm.mask_rate, RealRange{.low = 0.01, .high = 0.99});
     keys.value("masking", mlm.masking);
     keys.open("mask_id", mlm.mask_id, "auto", IntRange{0, token_count.high - 1});
@@ -266,6 +271,23 @@ void visit_keys(Keys& keys, RunSpec& spec) {
     keys.value("faults", spec.faults);
     keys.value("logging", spec.logging);
     keys.open("fault_injection", spec.fault_injection, "none");
+}
+
+/// Calls use(value) with the value of an open key, unless a word stands for it. True if there is
+/// one.
+template <class T>
+bool with_value(std::optional<T>& field, const auto& use) {
+    if (field) use(*field);
+    return field.has_value();
+}
+template <class None, class... Sections>
+bool with_value(std::variant<None, Sections...>& field, const auto& use) {
+    const auto use_section = [&](auto& section) {
+        if constexpr (!std::is_same_v<std::remove_reference_t<decltype(section)>, None>)
+            use(section);
+    };
+    std::visit(use_section, field);
+    return field.index() > 0;
 }
 
 /// The list of known keys.

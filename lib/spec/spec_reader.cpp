@@ -35,6 +35,10 @@ void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
         given.reject({word, "a section of `key: value`"}, nearest_hint(given, {word}));
 }
 
+void read(const SpecValue& given, Objective& objective, Any rule) {
+    read(given, objective.emplace<MlmSpec>(), rule);
+}
+
 namespace {
 
 /// Records the locations of everything in a map or list.

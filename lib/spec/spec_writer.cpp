@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,10 +63,8 @@ struct KeyWriter {
     template <class T>
     void value(std::string_view key, T& field, const auto&...);
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
-    template <class T>
-    void open(std::string_view key, std::optional<T>& field, std::string_view word,
-              const auto&...) {
-        if (field) return value(key, *field);
+    void open(std::string_view key, auto& field, std::string_view word, const auto&...) {
+        if (with_value(field, [&](auto& given) { value(key, given); })) return;
         entries.push_back(text(key, ": ", word));
     }
 };
@@ -111,10 +108,10 @@ struct SpecWriter {
         }
     }
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
-    template <class T>
-    void open(std::string_view key, std::optional<T>& field, std::string_view word,
-              const auto&...) {
-        out += text(key, ": ", field ? formatted_any(*field) : std::string(word), "\n");
+    void open(std::string_view key, auto& field, std::string_view word, const auto&...) {
+        std::string written(word);
+        with_value(field, [&](auto& given) { written = formatted_any(given); });
+        out += text(key, ": ", written, "\n");
     }
 };
 

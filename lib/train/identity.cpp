@@ -222,9 +222,9 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                         {"split", spec.data.split},
                         {"num_samples", data.num_samples}};
     if (data.phase) identity["data"]["phase"] = phase_json(*data.phase, plan.seq_length);
-    if (plan.mlm) {
-        identity["objective"] = {{"kind", name_of(plan.mlm->kind)},
-                                 {"mask_id", plan.mlm->mask_id.value_or(-1)}};
+    if (const auto* const mlm = std::get_if<MlmSpec>(&plan.objective)) {
+        identity["objective"] = {{"kind", name_of(MlmSpec::kind)},
+                                 {"mask_id", mlm->mask_id.value_or(-1)}};
     }
     if (spec.adapter)
         identity["adapter"] = adapter_json(*spec.adapter, model, fingerprints.adapted);

@@ -199,8 +199,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer, .identity = {}};
     take_end(inputs.plan.end_of_document, tokenizer.eos_id);
-    if (inputs.plan.mlm)
-        take_mask(*inputs.plan.mlm, tokenizer, inputs.plan.end_of_document, plan.model.vocab);
+    if (auto* const mlm = std::get_if<MlmSpec>(&inputs.plan.objective))
+        take_mask(*mlm, tokenizer, inputs.plan.end_of_document, plan.model.vocab);
     const std::int64_t eval_samples = spec.training.eval_steps * plan.batch.global_batch_size;
     inputs.data = make_training_data(
         spec.data, {.seed = plan.seed,

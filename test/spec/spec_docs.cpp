@@ -118,6 +118,11 @@ struct ProgramKeys {
         T field{};
         note(key, field, rule, word, false);
     }
+    template <class None, class Kind>
+    void open(std::string_view key, std::variant<None, Kind>&, std::string_view word) {
+        Kind field{};
+        note(key, field, Any{}, word, false);
+    }
 
 private:
     template <class T>

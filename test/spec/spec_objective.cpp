@@ -10,11 +10,12 @@ const std::string mlm = "objective={kind: mlm, mask_id: 3}";
 }  // namespace
 
 TEST_CASE("the word mlm stands for the section with its defaults") {
-    CHECK_FALSE(minimal({}).objective);
-    CHECK_FALSE(minimal({"objective=causal"}).objective);
-    CHECK(minimal({"objective=mlm"}).objective == MlmSpec());
-    CHECK(minimal({"objective={kind: mlm}"}).objective == MlmSpec());
-    CHECK(minimal({"objective.kind=mlm", "objective.mask_rate=0.3"}).objective->mask_rate == 0.3);
+    CHECK(minimal({}).objective == Objective(CausalSpec()));
+    CHECK(minimal({"objective=causal"}).objective == Objective(CausalSpec()));
+    CHECK(minimal({"objective=mlm"}).objective == Objective(MlmSpec()));
+    CHECK(minimal({"objective={kind: mlm}"}).objective == Objective(MlmSpec()));
+    const RunSpec set = minimal({"objective.kind=mlm", "objective.mask_rate=0.3"});
+    CHECK(std::get<MlmSpec>(set.objective).mask_rate == 0.3);
     CHECK(holds(usage_fault([] { minimal({"objective=mml"}); }),
                 "objective: found mml, must be causal, mlm or a section of `key: value`; nearest: "
                 "mlm"));
@@ -39,7 +40,7 @@ TEST_CASE("a masked language model has the parameters of a causal one and twice 
     CHECK(holds(describe(plan),
                 "mlm, bidirectional attention; chooses 15 % of the tokens, of which 80 % become "
                 "the mask token (3), 10 % a random one"));
-    CHECK(effective_spec(minimal({mlm}), plan).objective->mask_id == 3);
+    CHECK(std::get<MlmSpec>(effective_spec(minimal({mlm}), plan).objective).mask_id == 3);
 }
 
 TEST_CASE("what contradicts an objective is named") {

@@ -57,7 +57,7 @@ TEST_CASE("keys of another kind of rope scaling are reported") {
 TEST_CASE("--set opens the short form of a section") {
     const RunSpec spec = minimal({"objective=mlm", "objective.mask_rate=0.2", "adapter=none",
                                   "adapter.kind=lora", "adapter.rank=4"});
-    CHECK(spec.objective->mask_rate == 0.2);
+    CHECK(std::get<MlmSpec>(spec.objective).mask_rate == 0.2);
     CHECK(spec.adapter->rank == 4);
     CHECK(usage_fault([] {
               minimal({"training.steps=5", "training.steps.kind=5"});

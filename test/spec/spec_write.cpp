@@ -156,7 +156,7 @@ TEST_CASE("a written spec reads back as itself") {
     odd.model.full_attention_layers = {1};
     odd.model.qkv_bias = false;
     odd.eval_tasks = EvalTasksSpec{{{"piqa"}, {"/tasks/a, b.yaml"}}, 7, "/data: 1", {}, 0};
-    odd.objective = MlmSpec{ObjectiveKind::mlm, 0.5, Masking::span, 7, 0.25, 0.125, 0.75, 3};
+    odd.objective = MlmSpec{0.5, Masking::span, 7, 0.25, 0.125, 0.75, 3};
     odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
     check_round_trip(odd);
     odd.adapter = AdapterSpec{.kind = AdapterKind::prompt,
