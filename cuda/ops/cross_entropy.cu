@@ -173,6 +173,29 @@ __global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> ar
     gradient.write_target();
 }
 
+struct BySource {
+    double* sums;
+    std::int64_t count;
+    const std::int32_t* sources;
+    std::int64_t first_row;
+    std::int64_t length;
+};
+
+/// A thread adds the rows of one source, in order.
+__global__ void __launch_bounds__(row_threads)
+    add_by_source(BySource to, const double* losses, const float* weights, std::int64_t rows) {
+    const std::int64_t source = std::int64_t{block_index().x} * row_threads + thread_index();
+    if (source >= to.count) return;
+    double loss = 0, weight = 0;
+    for (std::int64_t c = 0; c < rows; ++c) {
+        if (to.sources[(to.first_row + c) / to.length] != source) continue;
+        loss = loss + losses[c];
+        weight = weight + static_cast<double>(weights[c]);
+    }
+    to.sums[2 * source] = to.sums[2 * source] + loss;
+    to.sums[2 * source + 1] = to.sums[2 * source + 1] + weight;
+}
+
 // ---- launches -----------------------------------------------------------------------------------
 
 template <class T>
@@ -230,7 +253,16 @@ void unsplit_cross_entropy(const CrossEntropy& op, double* losses, const OpConte
 }
 
 void add_losses(const double* losses, const CrossEntropy& op, const OpContext& context) {
-    add_in_order(losses, op.logits.size(0), op.sink.sum.as<double>(), context.stream);
+    const std::int64_t rows = op.logits.size(0);
+    add_in_order(losses, rows, op.sink.sum.as<double>(), context.stream);
+    const LossBySource& by_source = op.sink.by_source;
+    if (by_source.sums.empty()) return;
+    const std::int64_t count = by_source.sums.size(0);
+    launch(context.stream, {.blocks = div_ceil(count, row_threads), .threads = row_threads},
+           add_by_source,
+           BySource{by_source.sums.as<double>(), count, by_source.sources.as<std::int32_t>(),
+                    by_source.first_row, by_source.length},
+           losses, op.weights.as<float>(), rows);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr auto words_of(MeasureOf) {
 }
 
 /// The order is that of `measure_rows`.
-enum class Measure {};
+enum class Measure { loss_by_source };
 
 /// Each number is reported as the mean, sum / weight. In metrics.jsonl it is an object with the
 /// mean and the weight, inside an object by layer or source unless there is one for the whole
@@ -44,7 +44,14 @@ struct MeasureRow {
     std::string_view title;   ///< for people, after "training" or "validation"
     std::string_view unit;
 };
-inline constexpr std::array<MeasureRow, 0> measure_rows = {};
+inline constexpr auto measure_rows = std::to_array<MeasureRow>({
+    {.name = "loss_by_source",
+     .of = MeasureOf::source,
+     .mean = "loss",
+     .weight = "tokens",
+     .title = "loss by source",
+     .unit = "nats per token"},
+});
 
 /// The prefix of a measure's name in an evaluation.
 constexpr std::string_view validation_prefix = "val_";

@@ -252,11 +252,23 @@ struct MergeAttention {
 
 // ---- loss ---------------------------------------------------------------------------------------
 
+/// Where an op adds the loss of its rows by the source of their sequence.
+struct LossBySource {
+    Tensor sums;                 ///< fp64 [sources, 2], += weight x loss and weight of each row
+    Tensor sources;              ///< i32 [B]: the source of each sequence
+    std::int64_t first_row = 0;  ///< of the op's rows among the B S rows of the batch
+    std::int64_t length = 1;     ///< S
+};
+
 /// Where an op adds the loss of its rows.
 struct LossSink {
     Tensor sum;         ///< fp64 [1], += the sum of weight x loss
     double factor = 1;  ///< of this loss in the one that the step lowers: its gradient has it
-    void tensors(const auto& list) const { list.updates(sum); }
+    LossBySource by_source = {};  ///< unless its sums are empty
+    void tensors(const auto& list) const {
+        list.updates(sum, by_source.sums);
+        if (!by_source.sums.empty()) list.reads(by_source.sources);
+    }
 };
 
 /// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank: each row's

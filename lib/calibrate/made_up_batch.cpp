@@ -22,6 +22,7 @@ StepBatch made_up_batch(const RunPlan& plan, std::int64_t data_rank) {
                 static_cast<std::int32_t>(std::max<std::int64_t>(first, 0)));
         }
     }
+    microbatch.sources.assign(static_cast<std::size_t>(plan.micro_batch_size), 0);
     StepBatch batch;
     batch.global_batch_size = plan.batch.global_batch_size;
     const std::int64_t count = plan.microbatches(batch.global_batch_size, data_rank);

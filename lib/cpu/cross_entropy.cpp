@@ -1,6 +1,7 @@
 #include "cpu/cross_entropy.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "backend/step_state.h"
 #include "cpu/parallel.h"
@@ -40,10 +41,18 @@ float gradient_factor(float weight, const CrossEntropy& args) {
 
 /// Adds the rows' losses to the sink, in row order.
 void add_losses(const double* losses, const CrossEntropy& args) {
-    double sum = 0;
-    for (std::int64_t c = 0; c < args.logits.size(0); ++c)
-        sum += losses[c];
-    *args.sink.sum.as<double>() += sum;
+    const std::int64_t rows = args.logits.size(0);
+    *args.sink.sum.as<double>() += std::accumulate(losses, losses + rows, 0.0);
+    const LossBySource& by_source = args.sink.by_source;
+    if (by_source.sums.empty()) return;
+    auto* sums = by_source.sums.as<double>();
+    const auto* sources = by_source.sources.as<std::int32_t>();
+    const auto* weights = args.weights.as<float>();
+    for (std::int64_t c = 0; c < rows; ++c) {
+        double* source = sums + 2 * sources[(by_source.first_row + c) / by_source.length];
+        source[0] += losses[c];
+        source[1] += weights[c];
+    }
 }
 
 /// Calls f(row) for all rows.

@@ -83,6 +83,7 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
         check_ids(source, index,
                   std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)), shape);
         append_sequence(batch, sample, shape, index);
+        batch.sources.push_back(static_cast<std::int32_t>(source.source_of(index)));
     }
     return batch;
 }

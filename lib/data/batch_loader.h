@@ -36,6 +36,8 @@ struct Microbatch {
     /// if eod_mask_loss is set and the input is an end of document. With masking, only tokens that
     /// would have weight 1 may be chosen, and only the chosen ones have it.
     std::vector<float> weights;
+    /// The source of each sequence (SampleSource::source_of): [B].
+    std::vector<std::int32_t> sources;
 };
 
 /// The batch of one step on one data rank.

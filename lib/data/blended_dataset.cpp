@@ -110,9 +110,13 @@ std::int64_t BlendedDataset::size() const {
     return order_.size();
 }
 
-const SampleSource& BlendedDataset::source_of(std::int64_t index) const {
+std::int64_t BlendedDataset::source_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());
-    return *sources_.at(static_cast<std::size_t>(source_index()[static_cast<std::size_t>(index)]));
+    return source_index()[static_cast<std::size_t>(index)];
+}
+
+const SampleSource& BlendedDataset::samples_of(std::int64_t index) const {
+    return *sources_.at(static_cast<std::size_t>(source_of(index)));
 }
 
 std::int64_t BlendedDataset::sample_of(std::int64_t index) const {
@@ -120,15 +124,15 @@ std::int64_t BlendedDataset::sample_of(std::int64_t index) const {
 }
 
 std::int64_t BlendedDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
-    return source_of(index).sample(sample_of(index), tokens);
+    return samples_of(index).sample(sample_of(index), tokens);
 }
 
 void BlendedDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
-    source_of(index).learned(sample_of(index), learned);
+    samples_of(index).learned(sample_of(index), learned);
 }
 
 std::string BlendedDataset::place_of(std::int64_t index, std::int64_t offset) const {
-    return source_of(index).place_of(sample_of(index), offset);
+    return samples_of(index).place_of(sample_of(index), offset);
 }
 
 }  // namespace gptrain

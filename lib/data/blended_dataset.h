@@ -57,13 +57,14 @@ public:
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
     void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
+    std::int64_t source_of(std::int64_t index) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::span<const std::int16_t> source_index() const { return order_.sources(); }
     std::span<const std::int64_t> source_sample_index() const { return order_.samples(); }
 
 private:
-    const SampleSource& source_of(std::int64_t index) const;
+    const SampleSource& samples_of(std::int64_t index) const;
     std::int64_t sample_of(std::int64_t index) const;
 
     BlendOrder order_;

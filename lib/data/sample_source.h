@@ -25,6 +25,9 @@ public:
     /// loss mask excludes it, or if it is not real.
     virtual void learned(std::int64_t index, std::span<std::uint8_t> learned) const = 0;
 
+    /// The index of the source that a sample comes from, among those that are blended.
+    virtual std::int64_t source_of(std::int64_t /*index*/) const { return 0; }
+
     /// The origin of token `offset` of sample `index`, for messages: "P.bin: sequence 3, token 17".
     virtual std::string place_of(std::int64_t index, std::int64_t offset) const = 0;
 };

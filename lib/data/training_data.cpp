@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -232,11 +233,28 @@ void check_training_parts(const std::vector<SourcePart>& parts,
     }
 }
 
-std::shared_ptr<const SampleSource> make_validation(std::vector<SourcePart> parts,
-                                                    const OrderOptions& order,
-                                                    const IndexCache& cache) {
+std::vector<std::string> names_of(const std::vector<SourcePart>& parts) {
+    std::map<std::string, std::set<std::string>> prefixes;
+    const auto name_of = [](const SourcePart& part) {
+        return part.tokens->prefix().filename().string();
+    };
+    for (const SourcePart& part : parts)
+        prefixes[name_of(part)].insert(part.tokens->prefix().string());
+    std::vector<std::string> names;
+    for (const SourcePart& part : parts) {
+        const bool alone = prefixes[name_of(part)].size() == 1;
+        names.push_back(alone ? name_of(part) : part.tokens->prefix().string());
+    }
+    return names;
+}
+
+void add_validation(TrainingData& data, std::vector<SourcePart> parts, const OrderOptions& order,
+                    const IndexCache& cache) {
+    data.validation_tokens = tokens_of(parts);
     std::erase_if(parts, [](const SourcePart& part) { return part.learned_tokens == 0; });
-    return parts.empty() ? nullptr : make_order(parts, order, cache);
+    if (parts.empty()) return;
+    data.validation = make_order(parts, order, cache);
+    if (parts.size() > 1) data.blended_validation = names_of(parts);
 }
 
 }  // namespace
@@ -297,11 +315,8 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     if (options.eval_samples > 0) {
         const std::vector<OpenedSource>& sources = split ? train_sources : validation_sources;
-        const std::vector<SourcePart> parts =
-            parts_of(sources, split, DataSplit::validation, cache.ranks);
-        data.validation_tokens = tokens_of(parts);
-        data.validation =
-            make_validation(parts, {options.seed, options.seq_length, options.eval_samples}, cache);
+        add_validation(data, parts_of(sources, split, DataSplit::validation, cache.ranks),
+                       {options.seed, options.seq_length, options.eval_samples}, cache);
     }
     return data;
 }

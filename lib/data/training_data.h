@@ -56,6 +56,9 @@ struct TrainingData {
     std::int64_t learned_tokens = 0;  ///< those of them that loss masks leave to learn
     /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
+    /// Names of the sources that `validation` blends, as its source_of counts them: the last part
+    /// of the prefix, or the whole prefix where two would be alike. Empty if there is only one.
+    std::vector<std::string> blended_validation;
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train

@@ -20,6 +20,8 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Schedule schedule = largest_schedule(plan, place);
     const Schedule evaluation =
         make_forward_schedule(pipeline_of(plan, most_microbatches(plan, place)), place.pp);
+    BatchMasks masks = batch_masks(plan);
+    masks.sources = plan.validation_sources > 0;
     return {.slots = schedule.slots,
             .head_slots = schedule.head_slots,
             .deferred_heads = schedule.deferred_heads,
@@ -28,7 +30,7 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
                       .recompute = plan.recompute,
                       .defer_weights = schedule.defers_weights},
             .stream = stream_slice(plan, place),
-            .masks = batch_masks(plan)};
+            .masks = masks};
 }
 
 }  // namespace

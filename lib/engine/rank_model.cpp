@@ -85,7 +85,7 @@ MeasureCounts step_counts(const RunPlan& plan) {
 }
 
 MeasureCounts evaluation_counts(const RunPlan& plan) {
-    return {.layers = plan.model.layers};
+    return {.layers = plan.model.layers, .sources = plan.validation_sources};
 }
 
 StepRef reserve_step_state(Memory& memory, std::int64_t slots, const MeasureCounts& counts) {

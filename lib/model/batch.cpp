@@ -35,7 +35,8 @@ Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                    .positions = arena.allocate(DType::i32, shape),
                    .stream_positions = {},
                    .first_visible = mask(masks.documents),
-                   .first_in_window = mask(masks.window)};
+                   .first_in_window = mask(masks.window),
+                   .sources = masks.sources ? arena.allocate(DType::i32, {shape[0]}) : Tensor()};
     batch.stream_positions = batch.positions;
     if (stream.count > 1) {
         batch.stream_positions =
@@ -58,6 +59,9 @@ void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microb
         upload(backend, batch.first_visible, microbatch.first_visible);
     if (!batch.first_in_window.empty())
         upload(backend, batch.first_in_window, microbatch.first_in_window);
+    // Texts that are scored have none.
+    if (!batch.sources.empty() && !microbatch.sources.empty())
+        upload(backend, batch.sources, microbatch.sources);
 }
 
 }  // namespace gptrain

@@ -15,6 +15,7 @@ struct Batch {
     Tensor stream_positions;  ///< i32: positions of the residual stream's rows
     Tensor first_visible;     ///< i32 [B, S], or empty: each token sees all earlier ones
     Tensor first_in_window;   ///< i32 [B, S], or empty: the same for layers with a window
+    Tensor sources;           ///< i32 [B], or empty: the source of each sequence
     bool only_text = false;   ///< known to have no virtual tokens
 
     std::int64_t sequences() const { return ids.size(0); }
@@ -22,10 +23,11 @@ struct Batch {
     std::int64_t tokens() const { return ids.elements(); }
 };
 
-/// What keeps tokens of a batch from seeing all earlier ones.
+/// What not every batch has.
 struct BatchMasks {
     bool documents = false;  ///< it has first_visible
     bool window = false;     ///< it has first_in_window
+    bool sources = false;
 };
 
 /// Allocates a batch of `shape` [B, S]. `stream`: the part of each sequence in the residual stream.

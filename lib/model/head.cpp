@@ -116,7 +116,11 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
-                       .sink = {.sum = pass.step.loss_sum()},
+                       .sink = {.sum = pass.step.loss_sum(),
+                                .by_source = {.sums = pass.step.measure(Measure::loss_by_source),
+                                              .sources = pass.batch.sources,
+                                              .first_row = begin,
+                                              .length = pass.batch.seq_length()}},
                        .step = pass.step,
                        .gradient = gradient});
         if (!gradient) continue;

@@ -1,6 +1,8 @@
 // The lines of metrics.jsonl, as they are written and read back:
 //   {"step": 1, "loss": 9.01, ..., "comm": {"dp": {"bytes": 8, "seconds": 1}}, "goodput": {...}}
 //   {"step": 100, "val_loss": 5.2}
+//   {"step": 100, "val_loss": 5.2, "val_loss_by_source": {"web": {"loss": 5.4, "tokens": 900},
+//   ...}}
 //   {"step": 100, "tasks": {"hellaswag": {"acc": 0.31, "acc_stderr": 0.0046, ...}, ...}}
 //   {"event": "resume", "step": 100}
 //   {"event": "resume", "step": 100, "rolled_back_from": 131}

@@ -37,7 +37,8 @@ Microbatch local_part(const Microbatch& whole, const Stage& stage) {
             .positions = part(whole.positions),
             .first_visible = part(whole.first_visible),
             .first_in_window = part(whole.first_in_window),
-            .weights = part(whole.weights)};
+            .weights = part(whole.weights),
+            .sources = whole.sources};
 }
 
 }  // namespace

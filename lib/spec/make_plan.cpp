@@ -229,6 +229,12 @@ void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target)
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
 }
 
+std::int64_t validation_sources(const RunSpec& spec) {
+    const auto& sources = spec.data.validation.empty() ? spec.data.train : spec.data.validation;
+    const bool evaluates = spec.training.eval_interval > 0 && spec.training.eval_steps > 0;
+    return evaluates && sources.size() > 1 ? std::ssize(sources) : 0;
+}
+
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     RunPlan plan;
     require(spec.output_dir != "/", "output_dir: / cannot hold a run; name a folder in it");
@@ -250,6 +256,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_frozen(plan);
     plan.overwrites_gradients = !has_fault(spec, InjectedFault::Kind::nan);
     plan.optimizer = optimizer_plan(spec);
+    plan.validation_sources = validation_sources(spec);
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
     plan.local_copies = spec.checkpoint.local.has_value();

@@ -11,6 +11,7 @@ namespace gptrain {
 RunReport::RunReport(const RunInputs& inputs, const RunDevices& devices, const MemoryPlan& planned)
     : plan_(inputs.plan),
       phase_(inputs.data.phase),
+      sources_(inputs.data.blended_validation),
       backend_(devices.backend),
       ranks_(devices.ranks),
       observers_(devices.observers),
@@ -96,7 +97,7 @@ void RunReport::validation(std::int64_t step, const EvaluationSums& sums) {
     reports_->validation(
         {.step = step,
          .val_loss = evaluation_->val_loss,
-         .measures = reported_measures(sums.measures, evaluation_counts(plan_), {})});
+         .measures = reported_measures(sums.measures, evaluation_counts(plan_), sources_)});
 }
 
 void RunReport::tasks(const TaskEvaluation& evaluation) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "report/comm_metrics.h"
@@ -91,7 +92,8 @@ private:
     };
 
     const RunPlan& plan_;
-    std::optional<DataPhase> phase_;  ///< of the training data
+    std::optional<DataPhase> phase_;    ///< of the training data
+    std::vector<std::string> sources_;  ///< names of those that validation blends
     const Backend& backend_;
     const MpiSession& ranks_;
     Observers& observers_;

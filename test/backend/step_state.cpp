@@ -24,6 +24,26 @@ TEST_CASE("ranks reduce single numbers of the step state") {
     CHECK(*step.grad_square_sum().as<double>() == 7);
 }
 
+TEST_CASE("the measures follow the loss, and those of a step are the first") {
+    const MeasureCounts counts = {.layers = 3, .sources = 2};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(state_bytes(counts)));
+    const StepRef step = {.state = {bytes.data(), DType::u8, {std::ssize(bytes)}},
+                          .first_sequence = {},
+                          .counts = counts};
+    CHECK(counts.total() == 2);
+    CHECK(step.sums().as<double>() == step.loss_sum().as<double>());
+    CHECK(step.sums().shape() == Shape{5});
+    const Tensor by_source = step.measure(Measure::loss_by_source);
+    CHECK(by_source.shape() == Shape{2, 2});
+    CHECK(by_source.as<double>() == step.sums().as<double>() + 1);
+    CHECK(step.measures().shape() == Shape{2, 2});
+    const StepRef without = step.with({.layers = 3});
+    CHECK(without.measure(Measure::loss_by_source).empty());
+    CHECK(without.measures().empty());
+    CHECK(without.sums().shape() == Shape{1});
+    CHECK(without.state.elements() == sizeof(StepState));
+}
+
 namespace {
 
 std::vector<std::int64_t> positions(const RowPositions& rows, std::int64_t count) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "data/batch_loader.h"
 #include "data/token_files.h"
 
 namespace gptrain {
@@ -208,6 +209,38 @@ TEST_CASE("a source without a validation token leaves the validation blend") {
     CHECK(*ids.begin() >= 450);
     CHECK(*ids.rbegin() < 500);
     CHECK(ids_of(*data.train, 20).count(1000) == 1);
+}
+
+TEST_CASE("each sample of a blended validation has its source, by name") {
+    const TempFolder folder;
+    std::filesystem::create_directory(folder / "web");
+    std::filesystem::create_directory(folder / "books");
+    write_tokens(folder / "books" / "a", counting(0, 100, 5));
+    write_tokens(folder / "hollow", {{}, {}});
+    write_tokens(folder / "b", counting(1000, 100, 5));
+    write_tokens(folder / "web" / "a", counting(2000, 100, 5));
+    DataSpec spec;
+    spec.train = {{folder / "b", 1.0}};
+    spec.validation = {
+        {folder / "books" / "a", 1.0}, {folder / "hollow", 1.0}, {folder / "b", 2.0}};
+    using Names = std::vector<std::string>;
+    CHECK(make_training_data(spec, options_of(folder)).blended_validation == Names{"a", "b"});
+    spec.validation.push_back({folder / "web" / "a", 1.0});
+    const TrainingData data = make_training_data(spec, options_of(folder));
+    CHECK(data.blended_validation ==
+          Names{(folder / "books" / "a").string(), "b", (folder / "web" / "a").string()});
+    BatchShape shape;
+    shape.seq_length = 4;
+    shape.micro_batch_size = 2;
+    shape.vocab_size = 3000;
+    for (const Microbatch& microbatch :
+         make_step_batch(*data.validation, shape, 1, 0, 8).microbatches) {
+        REQUIRE(microbatch.sources.size() == 2);
+        for (std::size_t b = 0; b < 2; ++b)
+            CHECK(microbatch.sources[b] == microbatch.ids[4 * b] / 1000);
+    }
+    spec.validation = {{folder / "b", 1.0}, {folder / "hollow", 1.0}};
+    CHECK(make_training_data(spec, options_of(folder)).blended_validation.empty());
 }
 
 TEST_CASE("every pass over the training samples has the order of a seed of its own") {

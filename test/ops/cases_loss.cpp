@@ -31,6 +31,11 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradie
 /// Of the loss in that of the step.
 constexpr double factor = 0.75;
 
+// Losses by source, in cases without gradients: rows of sequences of which some came before.
+constexpr std::int64_t source_count = 3;
+constexpr std::int64_t rows_before = 1;
+constexpr std::int64_t length = 2;
+
 /// Every third token has weight 0 and a garbage target.
 bool is_masked(std::int64_t row) {
     return row % 3 == 1;
@@ -54,6 +59,7 @@ Values logits_of(std::int64_t vocab) {
 
 struct Operands {
     Operand logits, targets, weights, sum;
+    Operand by_source = none, sources = none;
 };
 Operands operands(OpCase& op, const Size& size, DType dtype, bool gradient) {
     Operands in;
@@ -63,7 +69,25 @@ Operands operands(OpCase& op, const Size& size, DType dtype, bool gradient) {
     in.targets = op.input(DType::i32, {size.rows}, target_ids(size.vocab));
     in.weights = op.input(DType::f32, {size.rows}, token_weights());
     in.sum = op.updated(DType::f64, {1}, constant(3.25));
+    if (gradient) return in;
+    in.by_source = op.updated(DType::f64, {source_count, 2}, constant(0.5));
+    in.sources = op.input(DType::i32, {div_ceil(rows_before + size.rows, length)},
+                          random_integers(0, source_count));
     return in;
+}
+
+/// The loss of a source is what remains if all other rows have weight 0.
+void add_source(Arrays& at, const Operands& in, std::int64_t source) {
+    Array weights = at[in.weights];
+    Sum weight;
+    weight.add(at[in.by_source](source, 1));
+    for (std::int64_t c = 0; c < weights.size(0); ++c) {
+        if (at[in.sources].integer((rows_before + c) / length) != source) weights(c) = 0.0;
+        weight.add(weights(c));
+    }
+    reference::cross_entropy(at[in.logits], at[in.targets], weights, false, 1,
+                             at[in.by_source](source, 0));
+    at[in.by_source](source, 1) = weight.result();
 }
 
 std::function<void(Arrays&)> reference_of(const OpCase& op, const Operands& in, bool gradient) {
@@ -71,6 +95,8 @@ std::function<void(Arrays&)> reference_of(const OpCase& op, const Operands& in, 
     return [=](Arrays& at) {
         reference::cross_entropy(at[in.logits], at[in.targets], at[in.weights], gradient, scale,
                                  at[in.sum](0));
+        for (std::int64_t source = 0; !gradient && source < source_count; ++source)
+            add_source(at, in, source);
     };
 }
 
@@ -78,7 +104,12 @@ CrossEntropy op_of(const Tensors& at, const Operands& in, bool gradient) {
     return {.logits = at[in.logits],
             .targets = at[in.targets],
             .weights = at[in.weights],
-            .sink = {.sum = at[in.sum], .factor = factor},
+            .sink = {.sum = at[in.sum],
+                     .factor = factor,
+                     .by_source = {.sums = at[in.by_source],
+                                   .sources = at[in.sources],
+                                   .first_row = rows_before,
+                                   .length = length}},
             .step = at.step,
             .gradient = gradient};
 }
@@ -124,7 +155,10 @@ void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_
         part.vocab_begin = rank * vocab / ranks;
         const std::int64_t end = (rank + 1) * vocab / ranks;
         part.loss.logits = whole.logits.slice(1, part.vocab_begin, end - part.vocab_begin);
-        if (rank > 0) part.loss.sink.sum = losses.back().tensor();
+        if (rank > 0) {
+            part.loss.sink.sum = losses.back().tensor();
+            part.loss.sink.by_source = {};
+        }
         part.maximum = maxima.back().tensor();
         part.sums = sums.back().tensor();
         parts.push_back(part);

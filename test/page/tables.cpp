@@ -19,7 +19,9 @@ std::vector<ReportedRun> two_runs() {
     runs.push_back(
         run_of("runs/a,\"b\"",
                log_of({"{\"step\": 10, \"loss\": 5, \"grad_norm\": null}",
-                       "{\"step\": 10, \"val_loss\": 4.5}", "{\"step\": 15, \"val_loss\": 4}",
+                       "{\"step\": 10, \"val_loss\": 4.5, \"val_loss_by_source\": {\"web\": "
+                       "{\"loss\": 2.5, \"tokens\": 7}}}",
+                       "{\"step\": 15, \"val_loss\": 4}",
                        "{\"event\": \"skip\", \"step\": 12, \"reason\": \"a \\\"b\\\"\"}"})));
     runs.push_back(
         run_of("c", log_of({"{\"step\": 1, \"loss\": 2.5, \"comm\": {\"dp\": {\"bytes\": 8, "
@@ -36,11 +38,12 @@ TEST_CASE("a table has a row for each step that was logged or evaluated") {
     CHECK(lines[0] ==
           "run,step,loss,mean_loss,grad_norm,lr,loss_scale,tokens_per_s,step_time_s,"
           "tflops_per_device,consumed_samples,consumed_tokens,memory_bytes,skipped_steps,"
-          "val_loss,comm.dp.bytes,comm.dp.seconds,goodput.useful,goodput.init,goodput.load,"
+          "val_loss,val_loss_by_source."
+          "web.loss,comm.dp.bytes,comm.dp.seconds,goodput.useful,goodput.init,goodput.load,"
           "goodput.save,goodput.eval,goodput.lost");
-    CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,4.5,,,,,,,,");
-    CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,4,,,,,,,,");
-    CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,8,,,,,,,");
+    CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,4.5,2.5,,,,,,,,");
+    CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,4,,,,,,,,,");
+    CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
 }
 
 TEST_CASE("the plan's table has the MFU at the measured speed") {

@@ -186,6 +186,52 @@ TEST_CASE("A step in which nothing is learned changes nothing on any mesh") {
     }
 }
 
+TEST_CASE("An evaluation has the loss of each source on any mesh") {
+    for (const MeshCase& mesh_case : covering(mesh_cases(session().size()))) {
+        RunSpec spec;
+        for (const Model& model : models())
+            if (model.name == mesh_case.model) spec = model.spec;
+        spec.parallel = mesh_case.parallel;
+        spec.training.micro_batch_size = mesh_case.micro_batch_size;
+        spec.training.eval_interval = spec.training.eval_steps = 1;
+        spec.data.validation = {{.prefix = "a"}, {.prefix = "b"}, {.prefix = "c"}};
+        INFO(mesh_case.name);
+        MeshRun mesh(spec);
+        // Of the three sources the last has no sequence.
+        StepBatch batch = mesh.batch(1);
+        for (Microbatch& microbatch : batch.microbatches) {
+            for (std::int64_t b = 0; b < spec.training.micro_batch_size; ++b)
+                microbatch.sources.push_back((microbatch.first_sequence + b) % 3 == 0 ? 1 : 0);
+        }
+        const EvaluationSums all = mesh.run.engine().evaluate(batch);
+        REQUIRE(all.measures.size() == 3);
+        WeightedSum sum;
+        for (std::int32_t source = 0; source < 3; ++source) {
+            // The loss of a source is what remains if all other tokens have weight 0.
+            StepBatch part = batch;
+            for (Microbatch& microbatch : part.microbatches) {
+                for (std::size_t i = 0; i < microbatch.weights.size(); ++i) {
+                    const auto b = i / static_cast<std::size_t>(spec.training.seq_length);
+                    if (microbatch.sources[b] != source) microbatch.weights[i] = 0;
+                }
+            }
+            const WeightedSum alone = mesh.run.engine().evaluate(part).loss;
+            const WeightedSum& measured = all.measures[static_cast<std::size_t>(source)];
+            // Sums in fp64 of the same losses, in another order.
+            CHECK(std::abs(measured.sum - alone.sum) <= 1e-12 * alone.sum);
+            sum.add(measured);
+        }
+        CHECK(all.measures[1].weight > 0);
+        CHECK(all.measures[2].weight == 0);
+        CHECK(sum.weight == all.loss.weight);
+        CHECK(std::abs(sum.sum - all.loss.sum) <= 1e-12 * all.loss.sum);
+        // The next evaluation starts from 0.
+        CHECK(mesh.run.engine().evaluate(batch).measures[1].weight == all.measures[1].weight);
+        // A step sums the loss alone.
+        CHECK(mesh.run.step(batch) == MeshRun(spec).run.step(batch));
+    }
+}
+
 TEST_CASE("A microbatch or a data rank in which nothing is learned adds nothing") {
     for (const ParallelSpec& parallel : single_axes()) {
         RunSpec spec = spec_on(parallel, models().front().spec);

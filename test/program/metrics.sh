@@ -34,6 +34,17 @@ for name in $keys val_loss goodput goodput/{useful,init,load,save,eval,lost} \
     says "$(echo whole/events.out.tfevents.*)" "$name"
 done
 
+# The loss of each source, where validation blends several.
+make_text 2 200 >web.txt
+expect_exit 0 "$preprocess" --input web.txt --tokenizer tok.model --output-prefix web --append-eod
+train 0 blended training.steps=1 $evaluating logging.prometheus=$PWD/run.prom \
+    "data.validation=[{prefix: text_text_document}, {prefix: $PWD/web_text_document}]"
+says blended/metrics.jsonl '"val_loss_by_source": {"text_text_document": {"loss": ' '"web_text_document": {"loss": '
+grep -qE '^step 1/1  val_loss_by_source  text_text_document [0-9.]+  web_text_document [0-9.]+$' out ||
+    fail "no losses by source: $(cat out)"
+says "$(echo blended/events.out.tfevents.*)" val_loss_by_source/web_text_document/loss
+says run.prom 'gptrain_val_loss_by_source{run="tiny",source="web_text_document"} '
+
 # The order of lines, in short: 1 2 v2 r2 ...
 order() {
     sed -E '/^\{"event": "end"/d; s/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/

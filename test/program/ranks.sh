@@ -8,7 +8,12 @@ make_spec
 cat >>run.yaml <<END
 precision: {compute: fp32}
 END
-sizes=(training.global_batch_size=8 training.eval_interval=10 training.eval_steps=2
+for name in web books; do
+    make_text ${#name} 200 >$name.txt
+    expect_exit 0 "$preprocess" --input $name.txt --tokenizer tok.model --output-prefix $name --append-eod
+done
+sizes=("data.validation=[{prefix: web_text_document}, {prefix: books_text_document, weight: 0.4}]"
+    training.global_batch_size=8 training.eval_interval=10 training.eval_steps=2
     optimizer.eps=1.0e-3 model.dropout=0.1)
 
 # train_as RANKS CODE OUTPUT-DIR [KEY=VALUE...]
@@ -25,8 +30,24 @@ losses() {
         "$1/metrics.jsonl" | sort -k 1,1 -k 2,2n | awk '{ last[$1 " " $2] = $3 }
         END { for (key in last) print key, last[key] }' | sort -k 1,1 -k 2,2n
 }
-# near A B: two runs have the same losses except for the order of sums.
+# by_source OUTPUT-DIR: "STEP VAL_LOSS SOURCE LOSS TOKENS SOURCE LOSS TOKENS" of each evaluation.
+by_source() {
+    sed -nE 's/^\{"step": ([0-9]+), "val_loss": ([^,]*), "val_loss_by_source": \{(.*)\}\}$/\1 \2 \3/p' \
+        "$1/metrics.jsonl" | sed -E 's/"([a-z_]+)": \{"loss": ([^,]*), "tokens": ([0-9]+)\},?/\1 \2 \3/g'
+}
+# near A B: two runs have the same losses except for the order of sums, also of each source, of which
+# the mean is that of all.
 near() {
+    local run
+    for run in "$1" "$2"; do
+        by_source "$run" | awk '
+            { mean = ($4 * $5 + $7 * $8) / ($5 + $8)
+              if (NF == 8 && $5 + $8 == 256 && (mean - $2)^2 < 1e-24 && $4 != $7) ++good }
+            END { exit NR == 0 || good < NR }' || fail "$run: $(by_source "$run" | tail -n 1)"
+    done
+    paste -d ' ' <(by_source "$1" | tail -n 2) <(by_source "$2" | tail -n 2) | awk '
+        { if ($3 != $11 || $5 != $13 || $6 != $14 || ($4 / $12 - 1)^2 + ($7 / $15 - 1)^2 > 1e-9) exit 1 }' ||
+        fail "$1 and $2: $(by_source "$1" | tail -n 1) $(by_source "$2" | tail -n 1)"
     losses "$1" >a.losses
     losses "$2" >b.losses
     (($(wc -l <a.losses) >= 22)) || fail "$1 has $(wc -l <a.losses) losses"

@@ -65,6 +65,34 @@ TEST_CASE("evaluations and events read back as what was written") {
     CHECK(again.reason == event.reason);
 }
 
+TEST_CASE("losses by source read back as what was written") {
+    const std::vector<WeightedSum> sums = {{6, 4}, {0, 0}, {2, 4}, {3, 2000000}};
+    const std::vector<std::string> names = {"web", "none", "\"a\" b", "web"};
+    const Validation written = {100, 2.25, reported_measures(sums, {.sources = 4}, names)};
+    const std::string line = to_text(written);
+    CHECK(line == R"({"step": 100, "val_loss": 2.25, "val_loss_by_source": )"
+                  R"({"web": {"loss": 4.499991000018e-06, "tokens": 2000004}, )"
+                  R"("\"a\" b": {"loss": 0.5, "tokens": 4}}})");
+    const auto again = read<Validation>(line);
+    REQUIRE(again.measures.size() == 1);
+    const MeasuredNumber* web = find_number(again.measures, measure_rows[0], "web");
+    REQUIRE(web != nullptr);
+    CHECK(web->value.weight == 2000004);
+    CHECK(web->value.mean() == Approx(9.0 / 2000004));
+    CHECK(find_number(again.measures, measure_rows[0], "none") == nullptr);
+    CHECK(reported_measures(sums, {.sources = 4}, {}).empty());
+}
+
+TEST_CASE("a step's measures read back as well") {
+    StepMetrics metrics = some_metrics();
+    metrics.measures = {{&measure_rows[0], {{"a", {3, 2}}}}};
+    const std::string line = to_text(metrics);
+    CHECK(
+        line.find(R"("skipped_steps": null, "loss_by_source": {"a": {"loss": 1.5, "tokens": 2}}, )"
+                  R"("comm")") != line.npos);
+    CHECK(to_text(read<StepMetrics>(line)) == line);
+}
+
 TEST_CASE("a step's line of an older version has a key more") {
     std::string line = to_text(some_metrics());
     line.insert(line.find("\"consumed_samples\""), "\"mfu\": null, ");

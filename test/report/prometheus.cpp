@@ -51,6 +51,16 @@ TEST_CASE("results on tasks are labelled with task and metric") {
     CHECK_FALSE(contains(prometheus_text("tiny", {.step = 12}, std::nullopt), "gptrain_task"));
 }
 
+TEST_CASE("losses by source are labelled with the source") {
+    const Validation validation = {
+        10, 3.5, {{&measure_rows[0], {{"web", {6, 4}}, {"b\"", {1, 4}}}}}};
+    CHECK(contains(prometheus_text("tiny", {.step = 12}, validation),
+                   "\n# HELP gptrain_val_loss_by_source Validation loss by source, in nats per "
+                   "token.\n# TYPE gptrain_val_loss_by_source gauge\n"
+                   "gptrain_val_loss_by_source{run=\"tiny\",source=\"web\"} 1.5\n"
+                   "gptrain_val_loss_by_source{run=\"tiny\",source=\"b\\\"\"} 0.25\n"));
+}
+
 TEST_CASE("a run's name is escaped in labels") {
     CHECK(contains(prometheus_text("a\"b\\c\nd", {.step = 1}, std::nullopt),
                    "gptrain_step{run=\"a\\\"b\\\\c\\nd\"} 1\n"));
