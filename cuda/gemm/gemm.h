@@ -16,10 +16,11 @@ constexpr std::int64_t fast_multiple = 8;
 ///  - `bias` (a row of c's width and dtype) is added to every row before the sum is rounded.
 ///  - `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form; the
 ///    library rounds a b to 16 bits first, as a layer without the epilogue would.
-///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(a b + bias), tanh form, from the
-///    sums before they are rounded to c.
-///  - `a_sums` (a vector): also computes a_sums = the sum of each row of a. Requires an fp32 c and
-///    no FP8 operands, because the library stores the sums in c's dtype, or in bf16 for FP8.
+///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(c), tanh form; the library does so
+///    before it rounds the sums to c.
+///  - `a_totals` (a vector): also adds the sum of each row of a to it. `a_sums` is memory for these
+///    sums, because the library overwrites. Requires an fp32 c and no FP8 operands, because the
+///    library stores the sums in c's dtype, or in bf16 for FP8.
 ///
 /// Dtypes: a and b are both fp32, both bf16 or both fp16, and c has their dtype or fp32. Or both
 /// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's
@@ -32,7 +33,8 @@ struct Gemm {
     const std::byte* bias = nullptr;  ///< [N]
     Matrix gelu_input = {};           ///< [M, N]; no data: not used
     Matrix gelu = {};                 ///< [M, N]; no data: not used
-    float* a_sums = nullptr;          ///< [M], =
+    float* a_sums = nullptr;          ///< [M]
+    float* a_totals = nullptr;        ///< [M], += a_sums; only and always with a_sums
     bool accumulate = false;
     bool fast_accumulation = false;  ///< FP8 only: sums may have fewer bits than fp32
 
@@ -41,5 +43,18 @@ struct Gemm {
                a_sums != nullptr;
     }
 };
+
+/// Whether the epilogue is GELU or its derivative.
+inline bool has_gelu_epilogue(const Gemm& gemm) {
+    return gemm.gelu_input.data != nullptr || gemm.gelu.data != nullptr;
+}
+/// The library's result and auxiliary matrices. With a GELU epilogue, the activated matrix is the
+/// result and the raw sums are the auxiliary output.
+inline const Matrix& result_of(const Gemm& gemm) {
+    return gemm.gelu.data != nullptr ? gemm.gelu : gemm.c;
+}
+inline const Matrix& auxiliary_of(const Gemm& gemm) {
+    return gemm.gelu.data != nullptr ? gemm.c : gemm.gelu_input;
+}
 
 }  // namespace gptrain::cuda

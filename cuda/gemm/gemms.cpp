@@ -24,9 +24,6 @@ constexpr double retime_ratio = 1.25;
 /// the fused time. Repeated tuning should then rarely change a choice.
 constexpr double max_time_ratio = 0.98;
 
-/// The tuning table's entry, in place of an algorithm, for a GEMM with a separate epilogue.
-constexpr std::string_view separate_word = "apart";
-
 /// Mean device time of the work over `runs` consecutive runs.
 double milliseconds(const std::function<void()>& work, int runs, const Stream& stream) {
     const Event begin(Event::Purpose::time);
@@ -39,12 +36,10 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
     return end.milliseconds_since(begin) / runs;
 }
 
-/// Whether the library rounds as Gemm states. cuBLASLt 13 on an H100 rounds a product before it
-/// adds it to 16 bits, and before it adds a bias where sizes or strides are no multiples of 8.
-bool rounds_right(const Gemm& gemm) {
-    if (gemm.c.dtype == DType::f32) return true;
-    return !gemm.accumulate && gemm.a.cols % fast_multiple == 0 &&
-           gemm.b.cols % fast_multiple == 0 && gemm.c.row_stride % fast_multiple == 0;
+[[noreturn]] void fail_declined(const Gemm& gemm) {
+    fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a GEMM of ", gemm.a.rows,
+         " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype),
+         gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "");
 }
 
 }  // namespace
@@ -52,7 +47,7 @@ bool rounds_right(const Gemm& gemm) {
 class Gemms::Library {
 public:
     Library(const DeviceProperties& device, TuningTable* tuning)
-        : gelu_epilogue_(device.major >= 9), tuning_(tuning) {
+        : device_major_(device.major), tuning_(tuning) {
         if (tuning_ == nullptr) return;
         tuning_->open(text(device.name, ", ", device.multiprocessors, " multiprocessors, cuBLASLt ",
                            library_.functions.get_version()));
@@ -60,78 +55,39 @@ public:
 
     void tune(const std::function<void()>& work);
     bool use_table(std::string_view table);
-    void multiply(const Gemm& gemm, const OpContext& context);
-    bool multiply(const Gemm& gemm, const std::function<void()>& separate,
-                  const OpContext& context);
+    void run(const Gemm& gemm, PartKernel* kernel, const OpContext& context);
 
 private:
     struct PreparedGemm {
         LtGemm gemm;
         std::vector<Algorithm> candidates;  ///< the library's first choice first
-        // At most one of these is set, by tuning or by the table.
-        std::optional<Algorithm> chosen = {};
-        bool separate = false;
+        GemmChoice choice = {};             ///< by the table, by tuning, or what ran
+    };
+    /// What the parts of a plan run with.
+    struct Call {
+        PartKernel* kernel;
+        const OpContext& context;
+        std::byte* workspace;
+        GemmRules rules;
     };
 
-    bool can_fuse_gelu(const Gemm& gemm) const;
-    /// The GEMM with its epilogue; null if the library cannot fuse them.
-    PreparedGemm* fused(const Gemm& gemm);
     PreparedGemm& prepare(const Gemm& gemm);
-    /// Runs the chosen algorithm, or else the first one that the library accepts, which is then
-    /// chosen; during tuning only chooses. Returns false if the library accepts none.
-    bool compute(PreparedGemm& prepared, const Gemm& gemm, const OpContext& context);
-    bool issue(const PreparedGemm& prepared, const Algorithm& algorithm, const Gemm& gemm,
-               const OpContext& context, std::byte* workspace) const;
-    /// Uses the table's choice, if it can run.
-    void choose_recorded(PreparedGemm& prepared, const GemmKey& key) const;
+    /// The table's choice, or the library's first; during tuning the fastest.
+    GemmChoice choose(const Gemm& gemm, const Call& call);
     /// None if the library accepts none.
     std::optional<Algorithm> fastest(const PreparedGemm& prepared, const Gemm& gemm,
-                                     const Stream& stream, std::byte* workspace) const;
-    /// Whether `separate` takes clearly less time; both use their fastest algorithms.
-    bool faster_separate(const Gemm& gemm, const std::function<void()>& separate,
-                         const OpContext& context);
+                                     const Call& call) const;
+    double time_of(const GemmPlan& plan, const Call& call);
+    /// False if the library declines the part; nothing was issued. During tuning, calls of the
+    /// library are only chosen.
+    bool run_part(const GemmPart& part, const Call& call);
 
-    bool gelu_epilogue_;
+    int device_major_;
     TuningTable* tuning_;
     bool timing_ = false;
     LtLibrary library_;
     std::map<GemmKey, PreparedGemm> prepared_;
 };
-
-bool Gemms::Library::can_fuse_gelu(const Gemm& gemm) const {
-    // The epilogue's GELU is approximate; rounding to 16 bits hides the error, fp32 does not. We
-    // assume, but have not measured, that before Hopper it is slower than a separate kernel.
-    constexpr std::int64_t library_multiple = 8;
-    return gelu_epilogue_ && gemm.c.dtype != DType::f32 && !gemm.a.is_fp8() &&
-           auxiliary_of(gemm).row_stride % library_multiple == 0;
-}
-
-Gemms::Library::PreparedGemm* Gemms::Library::fused(const Gemm& gemm) {
-    if (!rounds_right(gemm) || (has_gelu_epilogue(gemm) && !can_fuse_gelu(gemm))) return nullptr;
-    PreparedGemm& entry = prepare(gemm);
-    return entry.candidates.empty() ? nullptr : &entry;
-}
-
-Gemms::Library::PreparedGemm& Gemms::Library::prepare(const Gemm& gemm) {
-    const GemmKey key = key_of(gemm);
-    const auto found = prepared_.find(key);
-    if (found != prepared_.end()) return found->second;
-    LtGemm lt_gemm(library_, gemm);
-    std::vector<Algorithm> candidates = lt_gemm.candidates(max_candidates, workspace_bytes);
-    PreparedGemm& prepared =
-        prepared_.emplace(key, PreparedGemm{std::move(lt_gemm), std::move(candidates)})
-            .first->second;
-    choose_recorded(prepared, key);
-    return prepared;
-}
-
-void Gemms::Library::choose_recorded(PreparedGemm& prepared, const GemmKey& key) const {
-    const auto entry = tuning_ == nullptr ? std::nullopt : tuning_->find(to_text(key));
-    if (!entry) return;
-    prepared.separate = *entry == separate_word;
-    const auto algorithm = algorithm_of(*entry);
-    if (algorithm && prepared.gemm.runs(*algorithm, workspace_bytes)) prepared.chosen = algorithm;
-}
 
 void Gemms::Library::tune(const std::function<void()>& work) {
     GPTRAIN_CHECK(tuning_ != nullptr, "no tuning table");
@@ -148,88 +104,105 @@ bool Gemms::Library::use_table(std::string_view table) {
     return tuning_->replace(table);
 }
 
-bool Gemms::Library::issue(const PreparedGemm& prepared, const Algorithm& algorithm,
-                           const Gemm& gemm, const OpContext& context, std::byte* workspace) const {
-    const cublasStatus_t status =
-        prepared.gemm.run(gemm, algorithm, context.stream, workspace, workspace_bytes);
-    if (is_declined(status)) return false;
-    library_.check(status, "cublasLtMatmul");
+void Gemms::Library::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
+    std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
+    Call call = {kernel, context, workspace, {}};
+    call.rules = {.device_major = device_major_,
+                  .deterministic = context.deterministic,
+                  .scratch = context.scratch,
+                  .choose = [&](const Gemm& part) { return choose(part, call); }};
+    GemmPlan plan = plan_of(gemm, call.rules);
+    for (std::size_t next = 0; next < plan.size();) {
+        if (run_part(plan[next], call)) {
+            ++next;
+            continue;
+        }
+        const Gemm declined = plan[next].gemm;
+        if (!is_separable(declined)) fail_declined(declined);
+        // The other plan begins with the parts that have run.
+        prepare(declined).choice.separate = true;
+        plan = plan_of(gemm, call.rules);
+    }
+}
+
+bool Gemms::Library::run_part(const GemmPart& part, const Call& call) {
+    if (part.kind != GemmPart::Kind::library) {
+        call.kernel(part, call.context);
+        return true;
+    }
+    if (timing_) return part.algorithm.has_value();
+    PreparedGemm& prepared = prepare(part.gemm);
+    const auto issue = [&](const Algorithm& algorithm) {
+        const cublasStatus_t status = prepared.gemm.run(part.gemm, algorithm, call.context.stream,
+                                                        call.workspace, workspace_bytes);
+        if (is_declined(status)) return false;
+        library_.check(status, "cublasLtMatmul");
+        return true;
+    };
+    if (part.algorithm && issue(*part.algorithm)) return true;
+    const auto& candidates = prepared.candidates;
+    const auto accepted = std::find_if(candidates.begin(), candidates.end(), issue);
+    if (accepted == candidates.end()) return false;
+    prepared.choice.algorithm = *accepted;
     return true;
 }
 
-bool Gemms::Library::compute(PreparedGemm& prepared, const Gemm& gemm, const OpContext& context) {
-    std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
-    if (timing_) {
-        if (prepared.chosen) return true;
-        prepared.chosen = fastest(prepared, gemm, context.stream, workspace);
-        if (prepared.chosen) tuning_->record(to_text(key_of(gemm)), to_text(*prepared.chosen));
-        return prepared.chosen.has_value();
-    }
-    if (prepared.chosen && issue(prepared, *prepared.chosen, gemm, context, workspace)) return true;
-    for (const Algorithm& candidate : prepared.candidates) {
-        if (!issue(prepared, candidate, gemm, context, workspace)) continue;
-        prepared.chosen = candidate;
-        return true;
-    }
-    return false;
+Gemms::Library::PreparedGemm& Gemms::Library::prepare(const Gemm& gemm) {
+    const GemmKey key = key_of(gemm);
+    const auto found = prepared_.find(key);
+    if (found != prepared_.end()) return found->second;
+    LtGemm lt_gemm(library_, gemm);
+    std::vector<Algorithm> candidates = lt_gemm.candidates(max_candidates, workspace_bytes);
+    GemmChoice choice = {.separate = candidates.empty()};
+    const auto entry = tuning_ == nullptr ? std::nullopt : tuning_->find(to_text(key));
+    if (entry) choice = choice_of(*entry);
+    if (choice.algorithm && !lt_gemm.runs(*choice.algorithm, workspace_bytes))
+        choice.algorithm.reset();
+    return prepared_.emplace(key, PreparedGemm{std::move(lt_gemm), std::move(candidates), choice})
+        .first->second;
 }
 
-void Gemms::Library::multiply(const Gemm& gemm, const OpContext& context) {
-    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
-    if (compute(prepare(gemm), gemm, context)) return;
-    fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a GEMM of ", gemm.a.rows,
-         " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype),
-         gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "");
-}
-
-bool Gemms::Library::multiply(const Gemm& gemm, const std::function<void()>& separate,
-                              const OpContext& context) {
-    if (gemm.c.rows == 0 || gemm.c.cols == 0) return false;
-    PreparedGemm* entry = fused(gemm);
-    if (entry == nullptr || entry->separate) {
-        separate();
-        return false;
+GemmChoice Gemms::Library::choose(const Gemm& gemm, const Call& call) {
+    PreparedGemm& prepared = prepare(gemm);
+    GemmChoice& choice = prepared.choice;
+    const bool separable = is_separable(gemm);
+    if (!timing_ || choice.algorithm || (separable && choice.separate)) return choice;
+    choice = {.algorithm = fastest(prepared, gemm, call), .separate = separable};
+    if (choice.algorithm && separable) {
+        // Both plans use their fastest algorithms.
+        const GemmPlan apart = plan_of(gemm, call.rules);
+        choice.separate = false;
+        const GemmPlan fused = plan_of(gemm, call.rules);
+        choice.separate = time_of(apart, call) < max_time_ratio * time_of(fused, call);
     }
-    const bool undecided = timing_ && !entry->chosen;
-    const Scratch unused = context.scratch;
-    const bool runs = compute(*entry, gemm, context);
-    context.scratch = unused;
-    entry->separate = !runs || (undecided && faster_separate(gemm, separate, context));
-    if (undecided && entry->separate)
-        tuning_->record(to_text(key_of(gemm)), std::string(separate_word));
-    if (!runs) separate();
-    return runs;
+    if (choice.algorithm || choice.separate)
+        tuning_->record(to_text(key_of(gemm)), to_text(choice));
+    return choice;
 }
 
-bool Gemms::Library::faster_separate(const Gemm& gemm, const std::function<void()>& separate,
-                                     const OpContext& context) {
-    const Scratch unused = context.scratch;
-    const auto time_of = [&](const std::function<void()>& way) {
-        const auto run = [&] {
-            context.scratch = unused;
-            way();
-        };
-        run();  // Tunes the GEMMs in it.
-        timing_ = false;
-        run();  // The first run loads code.
-        const double time = milliseconds(run, repetitions, context.stream);
-        timing_ = true;
-        return time;
+double Gemms::Library::time_of(const GemmPlan& plan, const Call& call) {
+    const auto run_all = [&] {
+        for (const GemmPart& part : plan)
+            run_part(part, call);
     };
-    const double fused = time_of([&] { multiply(gemm, context); });
-    return time_of(separate) < max_time_ratio * fused;
+    timing_ = false;
+    run_all();  // The first run loads code.
+    const double time = milliseconds(run_all, repetitions, call.context.stream);
+    timing_ = true;
+    return time;
 }
 
 std::optional<Algorithm> Gemms::Library::fastest(const PreparedGemm& prepared, const Gemm& gemm,
-                                                 const Stream& stream, std::byte* workspace) const {
+                                                 const Call& call) const {
     if (prepared.candidates.empty()) return std::nullopt;
     const auto time_of = [&](const Algorithm& algorithm, int runs) {
         bool issued = true;
         const auto run = [&] {
-            issued = issued && prepared.gemm.run(gemm, algorithm, stream, workspace,
-                                                 workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+            issued =
+                issued && prepared.gemm.run(gemm, algorithm, call.context.stream, call.workspace,
+                                            workspace_bytes) == CUBLAS_STATUS_SUCCESS;
         };
-        const double time = milliseconds(run, runs, stream);
+        const double time = milliseconds(run, runs, call.context.stream);
         return issued ? time : std::numeric_limits<double>::infinity();
     };
     std::vector<double> times;
@@ -259,13 +232,8 @@ void Gemms::tune(const std::function<void()>& work) {
 bool Gemms::use_table(std::string_view table) {
     return library_->use_table(table);
 }
-void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
-    GPTRAIN_CHECK(!gemm.has_epilogue(), "no separate epilogue");
-    library_->multiply(gemm, context);
-}
-bool Gemms::multiply(const Gemm& gemm, const std::function<void()>& separate,
-                     const OpContext& context) {
-    return library_->multiply(gemm, separate, context);
+void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
+    library_->run(gemm, kernel, context);
 }
 
 }  // namespace gptrain::cuda

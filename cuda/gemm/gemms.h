@@ -7,12 +7,15 @@
 #include <memory>
 #include <string_view>
 
-#include "cuda/gemm/gemm.h"
+#include "cuda/gemm/plan.h"
 #include "cuda/runtime/context.h"
 
 namespace gptrain::cuda {
 
 class TuningTable;
+
+/// Runs a part of a plan by a kernel of ours.
+using PartKernel = void(const GemmPart& part, const OpContext& context);
 
 /// Sums are in fp32 (except with `fast_accumulation`), and fp32 operands keep full precision (never
 /// TF32). How a GEMM is computed, and whether its epilogue is separate, depends only on its sizes,
@@ -26,23 +29,18 @@ public:
     Gemms(const DeviceProperties& device, TuningTable* tuning);
     ~Gemms();
 
-    /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms and records
-    /// the fastest, or that a separate epilogue is faster; then saves the table. Afterwards c is
-    /// undefined: sums may have been added several times or not at all.
+    /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms, and the
+    /// plan with a separate epilogue where there is one; records the fastest choice, then saves the
+    /// table. Afterwards c is undefined: sums may have been added several times or not at all.
     void tune(const std::function<void()>& work);
     /// From now on uses this table (see TuningTable::replace).
     bool use_table(std::string_view table);
 
-    /// A GEMM without an epilogue. In FP8, M, N and K must be multiples of 16, all rows aligned to
-    /// 16 bytes, and the device of compute capability 8.9 or newer; otherwise throws Error (usage).
-    /// Takes `workspace_bytes` of the context's scratch memory.
-    void multiply(const Gemm& gemm, const OpContext& context);
-    /// A GEMM with an epilogue, either fused in one library call or by calling `separate`, which
-    /// computes the op in the same context with plain GEMMs and our own kernels. Uses `separate`
-    /// if the library cannot fuse the epilogue or if tuning found `separate` clearly faster.
-    /// Returns true if the library has fused it.
-    bool multiply(const Gemm& gemm, const std::function<void()>& separate,
-                  const OpContext& context);
+    /// Runs the parts of the GEMM's plan: `kernel` those that are not the library's. In FP8, M, N
+    /// and K must be multiples of 16, all rows aligned to 16 bytes, and the device of compute
+    /// capability 8.9 or newer; otherwise throws Error (usage). Takes `workspace_bytes` of the
+    /// context's scratch memory, and for sums as much as the plan needs.
+    void run(const Gemm& gemm, PartKernel* kernel, const OpContext& context);
 
     static constexpr std::int64_t workspace_bytes = std::int64_t{32} << 20;
 

@@ -1,8 +1,7 @@
 #include "cuda/gemm/lt_gemm.h"
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
+#include <bit>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -102,30 +101,7 @@ cublasOperation_t operation_of(const Matrix& matrix) {
 
 }  // namespace
 
-// ---- text form ----------------------------------------------------------------------------------
-
-std::string to_text(const Algorithm& algorithm) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string word;
-    for (const std::uint64_t part : algorithm.data) {
-        for (int shift = 60; shift >= 0; shift -= 4)
-            word += digits[part >> shift & 15];
-    }
-    return word;
-}
-
-std::optional<Algorithm> algorithm_of(std::string_view word) {
-    constexpr std::size_t width = 16;
-    Algorithm algorithm{};
-    if (word.size() != std::size(algorithm.data) * width) return std::nullopt;
-    for (std::uint64_t& part : algorithm.data) {
-        const char* end = word.data() + width;
-        const auto read = std::from_chars(word.data(), end, part, 16);
-        if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-        word.remove_prefix(width);
-    }
-    return algorithm;
-}
+// ---- the key ------------------------------------------------------------------------------------
 
 GemmKey key_of(const Gemm& gemm) {
     const Layout a = layout_of(gemm.a);
@@ -254,7 +230,8 @@ std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes
     std::vector<Algorithm> result;
     for (int i = 0; i < count; ++i) {
         const auto& candidate = found[static_cast<std::size_t>(i)];
-        if (candidate.state == CUBLAS_STATUS_SUCCESS) result.push_back(candidate.algo);
+        if (candidate.state == CUBLAS_STATUS_SUCCESS)
+            result.push_back(std::bit_cast<Algorithm>(candidate.algo));
     }
     return result;
 }
@@ -262,9 +239,9 @@ std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes
 bool LtGemm::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const {
     if (!described_) return false;
     cublasLtMatmulHeuristicResult_t result{};
-    const cublasStatus_t status =
-        library_.functions.check(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(),
-                                 c_.get(), &algorithm, &result);
+    const auto as = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+    const cublasStatus_t status = library_.functions.check(
+        library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(), c_.get(), &as, &result);
     return status == CUBLAS_STATUS_SUCCESS &&
            std::cmp_less_equal(result.workspaceSize, workspace_bytes);
 }
@@ -275,9 +252,10 @@ cublasStatus_t LtGemm::run(const Gemm& gemm, const Algorithm& algorithm, const S
     const float alpha = 1;
     const float beta = gemm.accumulate ? 1 : 0;
     std::byte* result = result_of(gemm).data;
+    const auto as = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
     return library_.functions.matmul(library_.handle(), operation_.get(), &alpha, gemm.b.data,
                                      a_.get(), gemm.a.data, b_.get(), &beta, result, c_.get(),
-                                     result, c_.get(), &algorithm, workspace,
+                                     result, c_.get(), &as, workspace,
                                      static_cast<std::size_t>(workspace_bytes), stream.handle());
 }
 

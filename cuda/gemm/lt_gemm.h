@@ -3,42 +3,22 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cuda/gemm/gemm.h"
+#include "cuda/gemm/plan.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
-
-using Algorithm = cublasLtMatmulAlgo_t;
-
-/// Whether the epilogue is GELU or its derivative.
-inline bool has_gelu_epilogue(const Gemm& gemm) {
-    return gemm.gelu_input.data != nullptr || gemm.gelu.data != nullptr;
-}
-/// The library's result and auxiliary matrices. With a GELU epilogue, the activated matrix is the
-/// result and the raw sums are the auxiliary output.
-inline const Matrix& result_of(const Gemm& gemm) {
-    return gemm.gelu.data != nullptr ? gemm.gelu : gemm.c;
-}
-inline const Matrix& auxiliary_of(const Gemm& gemm) {
-    return gemm.gelu.data != nullptr ? gemm.c : gemm.gelu_input;
-}
 
 /// The library's bias vector, which it reads, or where it stores the sums of a's rows.
 inline const void* bias_vector_of(const Gemm& gemm) {
     if (gemm.a_sums != nullptr) return gemm.a_sums;
     return gemm.bias;
 }
-
-/// The text form of an algorithm, and its inverse; nothing if `word` is not a valid form.
-std::string to_text(const Algorithm& algorithm);
-std::optional<Algorithm> algorithm_of(std::string_view word);
 
 /// Everything that the choice of an algorithm depends on: sizes, strides, dtypes, epilogue,
 /// alignments.

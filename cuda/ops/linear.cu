@@ -7,17 +7,12 @@
 #include "cuda/ops/activation.h"
 #include "cuda/ops/gelu.cuh"
 #include "cuda/ops/linear_bias.h"
-#include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
 namespace {
 
 constexpr int block_size = 256;
-
-/// A group of rows whose fp32 sums are buffered is a multiple of the first of these that it
-/// reaches, so that GEMM tiles are full, or at least FP8 is possible.
-constexpr std::int64_t row_multiples[] = {256, 16};
 
 /// to = round((sums + bias) gelu'(gelu_input)), or to = round(to + sums) if it accumulates; bias
 /// and gelu_input may be null.
@@ -83,179 +78,91 @@ void launch_epilogue(const EpilogueArgs<T>& args, const Stream& stream) {
            fours ? apply_epilogue_kernel<T, 4> : apply_epilogue_kernel<T, 1>, args);
 }
 
-/// Rows of c whose fp32 sums are buffered at a time.
-std::int64_t buffered_rows(std::int64_t cols) {
-    const std::int64_t rows = linear_sums_bytes / (4 * cols);
-    for (const std::int64_t multiple : row_multiples) {
-        if (rows >= multiple) return rows / multiple * multiple;
-    }
-    return std::max<std::int64_t>(rows, 1);
-}
-
-Matrix row_range(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
-    return matrix.block(begin, count, 0, matrix.cols);
-}
-
-/// Whether the GEMM is divided where this size of it ceases to be a multiple of fast_multiple.
-bool is_divided(const Gemm& gemm, std::int64_t size) {
-    return size_of(gemm.a.dtype) == 2 && size > fast_multiple && size % fast_multiple != 0;
-}
-
-/// Calls work(begin, count) for this size of the GEMM, or for each of its two parts, with the same
-/// scratch memory.
-void in_parts(const Gemm& gemm, std::int64_t size, const OpContext& context, const auto& work) {
-    const std::int64_t rest = is_divided(gemm, size) ? size % fast_multiple : 0;
-    const Scratch unused = context.scratch;
-    work(std::int64_t{0}, size - rest);
-    context.scratch = unused;
-    if (rest == 0) return;
-    work(size - rest, rest);
-    context.scratch = unused;
-}
-
-/// Applies the epilogue to the rows with these sums.
 template <class T>
-void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
-                    const Stream& stream) {
-    const Matrix to = row_range(gemm.c, begin, sums.rows);
-    EpilogueArgs<T> args = {.sums = reinterpret_cast<const float*>(sums.data),
-                            .sums_stride = sums.row_stride,
-                            .to = reinterpret_cast<T*>(to.data),
-                            .to_stride = to.row_stride,
-                            .bias = reinterpret_cast<const T*>(gemm.bias),
-                            .gelu_input = nullptr,
-                            .gelu_stride = 0,
-                            .rows = to.rows,
-                            .cols = to.cols,
-                            .accumulate = gemm.accumulate};
-    if (gemm.gelu_input.data != nullptr) {
-        const Matrix u = row_range(gemm.gelu_input, begin, sums.rows);
-        args.gelu_input = reinterpret_cast<const T*>(u.data);
-        args.gelu_stride = u.row_stride;
+void apply_epilogue(const GemmPart& part, const Stream& stream) {
+    const Gemm& gemm = part.gemm;
+    launch_epilogue<T>({.sums = reinterpret_cast<const float*>(part.sums.data),
+                        .sums_stride = part.sums.row_stride,
+                        .to = reinterpret_cast<T*>(gemm.c.data),
+                        .to_stride = gemm.c.row_stride,
+                        .bias = reinterpret_cast<const T*>(gemm.bias),
+                        .gelu_input = reinterpret_cast<const T*>(gemm.gelu_input.data),
+                        .gelu_stride = gemm.gelu_input.row_stride,
+                        .rows = gemm.c.rows,
+                        .cols = gemm.c.cols,
+                        .accumulate = gemm.accumulate},
+                       stream);
+}
+
+/// A matrix with contiguous rows.
+Tensor tensor_of(const Matrix& matrix) {
+    return Tensor(matrix.data, matrix.dtype, {matrix.rows, matrix.row_stride})
+        .slice(1, 0, matrix.cols);
+}
+
+Tensor vector_of(float* values, std::int64_t count) {
+    return Tensor(reinterpret_cast<std::byte*>(values), DType::f32, {count});
+}
+
+void run_part(const GemmPart& part, const OpContext& context) {
+    const Gemm& gemm = part.gemm;
+    switch (part.kind) {
+        case GemmPart::Kind::epilogue:
+            return with_compute_type(gemm.c.dtype, [&](auto type) {
+                apply_epilogue<decltype(type)>(part, context.stream);
+            });
+        case GemmPart::Kind::gelu:
+            return run(ActivationForward{.u = tensor_of(gemm.c), .y = tensor_of(gemm.gelu)},
+                       context);
+        case GemmPart::Kind::row_sums:
+            context.scratch.reset();
+            return run(BiasGrad{.dy = tensor_of(gemm.a.transposed()),
+                                .dbias = vector_of(gemm.a_totals, gemm.a.rows)},
+                       context);
+        case GemmPart::Kind::add_sums:
+            return add_partial_sums({.data = gemm.a_sums,
+                                     .count = 1,
+                                     .columns = gemm.a.rows,
+                                     .totals = {gemm.a_totals, nullptr}},
+                                    context.stream);
+        case GemmPart::Kind::library: break;
     }
-    launch_epilogue(args, stream);
-}
-
-/// c = a b, in parts of the summed dim. c is fp32.
-void multiply_sums(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    in_parts(gemm, gemm.a.cols, context, [&](std::int64_t begin, std::int64_t count) {
-        Gemm part = gemm;
-        part.a = gemm.a.block(0, gemm.a.rows, begin, count);
-        part.b = gemm.b.block(begin, count, 0, gemm.b.cols);
-        part.accumulate = begin > 0;
-        gemms.multiply(part, context);
-    });
-}
-
-/// Runs the plain GEMM, then its epilogue as a kernel. The result must be rounded only once, so
-/// 16-bit GEMMs keep their sums in fp32, for a few rows at a time that stay in the L2 cache. Memory
-/// traffic per element is then that of a fused epilogue: 2 bytes for the result and 2 for
-/// gelu_input. Buffering the sums of all rows would write and read 8 bytes more; storing 16-bit
-/// results before the epilogue would cost 4 bytes more and round twice. If c is fp32, it holds the
-/// sums itself.
-void multiply_then_epilogue(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    const bool in_place = gemm.c.dtype == DType::f32;
-    const std::int64_t step = in_place ? gemm.c.rows : buffered_rows(gemm.c.cols);
-    Matrix sums = gemm.c;
-    if (!in_place) {
-        sums.dtype = DType::f32;
-        sums.row_stride = gemm.c.cols;
-        sums.data = context.scratch.take_bytes(std::min(step, gemm.c.rows) * gemm.c.cols * 4);
-    }
-    for (std::int64_t begin = 0; begin < gemm.c.rows; begin += step) {
-        sums.rows = std::min(step, gemm.c.rows - begin);
-        multiply_sums({.a = row_range(gemm.a, begin, sums.rows),
-                       .b = gemm.b,
-                       .c = sums,
-                       .fast_accumulation = gemm.fast_accumulation},
-                      gemms, context);
-        with_compute_type(gemm.c.dtype, [&](auto type) {
-            apply_epilogue<decltype(type)>(gemm, sums, begin, context.stream);
-        });
-    }
-}
-
-/// With any epilogue but a_sums and gelu.
-void multiply_columns(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    const bool adds_to_16_bits = gemm.accumulate && gemm.c.dtype != DType::f32;
-    if (!gemm.has_epilogue() && !adds_to_16_bits && !is_divided(gemm, gemm.a.cols))
-        return gemms.multiply(gemm, context);
-    gemms.multiply(
-        gemm, [&] { multiply_then_epilogue(gemm, gemms, context); }, context);
-}
-
-/// The same, in parts of the columns.
-void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    in_parts(gemm, gemm.c.cols, context, [&](std::int64_t begin, std::int64_t count) {
-        Gemm part = gemm;
-        part.b = gemm.b.block(0, gemm.b.rows, begin, count);
-        part.c = gemm.c.block(0, gemm.c.rows, begin, count);
-        if (gemm.gelu_input.data != nullptr)
-            part.gelu_input = gemm.gelu_input.block(0, gemm.c.rows, begin, count);
-        if (gemm.bias != nullptr) part.bias = gemm.bias + begin * size_of(gemm.c.dtype);
-        multiply_columns(part, gemms, context);
-    });
-}
-
-/// Without an epilogue, in parts of the rows.
-void multiply_rows(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
-    in_parts(gemm, gemm.c.rows, context, [&](std::int64_t begin, std::int64_t count) {
-        Gemm part = gemm;
-        part.a = row_range(gemm.a, begin, count);
-        part.c = row_range(gemm.c, begin, count);
-        gemms.multiply(part, context);
-    });
+    fail(ExitCode::bug, "no kernel of ours computes a whole GEMM");
 }
 
 }  // namespace
 
 void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
-    const Gemm gemm = {.a = matrix_by_rows(args.x, args.x8),
-                       .b = matrix_by_rows(args.weight, args.weight8).transposed(),
-                       .c = Matrix(args.y),
-                       .bias = args.bias.data(),
-                       .accumulate = args.accumulate,
-                       .fast_accumulation = !args.x8.empty()};
-    if (args.gelu.empty()) return multiply(gemm, gemms, context);
-    const auto multiply_then_gelu = [&] {
-        multiply(gemm, gemms, context);
-        run(ActivationForward{.u = args.y, .y = args.gelu}, context);
-    };
-    if (context.deterministic) return multiply_then_gelu();
-    Gemm with_gelu = gemm;
-    with_gelu.gelu = Matrix(args.gelu);
-    gemms.multiply(with_gelu, multiply_then_gelu, context);
+    gemms.run({.a = matrix_by_rows(args.x, args.x8),
+               .b = matrix_by_rows(args.weight, args.weight8).transposed(),
+               .c = Matrix(args.y),
+               .bias = args.bias.data(),
+               .gelu = args.gelu.empty() ? Matrix() : Matrix(args.gelu),
+               .accumulate = args.accumulate,
+               .fast_accumulation = !args.x8.empty()},
+              run_part, context);
 }
 
 void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
-    multiply({.a = matrix_by_rows(args.dy, args.dy8),
-              .b = matrix_by_columns(args.weight, args.weight8),
-              .c = Matrix(args.dx),
-              .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input),
-              .accumulate = args.accumulate},
-             gemms, context);
+    gemms.run({.a = matrix_by_rows(args.dy, args.dy8),
+               .b = matrix_by_columns(args.weight, args.weight8),
+               .c = Matrix(args.dx),
+               .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input),
+               .accumulate = args.accumulate},
+              run_part, context);
 }
 
 void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
-    const Gemm gemm = {.a = matrix_by_columns(args.dy, args.dy8).transposed(),
-                       .b = matrix_by_columns(args.x, args.x8),
-                       .c = Matrix(args.dweight),
-                       .accumulate = args.accumulate};
-    if (args.dbias.empty()) return multiply_rows(gemm, gemms, context);
-    check_bias(args.dy, args.dbias);
-    const auto multiply_then_sum = [&] {
-        multiply_rows(gemm, gemms, context);
-        context.scratch.reset();
-        run(BiasGrad{.dy = args.dy, .dbias = args.dbias}, context);
-    };
-    Gemm with_sums = gemm;
-    with_sums.a_sums = context.scratch.take<float>(args.dbias.elements());
-    if (!gemms.multiply(with_sums, multiply_then_sum, context)) return;
-    add_partial_sums({.data = with_sums.a_sums,
-                      .count = 1,
-                      .columns = args.dbias.elements(),
-                      .totals = {args.dbias.as<float>(), nullptr}},
-                     context.stream);
+    Gemm gemm = {.a = matrix_by_columns(args.dy, args.dy8).transposed(),
+                 .b = matrix_by_columns(args.x, args.x8),
+                 .c = Matrix(args.dweight),
+                 .accumulate = args.accumulate};
+    if (!args.dbias.empty()) {
+        check_bias(args.dy, args.dbias);
+        gemm.a_sums = context.scratch.take<float>(args.dbias.elements());
+        gemm.a_totals = args.dbias.as<float>();
+    }
+    gemms.run(gemm, run_part, context);
 }
 
 }  // namespace gptrain::cuda

@@ -7,9 +7,6 @@
 
 namespace gptrain::cuda {
 
-/// Bytes of fp32 GEMM sums buffered at a time: they fit in the L2 cache of a large GPU.
-constexpr std::int64_t linear_sums_bytes = std::int64_t{32} << 20;
-
 /// The minimum number of rows of dy in a part of a bias gradient.
 constexpr std::int64_t bias_part_rows = 64;
 /// The number of blocks for a bias gradient, if there are enough rows: a few waves on a large GPU.

@@ -38,6 +38,11 @@ struct Sum {
     }
 };
 
+/// For GEMMs that the library computes alone.
+inline void no_kernel(const GemmPart& /*part*/, const OpContext& /*context*/) {
+    fail(ExitCode::bug, "a kernel of ours computes a part");
+}
+
 class Device {
 public:
     Device() = default;

@@ -35,7 +35,7 @@ std::string tuned(const std::filesystem::path& file, Device& device) {
     TuningTable table(file);
     Gemms gemms(device.properties, &table);
     const Sum scratch;
-    gemms.tune([&] { gemms.multiply(scratch.gemm(), device.context()); });
+    gemms.tune([&] { gemms.run(scratch.gemm(), no_kernel, device.context()); });
     return contents(file);
 }
 
@@ -44,7 +44,7 @@ bool computes_by(FakeAlgorithm algorithm, Gemms& gemms, Device& device) {
     const Sum sum;
     const std::int64_t all = runs();
     const std::int64_t wanted = fake_cublas_lt_runs(algorithm);
-    gemms.multiply(sum.gemm(), device.context());
+    gemms.run(sum.gemm(), no_kernel, device.context());
     return sum.c.all(21) && runs() == all + 1 && fake_cublas_lt_runs(algorithm) == wanted + 1;
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a choice that the library declines is followed by its next one", "[ge
     Gemms gemms(device.properties, nullptr);
     const Sum sum;
     fake_cublas_lt_refuse_slow(true);
-    gemms.multiply(sum.gemm(), device.context());
+    gemms.run(sum.gemm(), no_kernel, device.context());
     fake_cublas_lt_refuse_slow(false);
     CHECK(sum.c.all(21));
     // It stays.
@@ -134,7 +134,7 @@ TEST_CASE("a GEMM that the library cannot do at all is an error that names it", 
     TuningTable table;
     Gemms gemms(device.properties, &table);
     const Sum sum;
-    const auto multiply = [&] { gemms.multiply(sum.gemm(), device.context()); };
+    const auto multiply = [&] { gemms.run(sum.gemm(), no_kernel, device.context()); };
     CHECK(contains(
         test::message_of(ExitCode::usage, [&] { tuned ? gemms.tune(multiply) : multiply(); }),
         "cuBLASLt has no algorithm on this GPU for a GEMM of 3 x 5 x 4 in fp32"));
@@ -145,9 +145,9 @@ TEST_CASE("a fault of the library is no refusal", "[gemms]") {
     Device device;
     Gemms gemms(device.properties, nullptr);
     const Sum sum;
-    CHECK(contains(
-        test::message_of(ExitCode::bug, [&] { gemms.multiply(sum.gemm(), device.context()); }),
-        "cublasLtMatmul: fault"));
+    CHECK(contains(test::message_of(ExitCode::bug,
+                                    [&] { gemms.run(sum.gemm(), no_kernel, device.context()); }),
+                   "cublasLtMatmul: fault"));
 }
 
 TEST_CASE("each call of the library is checked", "[gemms]") {
@@ -170,7 +170,7 @@ TEST_CASE("each call of the library is checked", "[gemms]") {
     CHECK(contains(test::message_of(memory ? ExitCode::usage : ExitCode::bug,
                                     [&] {
                                         Gemms gemms(device.properties, nullptr);
-                                        gemms.multiply(sum.gemm(), device.context());
+                                        gemms.run(sum.gemm(), no_kernel, device.context());
                                     }),
                    text("cuBLASLt: ", name, ": fault")));
 }
@@ -180,9 +180,9 @@ TEST_CASE("a declined description of a GEMM without an epilogue is a fault", "[g
     Device device;
     Gemms gemms(device.properties, nullptr);
     const Sum sum;
-    CHECK(contains(
-        test::message_of(ExitCode::bug, [&] { gemms.multiply(sum.gemm(), device.context()); }),
-        "cublasLtMatmulDescSetAttribute: invalid value"));
+    CHECK(contains(test::message_of(ExitCode::bug,
+                                    [&] { gemms.run(sum.gemm(), no_kernel, device.context()); }),
+                   "cublasLtMatmulDescSetAttribute: invalid value"));
 }
 
 TEST_CASE("a recorded algorithm that the library cannot check gives way to its first choice",
@@ -216,7 +216,7 @@ TEST_CASE("an algorithm that needs aligned matrices is tried only for those", "[
     TuningTable table;
     Gemms gemms(device.properties, &table);
     const std::int64_t before = fake_cublas_lt_runs(fake_aligned);
-    gemms.tune([&] { gemms.multiply(gemm, device.context()); });
+    gemms.tune([&] { gemms.run(gemm, no_kernel, device.context()); });
     CHECK((fake_cublas_lt_runs(fake_aligned) > before) == (uneven == -1));
 }
 
@@ -232,9 +232,9 @@ TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
     a.dtype = DType::f8e4m3;
     a.data += offset;
     const Gemm gemm = {.a = a, .b = a.transposed(), .c = result.matrix()};
-    CHECK(
-        contains(test::message_of(ExitCode::usage, [&] { gemms.multiply(gemm, device.context()); }),
-                 "fp8 needs compute capability 8.9"));
+    CHECK(contains(
+        test::message_of(ExitCode::usage, [&] { gemms.run(gemm, no_kernel, device.context()); }),
+        "fp8 needs compute capability 8.9"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on fp32 copies. Epilogues are
-// always separate, so that the caller's own kernels run.
+// always separate, so that kernels of cuda/ compute them.
 #include "cuda/gemm/gemms.h"
 
 #include <cstring>
@@ -91,18 +91,19 @@ bool Gemms::use_table(std::string_view /*table*/) {
     return true;
 }
 
-void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
-    GPTRAIN_CHECK(!gemm.has_epilogue(), "no separate epilogue");
-    // Takes as much as the real GEMMs for the duration of the call.
-    Scratch workspace = context.scratch;
-    workspace.take_bytes(workspace_bytes);
-    context.stream.issue([library = library_.get(), gemm] { library->multiply(gemm); });
-}
-
-bool Gemms::multiply(const Gemm& /*gemm*/, const std::function<void()>& separate,
-                     const OpContext& /*context*/) {
-    separate();
-    return false;
+void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
+    // Takes as much as the real GEMMs.
+    context.scratch.take_bytes(workspace_bytes);
+    const GemmRules rules = {.scratch = context.scratch,
+                             .choose = [](const Gemm&) { return GemmChoice{.separate = true}; }};
+    for (const GemmPart& part : plan_of(gemm, rules)) {
+        if (part.kind == GemmPart::Kind::library) {
+            context.stream.issue(
+                [library = library_.get(), plain = part.gemm] { library->multiply(plain); });
+        } else {
+            kernel(part, context);
+        }
+    }
 }
 
 }  // namespace gptrain::cuda

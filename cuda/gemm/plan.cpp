@@ -1,0 +1,198 @@
+#include "cuda/gemm/plan.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace gptrain::cuda {
+namespace {
+
+/// The tuning table's entry, in place of an algorithm, for a GEMM with a separate epilogue.
+constexpr std::string_view separate_word = "apart";
+
+/// A group of rows whose fp32 sums are buffered is a multiple of the first of these that it
+/// reaches, so that GEMM tiles are full, or at least FP8 is possible.
+constexpr std::int64_t row_multiples[] = {256, 16};
+
+struct Range {
+    std::int64_t begin;
+    std::int64_t count;
+};
+
+/// Whether the GEMM is divided where this size of it ceases to be a multiple of fast_multiple.
+bool is_divided(const Gemm& gemm, std::int64_t size) {
+    return size_of(gemm.a.dtype) == 2 && size > fast_multiple && size % fast_multiple != 0;
+}
+
+/// All of this size of the GEMM, or its two parts.
+std::vector<Range> ranges_of(const Gemm& gemm, std::int64_t size) {
+    if (!is_divided(gemm, size)) return {{0, size}};
+    const std::int64_t rest = size % fast_multiple;
+    return {{0, size - rest}, {size - rest, rest}};
+}
+
+/// True for a weight gradient: a's columns are contiguous. Its rows are divided, which are the
+/// outputs of the layer, such as a vocabulary; the inputs, its columns, are no odd number in
+/// practice. Any other GEMM is divided in its columns and in the summed dim.
+bool is_weight_gradient(const Gemm& gemm) {
+    return gemm.a.row_stride == 1 && (gemm.a.col_stride != 1 || gemm.a.rows == 1);
+}
+
+/// Some rows and columns of the result.
+Gemm part_of(const Gemm& gemm, const Range& rows, const Range& cols) {
+    const auto block = [&](const Matrix& matrix) {
+        return matrix.block(rows.begin, rows.count, cols.begin, cols.count);
+    };
+    Gemm part = gemm;
+    part.a = gemm.a.block(rows.begin, rows.count, 0, gemm.a.cols);
+    part.b = gemm.b.block(0, gemm.b.rows, cols.begin, cols.count);
+    part.c = block(gemm.c);
+    if (gemm.gelu_input.data != nullptr) part.gelu_input = block(gemm.gelu_input);
+    if (gemm.bias != nullptr) part.bias += cols.begin * size_of(gemm.c.dtype);
+    return part;
+}
+
+/// Rows of c whose fp32 sums are buffered at a time.
+std::int64_t buffered_rows(std::int64_t cols) {
+    const std::int64_t rows = linear_sums_bytes / (4 * cols);
+    for (const std::int64_t multiple : row_multiples) {
+        if (rows >= multiple) return rows / multiple * multiple;
+    }
+    return std::max<std::int64_t>(rows, 1);
+}
+
+/// Whether the library rounds as Gemm states. cuBLASLt 13 on an H100 rounds a product before it
+/// adds it to 16 bits, and before it adds a bias where sizes or strides are no multiples of 8.
+bool rounds_right(const Gemm& gemm) {
+    if (gemm.c.dtype == DType::f32) return true;
+    return !gemm.accumulate && gemm.a.cols % fast_multiple == 0 &&
+           gemm.b.cols % fast_multiple == 0 && gemm.c.row_stride % fast_multiple == 0;
+}
+
+bool can_fuse_gelu(const Gemm& gemm, const GemmRules& rules) {
+    // The epilogue's GELU is approximate; rounding to 16 bits hides the error, fp32 does not. We
+    // assume, but have not measured, that before Hopper it is slower than a separate kernel.
+    constexpr int hopper = 9;
+    constexpr std::int64_t library_multiple = 8;
+    return rules.device_major >= hopper && gemm.c.dtype != DType::f32 && !gemm.a.is_fp8() &&
+           auxiliary_of(gemm).row_stride % library_multiple == 0;
+}
+
+/// Whether one call of the library may compute the GEMM with its epilogue.
+bool can_fuse(const Gemm& gemm, const GemmRules& rules) {
+    // The library applies GELU to the sums before it rounds them; recomputed from what was stored,
+    // it has other bits.
+    if (gemm.gelu.data != nullptr && rules.deterministic) return false;
+    // The library would store the sums of FP8 rows in bf16.
+    if (gemm.a_sums != nullptr && gemm.a.is_fp8()) return false;
+    return rounds_right(gemm) && (!has_gelu_epilogue(gemm) || can_fuse_gelu(gemm, rules));
+}
+
+/// Adds a call of the library; returns false if the GEMM has to be separate.
+bool add_call(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    if (is_separable(gemm) && !can_fuse(gemm, rules)) return false;
+    const GemmChoice choice = rules.choose(gemm);
+    if (is_separable(gemm) && choice.separate) return false;
+    plan.push_back({.gemm = gemm, .algorithm = choice.algorithm});
+    return true;
+}
+
+/// Adds plain GEMMs, in parts of the summed dim, then the epilogue as a kernel. The result must be
+/// rounded only once, so 16-bit GEMMs keep their sums in fp32, for a few rows at a time that stay
+/// in the L2 cache. Memory traffic per element is then that of a fused epilogue: 2 bytes for the
+/// result and 2 for gelu_input. Buffering the sums of all rows would write and read 8 bytes more;
+/// storing 16-bit results before the epilogue would cost 4 bytes more and round twice. If c is
+/// fp32, it holds the sums itself.
+void add_separate(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    const bool in_place = gemm.c.dtype == DType::f32;
+    const std::int64_t step = in_place ? gemm.c.rows : buffered_rows(gemm.c.cols);
+    Scratch scratch = rules.scratch;
+    float* buffer = nullptr;
+    if (!in_place) buffer = scratch.take<float>(std::min(step, gemm.c.rows) * gemm.c.cols);
+    for (std::int64_t row = 0; row < gemm.c.rows; row += step) {
+        const Range range = {row, std::min(step, gemm.c.rows - row)};
+        const Gemm rows = part_of(gemm, range, {0, gemm.c.cols});
+        const Matrix sums = in_place ? gemm.c : Matrix(buffer, range.count, gemm.c.cols);
+        for (const auto& [begin, count] : ranges_of(gemm, gemm.a.cols)) {
+            add_call(plan,
+                     {.a = rows.a.block(0, range.count, begin, count),
+                      .b = rows.b.block(begin, count, 0, gemm.c.cols),
+                      .c = sums,
+                      .accumulate = begin > 0 || (in_place && gemm.accumulate),
+                      .fast_accumulation = gemm.fast_accumulation},
+                     rules);
+        }
+        if (!in_place || gemm.has_epilogue())
+            plan.push_back({.kind = GemmPart::Kind::epilogue, .gemm = rows, .sums = sums});
+    }
+}
+
+void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules);
+
+/// With gelu or a_sums, which the library computes for all of c or not at all.
+void add_whole(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    const bool fused = add_call(plan, gemm, rules);
+    if (!fused) {
+        Gemm plain = gemm;
+        plain.gelu = {};
+        plain.a_sums = plain.a_totals = nullptr;
+        add(plan, plain, rules);
+    }
+    if (gemm.a_sums != nullptr) {
+        plan.push_back(
+            {.kind = fused ? GemmPart::Kind::add_sums : GemmPart::Kind::row_sums, .gemm = gemm});
+    } else if (!fused) {
+        plan.push_back({.kind = GemmPart::Kind::gelu, .gemm = gemm});
+    }
+}
+
+void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
+    if (gemm.gelu.data != nullptr || gemm.a_sums != nullptr) return add_whole(plan, gemm, rules);
+    const bool by_rows = is_weight_gradient(gemm);
+    for (const Range& range : ranges_of(gemm, by_rows ? gemm.c.rows : gemm.c.cols)) {
+        const Gemm part = by_rows ? part_of(gemm, range, {0, gemm.c.cols})
+                                  : part_of(gemm, {0, gemm.c.rows}, range);
+        if (!add_call(plan, part, rules)) add_separate(plan, part, rules);
+    }
+}
+
+}  // namespace
+
+bool is_separable(const Gemm& gemm) {
+    const bool adds_to_16_bits = gemm.accumulate && gemm.c.dtype != DType::f32;
+    const bool sum_divided = !is_weight_gradient(gemm) && is_divided(gemm, gemm.a.cols);
+    return gemm.has_epilogue() || adds_to_16_bits || sum_divided;
+}
+
+GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules) {
+    GemmPlan plan;
+    add(plan, gemm, rules);
+    return plan;
+}
+
+std::string to_text(const GemmChoice& choice) {
+    if (choice.separate) return std::string(separate_word);
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string word;
+    for (const std::uint64_t part : choice.algorithm.value()) {
+        for (int shift = 60; shift >= 0; shift -= 4)
+            word += digits[part >> shift & 15];
+    }
+    return word;
+}
+
+GemmChoice choice_of(std::string_view word) {
+    if (word == separate_word) return {.separate = true};
+    constexpr std::size_t width = 16;
+    Algorithm algorithm{};
+    if (word.size() != algorithm.size() * width) return {};
+    for (std::uint64_t& part : algorithm) {
+        const char* end = word.data() + width;
+        const auto read = std::from_chars(word.data(), end, part, 16);
+        if (read.ec != std::errc() || read.ptr != end) return {};
+        word.remove_prefix(width);
+    }
+    return {.algorithm = algorithm};
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,73 @@
+// How a GEMM is computed: a list of parts, which one loop runs in turn (gemms.cpp).
+//
+// plan_of decides everything but the outcome of timing, which it asks for: which sizes are divided,
+// which epilogues the library fuses, and which kernels of ours do the rest. Another way to compute
+// a GEMM is another kind of part.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/scratch.h"
+#include "cuda/gemm/gemm.h"
+
+namespace gptrain::cuda {
+
+/// The library's word for one of its ways to compute a GEMM (cublasLtMatmulAlgo_t).
+using Algorithm = std::array<std::uint64_t, 8>;
+
+/// The outcome of timing for a GEMM: an entry of the tuning table.
+struct GemmChoice {
+    std::optional<Algorithm> algorithm = {};  ///< none: the first that the library accepts
+    bool separate = false;                    ///< not in one call, if it is separable
+};
+
+/// The text form of a choice that has an algorithm or is `separate`, and its inverse; an empty
+/// choice if `word` is not a valid form.
+std::string to_text(const GemmChoice& choice);
+GemmChoice choice_of(std::string_view word);
+
+struct GemmPart {
+    enum class Kind {
+        library,   ///< computes `gemm` in one call; the sums of a's rows go to a_sums alone
+        epilogue,  ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
+        gelu,      ///< gelu = gelu(c)
+        row_sums,  ///< a_totals += the sum of each row of a
+        add_sums,  ///< a_totals += a_sums
+    };
+
+    Kind kind = Kind::library;
+    Gemm gemm;
+    Matrix sums = {};                         ///< epilogue: fp32 a b [M, N]; may be c itself
+    std::optional<Algorithm> algorithm = {};  ///< library: the one to try first
+};
+
+using GemmPlan = std::vector<GemmPart>;
+
+/// What a plan depends on besides the GEMM.
+struct GemmRules {
+    int device_major = 0;       ///< of the compute capability
+    bool deterministic = true;  ///< recomputation in backward gives the same bits as forward
+    Scratch scratch = {};       ///< has room for linear_sums_bytes, or for all of c in fp32
+    /// The choice for a GEMM that one call of the library could compute.
+    std::function<GemmChoice(const Gemm& gemm)> choose;
+};
+
+/// Whether the GEMM has a plan besides one call of the library, which GemmChoice::separate selects:
+/// it has an epilogue, adds to 16 bits, or its sum is divided.
+bool is_separable(const Gemm& gemm);
+
+/// Bytes of fp32 sums that wait for their epilogue at a time: they fit in the L2 cache of a large
+/// GPU.
+constexpr std::int64_t linear_sums_bytes = std::int64_t{32} << 20;
+
+/// The same arguments and choices give the same plan. Another choice for one part leaves the parts
+/// before it as they are.
+GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules);
+
+}  // namespace gptrain::cuda
