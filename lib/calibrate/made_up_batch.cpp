@@ -1,33 +1,46 @@
 #include "calibrate/made_up_batch.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
+
+#include "data/batch_loader.h"
+#include "engine/rank_model.h"
 
 namespace gptrain {
+namespace {
+
+/// Endless tokens without a pattern.
+class MadeUpTokens final : public SampleSource {
+public:
+    explicit MadeUpTokens(std::int64_t vocab) : vocab_(vocab) {}
+
+    std::int64_t size() const override { return std::numeric_limits<std::int64_t>::max(); }
+    std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
+        for (std::int64_t next = index * std::ssize(tokens); std::int32_t & id : tokens)
+            id = static_cast<std::int32_t>(next++ * 7919 % vocab_);
+        return std::ssize(tokens);
+    }
+    void learned(std::int64_t, std::span<std::uint8_t> learned) const override {
+        std::fill(learned.begin(), learned.end(), std::uint8_t{1});
+    }
+    std::string place_of(std::int64_t, std::int64_t) const override { return "made-up tokens"; }
+
+private:
+    std::int64_t vocab_;
+};
+
+}  // namespace
 
 StepBatch made_up_batch(const RunPlan& plan, std::int64_t data_rank) {
-    Microbatch microbatch;
-    const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
-    const bool windows = plan.limits_attention();
-    for (std::int64_t i = 0; i < tokens; ++i) {
-        const auto id = static_cast<std::int32_t>(i * 7919 % plan.model.vocab);
-        const auto position = static_cast<std::int32_t>(i % plan.seq_length);
-        microbatch.ids.push_back(id);
-        microbatch.targets.push_back(static_cast<std::int32_t>((id + 1) % plan.model.vocab));
-        microbatch.positions.push_back(position);
-        microbatch.weights.push_back(1.0f);
-        if (plan.end_of_document.reset) microbatch.first_visible.push_back(0);
-        if (windows) {
-            const std::int64_t first = position + 1 - *plan.model.sliding_window;
-            microbatch.first_in_window.push_back(
-                static_cast<std::int32_t>(std::max<std::int64_t>(first, 0)));
-        }
-    }
-    microbatch.sources.assign(static_cast<std::size_t>(plan.micro_batch_size), 0);
-    StepBatch batch;
-    batch.global_batch_size = plan.batch.global_batch_size;
-    const std::int64_t count = plan.microbatches(batch.global_batch_size, data_rank);
+    BatchShape shape = batch_shape(plan, {});
+    shape.data_rank = data_rank;
+    shape.eod_id.reset();
+    shape.eod_mask_loss = false;
+    shape.masking.reset();
+    StepBatch batch =
+        make_step_batch(MadeUpTokens(plan.model.vocab), shape, 0, 0, plan.batch.global_batch_size);
     batch.weight_sum = static_cast<double>(batch.global_batch_size * plan.seq_length);
-    batch.microbatches.assign(static_cast<std::size_t>(count), microbatch);
     return batch;
 }
 

@@ -1,7 +1,7 @@
 // Batches without data, to time steps.
 #pragma once
 
-#include "data/batch_loader.h"
+#include "data/microbatch.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {

@@ -68,13 +68,16 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
                            std::int64_t first_sample, std::int64_t first_sequence) {
     Microbatch batch;
     batch.first_sequence = first_sequence;
-    const auto elements = static_cast<std::size_t>(shape.micro_batch_size * shape.seq_length);
-    for (auto* ids : {&batch.ids, &batch.targets, &batch.positions})
-        ids->reserve(elements);
-    batch.weights.reserve(elements);
-    if (shape.reset_at_eod) batch.first_visible.reserve(elements);
-    if (shape.sliding_window) batch.first_in_window.reserve(elements);
-
+    const Shape tokens = {shape.micro_batch_size, shape.seq_length};
+    const BatchMasks masks = {.documents = shape.reset_at_eod,
+                              .window = shape.sliding_window.has_value(),
+                              .sources = true};
+    visit_fields(
+        [&](const TokenField& field, auto& values) {
+            const auto elements = static_cast<std::size_t>(field.shape_in(tokens).elements());
+            if (field.is_in(masks)) values.reserve(elements);
+        },
+        batch);
     Sample sample(static_cast<std::size_t>(shape.seq_length + 1));
     for (std::int64_t b = 0; b < shape.micro_batch_size; ++b) {
         const std::int64_t index = first_sample + first_sequence + b;

@@ -9,47 +9,13 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
+#include "data/microbatch.h"
 #include "data/sample_source.h"
 #include "data/token_masking.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
-
-/// One microbatch of B sequences of length S; the vectors are [B, S], row-major.
-struct Microbatch {
-    /// Global-batch index of its first sequence.
-    std::int64_t first_sequence = 0;
-    std::vector<std::int32_t> ids;
-    /// The next token's id; with masking, the id that the text has there.
-    std::vector<std::int32_t> targets;
-    /// Index in the sequence; with reset_at_eod, index since the last end of document.
-    std::vector<std::int32_t> positions;
-    /// Empty unless reset_at_eod: index in the sequence of the first key that a token attends to,
-    /// which is the start of its document. An end-of-document token belongs to the document it
-    /// ends.
-    std::vector<std::int32_t> first_visible;
-    /// Empty without a sliding window: the same for layers with a window.
-    std::vector<std::int32_t> first_in_window;
-    /// Loss weight of each token: 1, or 0 if the target is padding or excluded by a loss mask, or
-    /// if eod_mask_loss is set and the input is an end of document. With masking, only tokens that
-    /// would have weight 1 may be chosen, and only the chosen ones have it.
-    std::vector<float> weights;
-    /// The source of each sequence (SampleSource::source_of): [B].
-    std::vector<std::int32_t> sources;
-};
-
-/// The batch of one step on one data rank.
-struct StepBatch {
-    std::int64_t step = 0;
-    std::int64_t consumed_samples = 0;  ///< by all data ranks, before this step
-    std::int64_t global_batch_size = 0;
-    std::vector<Microbatch> microbatches;
-    /// Sum of the weights: a loader gives those of `microbatches`, a step takes those of the global
-    /// batch.
-    double weight_sum = 0;
-};
 
 /// How samples form microbatches.
 struct BatchShape {

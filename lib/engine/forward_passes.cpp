@@ -3,16 +3,6 @@
 #include <utility>
 
 namespace gptrain {
-namespace {
-
-/// The first elements of a tensor, in a smaller shape.
-Tensor shortened(const Tensor& whole, const Shape& shape) {
-    if (whole.empty()) return whole;
-    return whole.view({whole.elements()}).slice(0, 0, shape.elements()).view(shape);
-}
-
-}  // namespace
-
 ForwardPasses::ForwardPasses(const ModelContext& context, const std::vector<GptChunk>& chunks,
                              const Parameters& parameters, const RunPlan& plan, const StepRef& step,
                              StageMemory memory, bool with_logits)
@@ -79,12 +69,8 @@ Stage ForwardPasses::stage_for(std::int64_t length) const {
     Stage stage = make_stage(context_, chunks_, parameters_, plan, memory_);
     if (length == plan_.seq_length) return stage;
     const std::int64_t sequences = plan_.micro_batch_size;
-    for (Batch& batch : stage.memory.batches) {
-        for (Tensor* tensor :
-             {&batch.ids, &batch.targets, &batch.weights, &batch.positions, &batch.stream_positions,
-              &batch.first_visible, &batch.first_in_window})
-            *tensor = shortened(*tensor, {sequences, length});
-    }
+    for (Batch& batch : stage.memory.batches)
+        batch = shortened(batch, {sequences, length});
     for (Tensor& buffer : stage.memory.buffers)
         buffer = buffer.slice(0, 0, sequences * length);
     return stage;

@@ -5,7 +5,7 @@
 
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
-#include "data/batch_loader.h"
+#include "data/microbatch.h"
 
 namespace gptrain {
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "data/batch_loader.h"
 #include "meter/meter_backend.h"
 
 namespace gptrain {

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "backend/memory.h"
-#include "data/batch_loader.h"
 #include "schedule/executor.h"
 #include "schedule/stage_plan.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
+
+struct BatchShape;
 
 /// All arguments, the plan too, must outlive the result.
 ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "data/sample_source.h"
+#include "data/batch_loader.h"
 #include "data/virtual_tokens.h"
 #include "engine/rank_model.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/mesh.h"
-#include "data/batch_loader.h"
+#include "data/microbatch.h"
 #include "model/sequence.h"
 #include "spec/run_plan.h"
 #include "tasks/score_request.h"

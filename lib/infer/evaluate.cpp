@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "data/batch_loader.h"
 #include "data/sequential_dataset.h"
 #include "data/virtual_tokens.h"
 #include "engine/memory_check.h"

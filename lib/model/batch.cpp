@@ -26,17 +26,12 @@ std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::
 
 Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                     const StreamSlice& stream) {
-    const auto mask = [&](bool wanted) {
-        return wanted ? arena.allocate(DType::i32, shape) : Tensor();
-    };
-    Batch batch = {.ids = arena.allocate(DType::i32, shape),
-                   .targets = arena.allocate(DType::i32, shape),
-                   .weights = arena.allocate(DType::f32, shape),
-                   .positions = arena.allocate(DType::i32, shape),
-                   .stream_positions = {},
-                   .first_visible = mask(masks.documents),
-                   .first_in_window = mask(masks.window),
-                   .sources = masks.sources ? arena.allocate(DType::i32, {shape[0]}) : Tensor()};
+    Batch batch;
+    visit_fields(
+        [&](const TokenField& field, Tensor& values) {
+            if (field.is_in(masks)) values = arena.allocate(field.dtype, field.shape_in(shape));
+        },
+        batch);
     batch.stream_positions = batch.positions;
     if (stream.count > 1) {
         batch.stream_positions =
@@ -45,23 +40,36 @@ Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
     return batch;
 }
 
+Batch shortened(const Batch& batch, const Shape& shape) {
+    Batch part = batch;
+    visit_fields(
+        [&](const TokenField& field, Tensor& values) {
+            if (values.empty()) return;
+            const Shape fewer = field.shape_in(shape);
+            const Tensor all = values.view({values.elements()});
+            values = all.slice(0, 0, fewer.elements()).view(fewer);
+        },
+        part);
+    part.stream_positions = part.positions;
+    return part;
+}
+
 void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch,
                   const StreamSlice& stream) {
-    upload(backend, batch.ids, microbatch.ids);
-    upload(backend, batch.targets, microbatch.targets);
-    upload(backend, batch.weights, microbatch.weights);
-    upload(backend, batch.positions, microbatch.positions);
+    visit_fields(
+        [&](const TokenField& field, const Tensor& to, const auto& values) {
+            // Texts that are scored have no sources.
+            if (to.empty() || (field.by_sequence && values.empty())) return;
+            GPTRAIN_CHECK(microbatch.ids.empty() || std::ssize(values) == to.elements(),
+                          "a microbatch has ", values.size(), " ", field.name, " for ",
+                          to.elements(), field.by_sequence ? " sequences" : " tokens");
+            upload(backend, to, values);
+        },
+        batch, microbatch);
     if (stream.count > 1) {
         upload(backend, batch.stream_positions,
                columns(microbatch.positions, batch.seq_length(), stream));
     }
-    if (!batch.first_visible.empty())
-        upload(backend, batch.first_visible, microbatch.first_visible);
-    if (!batch.first_in_window.empty())
-        upload(backend, batch.first_in_window, microbatch.first_in_window);
-    // Texts that are scored have none.
-    if (!batch.sources.empty() && !microbatch.sources.empty())
-        upload(backend, batch.sources, microbatch.sources);
 }
 
 }  // namespace gptrain

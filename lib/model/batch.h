@@ -1,21 +1,18 @@
-// A microbatch in backend memory: token ids and targets, loss weights, positions, all [B, S].
+// A microbatch in backend memory.
 #pragma once
 
 #include "backend/backend.h"
-#include "data/batch_loader.h"
+#include "data/microbatch.h"
 #include "model/sequence.h"
 
 namespace gptrain {
 
-struct Batch {
-    Tensor ids;               ///< i32 [B, S]; those of virtual tokens are below 0
-    Tensor targets;           ///< i32 [B, S]
-    Tensor weights;           ///< fp32 [B, S]
-    Tensor positions;         ///< i32 [B, S]
+template <class T>
+using BackendValues = Tensor;
+
+/// Fields that a run lacks are empty.
+struct Batch : TokenFields<BackendValues> {
     Tensor stream_positions;  ///< i32: positions of the residual stream's rows
-    Tensor first_visible;     ///< i32 [B, S], or empty: each token sees all earlier ones
-    Tensor first_in_window;   ///< i32 [B, S], or empty: the same for layers with a window
-    Tensor sources;           ///< i32 [B], or empty: the source of each sequence
     bool only_text = false;   ///< known to have no virtual tokens
 
     std::int64_t sequences() const { return ids.size(0); }
@@ -23,18 +20,14 @@ struct Batch {
     std::int64_t tokens() const { return ids.elements(); }
 };
 
-/// What not every batch has.
-struct BatchMasks {
-    bool documents = false;  ///< it has first_visible
-    bool window = false;     ///< it has first_in_window
-    bool sources = false;
-};
-
 /// Allocates a batch of `shape` [B, S]. `stream`: the part of each sequence in the residual stream.
 Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                     const StreamSlice& stream = {});
 
-/// Copies a microbatch of the same sizes into `batch`.
+/// The batch's memory for fewer tokens, none of whose stream is on other ranks.
+Batch shortened(const Batch& batch, const Shape& shape);
+
+/// Copies a microbatch of the same sizes into `batch`, the fields that `batch` has.
 void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch,
                   const StreamSlice& stream = {});
 

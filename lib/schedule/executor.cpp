@@ -28,17 +28,16 @@ bool ends_gradients(const Schedule& schedule, std::size_t index) {
 
 /// This cp rank's part of whole sequences.
 Microbatch local_part(const Microbatch& whole, const Stage& stage) {
-    const auto part = [&](const auto& values) {
-        return gptrain::local_part(std::span(values), stage.seq_length, stage.slices);
-    };
-    return {.first_sequence = whole.first_sequence,
-            .ids = part(whole.ids),
-            .targets = part(whole.targets),
-            .positions = part(whole.positions),
-            .first_visible = part(whole.first_visible),
-            .first_in_window = part(whole.first_in_window),
-            .weights = part(whole.weights),
-            .sources = whole.sources};
+    Microbatch part;
+    part.first_sequence = whole.first_sequence;
+    visit_fields(
+        [&](const TokenField& field, auto& values, const auto& all) {
+            values = field.by_sequence
+                         ? all
+                         : gptrain::local_part(std::span(all), stage.seq_length, stage.slices);
+        },
+        part, whole);
+    return part;
 }
 
 }  // namespace

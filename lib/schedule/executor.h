@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/batch_loader.h"
+#include "data/microbatch.h"
 #include "model/grad_buckets.h"
 #include "model/sequence.h"
 #include "schedule/action_runner.h"

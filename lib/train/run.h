@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/batch_loader.h"
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "report/run_directory.h"

@@ -6,6 +6,7 @@
 #include "cuda/cuda_backend.h"
 #include "cuda/needs.h"
 #include "cuda/runtime/runtime.h"
+#include "data/batch_loader.h"
 #include "data/indexed_writer.h"
 #include "data/training_data.h"
 #include "engine/engine.h"

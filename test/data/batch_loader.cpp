@@ -1,7 +1,10 @@
 #include "data/batch_loader.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,12 +73,12 @@ void check_equal(const StepBatch& a, const StepBatch& b) {
     REQUIRE(a.microbatches.size() == b.microbatches.size());
     for (std::size_t m = 0; m < a.microbatches.size(); ++m) {
         CHECK(a.microbatches[m].first_sequence == b.microbatches[m].first_sequence);
-        CHECK(a.microbatches[m].ids == b.microbatches[m].ids);
-        CHECK(a.microbatches[m].targets == b.microbatches[m].targets);
-        CHECK(a.microbatches[m].positions == b.microbatches[m].positions);
-        CHECK(a.microbatches[m].first_visible == b.microbatches[m].first_visible);
-        CHECK(a.microbatches[m].first_in_window == b.microbatches[m].first_in_window);
-        CHECK(a.microbatches[m].weights == b.microbatches[m].weights);
+        visit_fields(
+            [](const TokenField& field, const auto& of_a, const auto& of_b) {
+                CAPTURE(field.name);
+                CHECK(of_a == of_b);
+            },
+            a.microbatches[m], b.microbatches[m]);
     }
 }
 
@@ -212,6 +215,39 @@ TEST_CASE("ends of documents reset attention and positions and lose their weight
     shape.eod_mask_loss = true;
     CHECK(first().weights == std::vector<float>{1, 0, 1, 1, 0, 0, 1, 1});
     CHECK(make_step_batch(source, shape, 1, 0, 1).weight_sum == 5.0);
+}
+
+template <class T>
+using OneByte = char;
+
+TEST_CASE("the list of fields has each one once, and a loader fills those that a run has") {
+    TokenFields<OneByte> fields{};
+    std::set<std::string_view> names;
+    visit_fields(
+        [&](const TokenField& field, char& visits) {
+            ++visits;
+            names.insert(field.name);
+        },
+        fields);
+    std::array<char, sizeof fields> once{};
+    once.fill(1);
+    CHECK(std::bit_cast<std::array<char, sizeof fields>>(fields) == once);
+    CHECK(names.size() == sizeof fields);
+
+    const BatchMasks masks = {
+        .documents = GENERATE(true, false), .window = GENERATE(true, false), .sources = true};
+    BatchShape shape = shape_of(3);
+    shape.eod_id = 0;
+    shape.reset_at_eod = masks.documents;
+    if (masks.window) shape.sliding_window = 2;
+    const StepBatch batch = make_step_batch(Numbered(), shape, 1, 0, 3);
+    visit_fields(
+        [&](const TokenField& field, const auto& values) {
+            CAPTURE(field.name);
+            const std::int64_t all = field.shape_in({3, 4}).elements();
+            CHECK(std::ssize(values) == (field.is_in(masks) ? all : 0));
+        },
+        batch.microbatches[0]);
 }
 
 TEST_CASE("padding after the end of a text has no weight") {

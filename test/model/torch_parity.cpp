@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "catch.h"
+#include "data/batch_loader.h"
 #include "data/indexed_writer.h"
 #include "data/sequential_dataset.h"
 #include "engine/rank_model.h"
