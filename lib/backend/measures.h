@@ -22,7 +22,7 @@ struct WeightedSum {
     double mean() const { return sum / weight; }
 };
 
-/// What a measure has a number of.
+/// A measure has a number for the whole batch, for each layer, or for each source of the samples.
 enum class MeasureOf { batch, layer, source };
 /// The labels of the numbers in Prometheus.
 constexpr auto words_of(MeasureOf) {
