@@ -44,8 +44,8 @@ AnswerCost answer_memory(const SearchContext& context, const RunPlan& plan,
                          const AnswerShape& shape);
 
 /// Times the ops and messages that the program issues for the first token, and those for the token
-/// in the middle of the answer, whose attention takes the mean time. What the host does between two
-/// tokens (copying logits, choosing) takes no time here.
+/// in the middle of the answer, whose attention takes the mean time. The work of the host between
+/// two tokens (copying logits, choosing) takes no time here.
 void time_answer(const SearchContext& context, const RunPlan& plan, AnswerCost& cost);
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// What a search for fast answers found, for people and for programs.
+// The report of a search for fast answers, for people and for programs.
 #pragma once
 
 #include <string>

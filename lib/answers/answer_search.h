@@ -26,8 +26,8 @@ struct RefusedMesh {
 };
 
 struct AnswerResult {
-    /// Those that fit and are fast enough, the shortest answer first. If no batches are given, only
-    /// those that no other one beats in both the time of an answer and tokens per second.
+    /// The answers that fit and are fast enough, the shortest first. If no batches are given, only
+    /// the Pareto-optimal ones: no other answer is as short and gives as many tokens per second.
     std::vector<AnswerCost> best;
     std::vector<AnswerCost> too_large;  ///< the smallest batch of each mesh that does not fit
     std::vector<RefusedMesh> refused;

@@ -34,7 +34,7 @@ struct OpLimits {
     std::int64_t head_rows = 0;   ///< rows of logits computed at a time
 };
 
-/// What a backend itself adds to a run's memory, known without its device.
+/// The memory that a backend itself adds to a run, known without its device.
 struct BackendMemory {
     /// Device memory inside ops and for uploads.
     std::function<std::int64_t(const OpLimits&)> scratch;

@@ -13,7 +13,7 @@ enum class Access {
     update,  ///< `+=`, or in place
 };
 
-/// What `tensors` of an op gets: passes each tensor that is not empty to f(tensor, access).
+/// The argument of an op's `tensors`: passes each tensor that is not empty to f(tensor, access).
 template <class F>
 class TensorList {
 public:

@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// Whether and why a step's update is skipped.
+/// The reason to skip a step's update, if there is one.
 enum class Skip : std::int64_t {
     none = 0,
     not_finite = 1,       ///< the loss or a gradient

@@ -12,7 +12,7 @@ enum class Activation {
     relu,  ///< only in the encoder of a prompt
 };
 
-/// Whether the first projection also computes a gate.
+/// True if the first projection also computes a gate.
 constexpr bool gated(Activation activation) {
     return activation == Activation::swiglu;
 }

@@ -39,7 +39,7 @@ private:
     int number_;
 };
 
-/// What the child does with its descriptors before it begins.
+/// The changes to the descriptors of the child before it begins.
 class SpawnActions {
 public:
     explicit SpawnActions(int output) {

@@ -1,4 +1,4 @@
-// Work in a process of its own, whose faults and hangs do not reach this one.
+// Work in a separate process, whose faults and hangs do not reach this one.
 #pragma once
 
 #include <chrono>

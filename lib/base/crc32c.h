@@ -14,8 +14,8 @@ std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t before =
 /// The CRC of two concatenated pieces, from their CRCs and the length of the second.
 std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
-/// What a part adds to the CRC of a whole in which `bytes_after` bytes follow it. The CRC of the
-/// whole is the exclusive or of what its parts add.
+/// A part's contribution to the CRC of a whole in which `bytes_after` bytes follow it. The CRC of
+/// the whole is the exclusive or of its parts' contributions.
 std::uint32_t crc32c_part(std::span<const std::byte> part, std::uint64_t bytes_after);
 
 }  // namespace gptrain

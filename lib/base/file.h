@@ -39,7 +39,7 @@ public:
     const std::filesystem::path& path() const { return path_; }
     int descriptor() const { return descriptor_; }
     std::int64_t size() const;
-    /// Whether `other` is a path of this file. True if the file system does not answer.
+    /// True if `other` is a path of this file, or if the file system does not answer.
     bool is_at(const std::filesystem::path& other) const;
 
     /// Locks the file until it is closed, without waiting. The kernel drops the lock of a process

@@ -58,7 +58,7 @@ extern "C" void end_by_signal(int signal) {
     die_by(signal);
 }
 
-// What the line of end_on_lost_mapping begins with.
+// The beginning of the line that end_on_lost_mapping prints.
 std::string_view before_lost_mapping;
 
 extern "C" void end_by_lost_mapping(int signal, siginfo_t* info, void* /*context*/) {

@@ -11,7 +11,7 @@
 
 namespace gptrain {
 
-/// What temporary names contain.
+/// The text that marks temporary names.
 inline constexpr std::string_view temporary_mark = ".tmp-";
 
 /// A new name next to `target` for a file that is not finished: "TARGET.tmp-PID-NUMBER-HOST".

@@ -7,8 +7,8 @@
 namespace gptrain {
 namespace {
 
-/// What a text that is valid so far needs next: a character, or tail bytes of one. Each is a number
-/// of bits, by which a row of `transitions` is shifted.
+/// The next bytes that a text needs if it is valid so far: a character, or tail bytes of one. Each
+/// value is the number of bits by which a row of `transitions` is shifted.
 enum Expected : std::uint64_t {
     character = 0,
     one_tail = 6,
@@ -49,8 +49,8 @@ constexpr Expected expected_after(Expected before, unsigned byte) {
     return byte == 0xF4 ? after_f4 : invalid;
 }
 
-/// For each byte, what is expected after it, in six bits for each state before it. A step through
-/// the automaton is then one shift (P. Vognsen, Shift-based DFAs, 2020).
+/// For each byte, the state after it, in six bits for each state before it. A step through the
+/// automaton is then one shift (P. Vognsen, Shift-based DFAs, 2020).
 constexpr std::array<std::uint64_t, 256> transitions = [] {
     std::array<std::uint64_t, 256> rows{};
     for (unsigned byte = 0; byte < rows.size(); ++byte) {
@@ -60,7 +60,7 @@ constexpr std::array<std::uint64_t, 256> transitions = [] {
     return rows;
 }();
 
-/// What is expected, in the lowest six bits, after a byte.
+/// The state after a byte, in the lowest six bits.
 std::uint64_t next(std::uint64_t expected, char byte) {
     return transitions[static_cast<unsigned char>(byte)] >> (expected & 63);
 }

@@ -91,7 +91,7 @@ double spread_of(const std::vector<double>& excess, int ranks) {
     return mean / (slowest(1, ranks) - 1);
 }
 
-/// Those of the ranks in steps that all of them compute at the same time.
+/// The spreads of the ranks' speeds, from steps that all of them compute at the same time.
 class RankSpreads {
 public:
     explicit RankSpreads(const MpiSession& session) : session_(session) {}
@@ -107,7 +107,7 @@ public:
         after_ops_.push_back(excess(ranks, 1));
     }
     double of_ranks() const { return spread_of(after_steps_, session_.size()); }
-    /// What comes on top from op to op.
+    /// The additional spread from op to op.
     double of_ops() const {
         const double ranks = of_ranks();
         const double ops = spread_of(after_ops_, session_.size());

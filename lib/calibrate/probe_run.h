@@ -13,7 +13,7 @@ namespace gptrain {
 
 constexpr int timed_steps = 4;
 
-/// What the steps of a probe show.
+/// The times measured in the steps of a probe.
 struct ProbeTimes {
     std::vector<OpTimer::TimedOp> ops;  ///< of timed_steps steps, which have the same ops
     // 0 on hosts, which compute what they issue.

@@ -15,7 +15,7 @@ double seconds_of(const auto& work) {
     return seconds_since(start);
 }
 
-/// What is kept of the repeats.
+/// A summary of the repeats.
 struct SampleSummary {
     double seconds = 0;  ///< lower quartile: other programs only ever make a repeat slower
     double spread = 0;   ///< between the quartiles, relative to `seconds`

@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// A template of its own that a user can name.
+/// A built-in template that a user can name.
 struct NamedTemplate {
     std::string_view name;
     std::string_view text;

@@ -38,7 +38,7 @@ LearnedText render_learned(const ChatTemplate& chat_template, const Json& messag
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
                                          std::span<const TextRange> learned);
 
-/// What comes before and after learned text where it is shown.
+/// The marks before and after learned text where it is shown.
 struct LearnedMarks {
     std::string_view begin;
     std::string_view end;

@@ -12,8 +12,8 @@
 
 namespace gptrain {
 
-/// Reads tokens one after another. What is wrong is an Error (bad_input) that names `source` and
-/// the line.
+/// Reads tokens one after another. A fault in the text is an Error (bad_input) that names `source`
+/// and the line.
 class TemplateCursor {
 public:
     using Token = TemplateToken;

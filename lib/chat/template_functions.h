@@ -1,5 +1,5 @@
-// What the filters and methods of chat templates have in common, and what expressions do with
-// members. Errors are those of TemplateRun::fail.
+// Functions that the filters and methods of chat templates share, and the access of expressions to
+// members. Errors come from TemplateRun::fail.
 #pragma once
 
 #include <string>

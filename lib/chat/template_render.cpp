@@ -102,7 +102,7 @@ private:
         return Flow::onward;
     }
 
-    /// What the loop goes over: the elements that its condition, if any, accepts.
+    /// The elements of a loop: those that its condition, if any, accepts.
     std::vector<Value> loop_elements(const Node& node) {
         std::vector<Value> elements = elements_of(run_, evaluate(*node.expr));
         if (node.conditions[0] == nullptr) return elements;

@@ -17,7 +17,7 @@ struct WholeFile {
     std::string_view contents;
 };
 
-/// What all ranks have written.
+/// The files and tensors that all ranks have written.
 struct WrittenShards {
     std::vector<FileRecord> files;         ///< shard files and their records
     std::span<const TensorEntry> tensors;  ///< of the whole checkpoint

@@ -1,4 +1,4 @@
-// What `gptrain inspect` prints about checkpoints.
+// The output of `gptrain inspect` about checkpoints.
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 //     copy-00003.json    its record (shard_record.h)
 //     copy-00003.manifest.json   a manifest (manifest.h) of the two, without tensors. It is written
 //                        last: without it there is no copy of this rank.
-// A node has the files of its own ranks and those of as many ranks of another node.
+// A node has the files of its own ranks, and of at most as many ranks of other nodes.
 #pragma once
 
 #include <cstdint>

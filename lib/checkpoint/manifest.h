@@ -106,7 +106,7 @@ struct TensorEntry {
     std::vector<TensorBox> boxes;
 };
 
-/// What manifest.json holds.
+/// The contents of manifest.json, parsed.
 struct CheckpointIndex {
     CheckpointMeta meta;
     std::vector<FileRecord> files;
@@ -127,7 +127,7 @@ std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors);
 std::vector<TensorEntry> merge_entries(std::vector<TensorEntry> lower,
                                        std::vector<TensorEntry> higher);
 
-/// What manifest and records hold together.
+/// The contents of the manifest and the records, combined.
 struct Manifest {
     CheckpointMeta meta;
     std::vector<FileRecord> files;

@@ -1,4 +1,4 @@
-// What the parsers of manifests and records share: typed and bounded fields.
+// Typed and bounded fields, for the parsers of manifests and records.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@
 
 namespace gptrain {
 
-/// What is known of a rank's file before its data, the same in every save.
+/// The layout of a rank's file. It is known before the data and the same in every save.
 struct ShardLayout {
     std::string file;  ///< "shard-00000.h5"
     /// One for each owned shard, with one extent without checksums.

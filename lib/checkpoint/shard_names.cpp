@@ -6,7 +6,7 @@
 namespace gptrain {
 namespace {
 
-/// What is before and after the number in a file's name.
+/// The parts of a file's name before and after the number.
 struct NameParts {
     std::string_view prefix;
     std::string_view suffix;

@@ -36,7 +36,7 @@ constexpr bool is_stored(DType dtype) {
 
 /// The nonempty shards of `source`, in order.
 std::vector<HeldState> held_state(const StateSource& source);
-/// Those of them that this rank owns.
+/// The held shards that this rank owns.
 std::vector<HeldState> owned_state(const StateSource& source);
 
 }  // namespace gptrain

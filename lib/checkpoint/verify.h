@@ -33,7 +33,7 @@ void verify_shard(const std::filesystem::path& folder, const FileRecord& shard,
 /// Verifies a file that holds no tensors.
 void verify_whole(const std::filesystem::path& folder, const FileRecord& file);
 
-/// What verify_whole finds damaged; empty if the file is sound. Error (io) if it cannot be read.
+/// The damage that verify_whole finds; empty if the file is sound. Error (io) if it cannot be read.
 std::string damage_to(const std::filesystem::path& folder, const FileRecord& file);
 
 /// True if the error means that a checkpoint, or a copy of one, is damaged or cannot be read: then

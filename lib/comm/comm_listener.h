@@ -42,7 +42,7 @@ public:
     virtual void on_issued(const CommCall& /*call*/) {}  ///< the caller continues
     virtual void on_waiting(const CommCall& call) = 0;   ///< the caller starts to wait for it
     virtual void on_finished(const CommCall& call) = 0;  ///< the wait is over
-    /// The device has got further. Called by a thread of its own.
+    /// The device has made progress. Called by a separate thread.
     virtual void on_device(const DeviceProgress& /*progress*/) {}
     /// Steps can be measured on the device, as long as the communicators exist.
     virtual void on_timer(DeviceTimer& /*timer*/) {}

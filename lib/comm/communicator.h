@@ -33,9 +33,9 @@ private:
 
 enum class Reduce { sum, max };
 
-/// What the ranks of a communicator send each other. Connecting them takes device memory for each
-/// kind, so they are connected for the kinds in use only (with NCCL_RUNTIME_CONNECT=0, NCCL
-/// connects them for all collectives anyway).
+/// The kinds of messages between the ranks of a communicator. Each kind that is connected takes
+/// device memory, so only those in use are connected (with NCCL_RUNTIME_CONNECT=0, NCCL connects
+/// all collectives anyway).
 struct Traffic {
     bool collectives = true;  ///< all_reduce, reduce_scatter, all_gather, broadcast
     bool ring = true;         ///< send_recv to the next rank, from the previous one

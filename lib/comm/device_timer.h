@@ -9,7 +9,7 @@ namespace gptrain {
 class DeviceTimer {
 public:
     virtual ~DeviceTimer() = default;
-    /// What is issued from now on belongs to the next step.
+    /// Operations issued from now on belong to the next step.
     virtual void begin_step() = 0;
     virtual void end_step() = 0;
     /// The seconds of each step that has ended since the last call, without those in which the

@@ -24,7 +24,7 @@ namespace gptrain {
 enum class Axis {
     tp,
     cp,
-    dp,     ///< has no messages of its own: gradients are summed over `dp_cp`
+    dp,     ///< sends no messages: gradients are summed over `dp_cp`
     pp,     ///< stages: neighbours have channels, everything else goes over `model`
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
@@ -80,8 +80,8 @@ constexpr std::array<SubAxis, 1> sub_axes = {{{Axis::kv, Axis::tp, &MeshShape::k
 /// The entry of an axis in `sub_axes`; null if it has none.
 const SubAxis* find_sub_axis(Axis axis);
 
-/// The axes of the mesh on which the ranks of a group differ: dp and cp for dp_cp. Those of a part
-/// of an axis and of embedding_ends are only some of the ranks there.
+/// The axes of the mesh on which the ranks of a group differ: dp and cp for dp_cp. A group of a
+/// part of an axis, or of embedding_ends, has only some of the ranks there.
 std::vector<Axis> spanned_axes(Axis axis);
 
 /// A digit of world ranks: an axis of the mesh, or a factor of one. Ranks that differ by one in it

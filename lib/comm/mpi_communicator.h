@@ -30,9 +30,9 @@ struct MpiOptions {
     std::int64_t message_bytes = std::int64_t{1} << 30;
 };
 
-/// What a rank sends of n bytes (of the larger tensor) among p ranks: all_reduce 2 n (p - 1) / p in
-/// two rounds; reduce_scatter, all_gather and all_to_all n (p - 1) / p in one; broadcast at most
-/// log2(p) messages of n. A reduction (reduce_runs) holds another n (p - 1) / p bytes of the
+/// Bytes that one of p ranks sends, with n bytes in the larger tensor: all_reduce 2 n (p - 1) / p
+/// in two rounds; reduce_scatter, all_gather and all_to_all n (p - 1) / p in one; broadcast at most
+/// ceil(log2(p)) messages of n. A reduction (reduce_runs) holds another n (p - 1) / p bytes of the
 /// backend's host memory until it is waited for; memory is kept for reuse. `to` of a reduce_scatter
 /// may be this rank's part of `from`. Operations progress while the host is inside a call of any
 /// communicator of the session.

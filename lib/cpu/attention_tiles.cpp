@@ -26,7 +26,7 @@ void transpose8(const float* from, std::int64_t from_row, float* to, std::int64_
 }
 
 /// factors [keys][tile_size] = the dropout factors of a pair of tiles, whose keys start at position
-/// key_position. Those of the queries are counted from q_begin.
+/// key_position. The positions of the queries are counted from q_begin.
 void draw_factors(const DropoutMask& mask, const QueryTile& at, std::int64_t q_begin,
                   std::int64_t key_position, const ScoreTile& tile, float* factors) {
     const std::int64_t end = key_position + tile.keys;

@@ -26,8 +26,8 @@ void for_vectors_of(std::int64_t begin, std::int64_t end, const F& f) {
     if (i < end) f(i, PartLanes<V>{end - i});
 }
 
-/// Calls f(0) to f(count - 1) without a loop. What a loop indexes is kept in memory: compilers
-/// unroll it too late to use registers.
+/// Calls f(0) to f(count - 1) without a loop. Compilers keep an array that a loop indexes in
+/// memory: they unroll the loop too late to use registers.
 template <int count, class F>
 void unrolled(const F& f) {
     [&]<int... i>(std::integer_sequence<int, i...>) {

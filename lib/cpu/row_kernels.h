@@ -11,7 +11,7 @@
 
 namespace gptrain::cpu {
 
-/// What a norm divides a row by.
+/// The mean that a norm subtracts from a row, and the factor that it then applies.
 struct Moments {
     float mean = 0;  ///< 0 for RMSNorm
     float rstd = 0;  ///< 1 / standard deviation, or 1 / root mean square

@@ -8,7 +8,7 @@
 namespace gptrain::cpu {
 
 /// Starts `threads` OpenMP threads, the calling one included, and returns the system's ids of all.
-/// OpenMP ends the program with a message of its own if the system refuses a thread; this throws
+/// If the system refuses a thread, OpenMP would print a message and end the program; this throws
 /// std::system_error instead.
 std::vector<pid_t> start_openmp(int threads);
 

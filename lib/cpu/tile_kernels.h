@@ -78,8 +78,9 @@ struct SoftmaxGradient {
     float* dp;  ///< layout of scores; dp in, d_scores out
 };
 
-/// Sums are fp32. Those with bf16 dot products pack operands, rounded to bf16, into memory for half
-/// a tile whose sizes are rounded up to tile_unit; otherwise an operand is an fp32 tile itself.
+/// Sums are fp32. Kernels with bf16 dot products pack operands, rounded to bf16, into memory for
+/// half a tile whose sizes are rounded up to tile_unit; in the others, an operand is an fp32 tile
+/// itself.
 struct TileKernels {
     /// Left operand [rows][length], packed into `memory`.
     TileOperand (*left)(const TileView& a, std::int64_t rows, std::int64_t length, float* memory);

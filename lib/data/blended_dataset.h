@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What a blend takes from each source.
+/// The numbers of samples in a blend and from each of its sources.
 struct Blend {
     std::vector<double> weights;         ///< normalised
     std::vector<std::int64_t> requests;  ///< samples asked of each source: ceil(1.005 ceil(n w))

@@ -23,7 +23,7 @@ std::vector<std::int64_t> samples_given(const BlendOrder& order, std::int64_t sa
     return given;
 }
 
-/// Data that has never changed: every pass has orders of its own.
+/// Data that has never changed: each pass has its own orders.
 std::vector<SourceProgress> progress_in_pass(const SavedData& saved, const IndexCache& cache) {
     const std::int64_t samples = saved.num_samples;
     const std::int64_t pass = saved.consumed_samples / samples;
@@ -47,7 +47,7 @@ std::vector<SourceProgress> progress_in_pass(const SavedData& saved, const Index
     return progress;
 }
 
-/// Data that has changed before: every source has a stream of its own.
+/// Data that has changed before: each source has its own stream.
 std::vector<SourceProgress> progress_in_phase(const SavedData& saved, const IndexCache& cache) {
     std::vector<SourceProgress> progress = saved.phase->sources;
     const std::int64_t samples = saved.consumed_samples - saved.phase->first_sample;

@@ -45,7 +45,7 @@ struct SourceProgress {
 /// The options of the Megatron order in which `progress` began, of a source with `tokens` training
 /// tokens.
 OrderOptions first_order(const SourceProgress& progress, std::int64_t tokens, std::uint64_t seed);
-/// What each of the changes of `progress` left to cut, and its new length. Error (bad_input) if
+/// The samples that a change of `progress` left to cut, and their new length. Error (bad_input) if
 /// more samples have been given than there are.
 struct Cut {
     SampleRange left;

@@ -60,7 +60,7 @@ Header header_of(std::span<const std::byte> file) {
     return value_at<Header>(file, 0);
 }
 
-/// What is wrong with a file, apart from its checksum; empty if nothing is.
+/// The fault of a file, apart from its checksum; empty if it has none.
 std::string find_other_file(std::span<const std::byte> file, const std::string& key,
                             const Layout& layout) {
     if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
@@ -77,7 +77,7 @@ std::string find_other_file(std::span<const std::byte> file, const std::string& 
 
 constexpr const char* damaged = "is damaged (checksum)";
 
-/// What is wrong with a file; empty if nothing is.
+/// The fault of a file; empty if it has none.
 std::string find_fault(std::span<const std::byte> file, const std::string& key,
                        const Layout& layout) {
     std::string fault = find_other_file(file, key, layout);
@@ -210,7 +210,7 @@ MappedFile open_written(const IndexFile& index, FindFault find) {
          fault.empty() ? "is missing" : fault);
 }
 
-/// What killed processes left of builds in the folder.
+/// The unfinished files that killed processes left in the folder.
 std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& folder) {
     constexpr std::chrono::hours unchanged(1);
     const std::string mark = text(index_ending, temporary_mark);
@@ -232,7 +232,8 @@ std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& fol
 /// Builds the file, which has this fault or is missing, unless another process just has.
 void build_alone(const IndexFile& index, FindFault find, std::string fault) {
     const BuildLock lock(index.path.parent_path());
-    // What is new is not read here: all who waited for the lock do that at once.
+    // A new file's checksum is left to all who waited for the lock: they verify it at the same
+    // time.
     if (open_valid(index, fault.empty() ? find_other_file : find, fault)) return;
     if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
     build_file(index.path, index.key, index.sizes, index.layout, index.build);

@@ -69,8 +69,9 @@ private:
 /// A share's part of the checksum of such a file; all shares together by exclusive or.
 std::uint32_t index_crc(std::span<const std::byte> file, Share share);
 
-/// Removes what killed processes left of builds in the folder. Those of other machines must have
-/// been unchanged for an hour: without locks between machines one may be at work on its own.
+/// Removes the unfinished files that killed processes left in the folder. Files of other machines
+/// must have been unchanged for an hour: without locks between machines, another one may still be
+/// building its own.
 void remove_index_leftovers(const std::filesystem::path& folder);
 
 /// An array under construction, as elements of T.

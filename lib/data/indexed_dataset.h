@@ -90,7 +90,7 @@ public:
     const std::string& fingerprint() const { return fingerprint_; }
 
 private:
-    /// What all ranks find together by reading the files once.
+    /// The facts that all ranks find together by reading the files once.
     struct Facts {
         TokenIndex::Facts index;
         std::uint32_t bin_crc = 0;  ///< of the blocks that the fingerprint has

@@ -23,7 +23,7 @@ constexpr DType token_dtype(std::int64_t vocab_size) {
     return vocab_size < 65'500 ? DType::u16 : DType::i32;
 }
 
-/// What a writer has been given so far.
+/// The counts of the data that a writer has been given so far.
 struct TokenCounts {
     std::int64_t sequences = 0;
     std::int64_t documents = 0;

@@ -51,7 +51,7 @@ public:
     std::int64_t count(std::int64_t begin, std::int64_t end) const;
 
 private:
-    /// What all ranks find together by reading the file once.
+    /// The facts that all ranks find together by reading the file once.
     struct Facts {
         std::uint32_t crc = 0;
         std::int64_t learned = 0;

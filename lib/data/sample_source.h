@@ -1,4 +1,4 @@
-// What a batch loader reads: numbered samples of S + 1 tokens.
+// The source of a batch loader: numbered samples of S + 1 tokens.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ void require_token_files(const std::filesystem::path& prefix);
 /// Error (bad_input) that names the file. Thread-safe for reading.
 class TokenIndex {
 public:
-    /// What only reading all of the file shows. The facts of all shares together: the checksums by
-    /// exclusive or, the sequences by addition.
+    /// The facts that only a read of the whole file shows. The facts of the shares combine:
+    /// checksums by exclusive or, sequences by addition.
     struct Facts {
         std::uint32_t crc = 0;             ///< CRC-32C of the whole file, or a share's part of it
         std::int64_t begun_sequences = 0;  ///< those that have tokens

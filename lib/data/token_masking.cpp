@@ -9,7 +9,7 @@
 namespace gptrain {
 namespace {
 
-/// What becomes of a chosen token.
+/// The fate of a chosen token.
 enum class Fate { mask, random, keep };
 
 constexpr double word_values = 4294967296.0;  // different values of a random word

@@ -1,4 +1,4 @@
-// What is known about token files besides their bytes: PREFIX.meta.json, one JSON object:
+// Facts about token files besides their bytes: PREFIX.meta.json, one JSON object:
 //   "format": "gptrain token files", "version": 1
 //   "tokenizer": {"file", "crc32c", "vocab_size"}: name of the model file, CRC-32C of its bytes
 //       (its fingerprint everywhere), number of pieces

@@ -1,5 +1,5 @@
-// Virtual tokens: token j of P, before a text, has the id j - P, below all ids of the vocabulary.
-// A model looks its embedding up in a table of its own.
+// Virtual tokens: token j of P, before a text, has the id j - P, below all ids of the vocabulary. A
+// model looks up its embedding in a separate table.
 #pragma once
 
 #include <cstdint>

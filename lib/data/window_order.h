@@ -25,7 +25,8 @@ public:
                               std::span<std::uint8_t> learned) const = 0;
     /// SampleSource::place_of a token of a window.
     virtual std::string place_in(std::int64_t window, std::int64_t offset) const = 0;
-    /// What the order was made from, as text. Orders of the same key are equal.
+    /// The data and settings from which the order was made, as text. Orders with the same key are
+    /// equal.
     virtual const std::string& key() const = 0;
 
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override {

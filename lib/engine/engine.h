@@ -64,7 +64,7 @@ public:
     /// Visits all state that a checkpoint contains: with an adapter, only its own.
     void visit(const StateVisitor& visitor) const;
     /// Visits the weights of the model without its adapter, with which a run starts (group
-    /// "weight"). Those of frozen parameters are in the compute dtype; without those in int8.
+    /// "weight"). Frozen weights are in the compute dtype; those in int8 are left out.
     void visit_model(const StateVisitor& visitor) const;
 
     /// Passes to `load` what visit_model would visit if all frozen weights were in the compute

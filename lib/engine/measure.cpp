@@ -30,7 +30,7 @@ void start_on_meter(Engine& engine, const RunPlan& plan) {
     });
 }
 
-/// What a run does between steps, with one microbatch.
+/// Does what a run does between steps, with one microbatch.
 void evaluate_on_meter(Engine& engine, const RunPlan& plan) {
     StepBatch batch;
     batch.microbatches.resize(1);

@@ -49,12 +49,12 @@ StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendM
 /// The trace of a first step at the final global batch size: no weights are on their way to it.
 StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// What can differ between the ranks of a stage: the size of each parameter held; for each part
-/// updated, its size, how its gradient is summed, whether the rank saves it and, with Muon, the
-/// rows of the whole matrix; for each frozen part, its size and whether the rank saves it. Equal
-/// for ranks whose steps cost the same.
+/// The sizes that can differ between the ranks of a stage: the size of each parameter held; for
+/// each part updated, its size, how its gradient is summed, whether the rank saves it and, with
+/// Muon, the rows of the whole matrix; for each frozen part, its size and whether the rank saves
+/// it. Equal for ranks whose steps cost the same.
 using OwnSizes = std::vector<std::int64_t>;
-/// Those of all ranks of a stage with one rank on tp, in the order of dp x cp.
+/// The sizes of all ranks of a stage with the same index on tp, in the order of dp x cp.
 std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp);
 
 }  // namespace gptrain

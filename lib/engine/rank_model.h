@@ -51,7 +51,7 @@ StepNumbers step_numbers(std::span<const std::byte> bytes, const MeshShape& mesh
 /// How samples become the batches of this data rank. If the data has an end-of-document id, the
 /// plan must have it.
 BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place);
-/// What the batches of a run carry.
+/// The masks that the batches of a run carry.
 BatchMasks batch_masks(const RunPlan& plan);
 
 /// The largest sizes of the plan's ops.

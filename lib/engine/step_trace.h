@@ -1,5 +1,5 @@
-// What a rank does in a step, in the order in which its host issues it: ops, messages and waits, as
-// the meter sees them. The planner prices and times it (planner/step_time.h).
+// The trace of a step of a rank: ops, messages and waits, as the meter sees them, in the order in
+// which the host issues them. The planner prices and times it (planner/step_time.h).
 #pragma once
 
 #include <cstdint>

@@ -40,9 +40,9 @@ struct TextBatch {
 
 /// Calls `work` with one batch of requests after the other while it returns true. None of them may
 /// be longer than plan.seq_length + 1 with the virtual tokens that come before it. Data ranks share
-/// them. The longest go first, in batches of plan.batch, padded to the longest of their batch, each
-/// a sequence of its own in which nothing restarts. Returns false if `work` did. Error (bad_input):
-/// an id outside the vocabulary.
+/// them. The longest go first, in batches of plan.batch, padded to the longest of their batch. Each
+/// is a separate sequence in which nothing restarts. Returns false if `work` did. Error
+/// (bad_input): an id outside the vocabulary.
 bool for_each_batch(std::span<const ScoreRequest> requests, const RunPlan& plan,
                     const MeshPlace& place, const std::function<bool(const TextBatch&)>& work);
 

@@ -20,11 +20,11 @@ struct WrittenTexts {
     bool is_finite = true;           ///< false: some logits were not finite, and texts are missing
 };
 
-/// What the model writes after each prompt, likeliest token by token (of several the one with the
-/// smallest id), on all ranks. All call it with the same requests and rules. Each token takes a
-/// forward pass over all that comes before it, of all texts that have not ended, in batches as by
-/// for_each_batch, with its errors. After each batch all ranks call `go_on` with the texts that
-/// have ended; if it returns false, the same on all, the result is empty.
+/// The text that the model writes after each prompt, likeliest token by token (of several the one
+/// with the smallest id), on all ranks. All call it with the same requests and rules. Each token
+/// takes a forward pass over all that comes before it, of all texts that have not ended, in batches
+/// as by for_each_batch, with its errors. After each batch all ranks call `go_on` with the texts
+/// that have ended; if it returns false, the same on all, the result is empty.
 std::optional<WrittenTexts> write_texts(const ForwardPasses& passes, const MpiSession& ranks,
                                         std::span<const WriteRequest> requests,
                                         const WritingRules& rules, ActionListener& listener,

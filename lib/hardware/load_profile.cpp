@@ -146,8 +146,7 @@ void set_node(YamlNode& root, const HardwareProfile& here) {
     root.find("device")->find("memory")->scalar = text(here.device.memory);
 }
 
-/// True if the keys of the document begin lines, so that another one can follow in a line of its
-/// own.
+/// True if the keys of the document begin lines, so that another key can follow on a new line.
 bool has_key_lines(const YamlNode& root, std::string_view yaml) {
     std::string_view rest = yaml;
     for (int line = 1; line < root.location.line; ++line)

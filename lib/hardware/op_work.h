@@ -27,7 +27,8 @@ struct OpWork {
     std::int64_t head_dim = 0;   ///< of attention
     double flops = 0;
     double bytes = 0;  ///< read and written
-    /// What kernels of their own read and write for what a GEMM ends with: GELU, or GELU'.
+    /// The bytes that a separate kernel would read and write for GELU, or GELU', at the end of a
+    /// GEMM.
     double gelu_bytes = 0;
     double gelu_gradient_bytes = 0;
 

@@ -1,5 +1,5 @@
-// What a machine can do, read from a YAML file (configs/hardware): the numbers from which the time
-// of a step follows (planner/step_time.h). All rates are per second, all times in seconds.
+// The capabilities of a machine, read from a YAML file (configs/hardware): the numbers from which
+// the time of a step follows (planner/step_time.h). All rates are per second, all times in seconds.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ struct DeviceProfile {
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
     double gemm_fill = 0;              ///< fill and drain of a tile's pipeline, as bytes along k
-    /// Whether a GEMM ends with GELU, or with its gradient; otherwise a kernel of its own follows.
-    /// That of GELU follows on every GPU, because GELU is of the rounded result.
+    /// True if a GEMM can end with GELU, or with its gradient; otherwise a separate kernel follows.
+    /// On every GPU one follows for GELU, which is computed from the rounded result.
     bool fuses_gelu = false;
     bool fuses_gelu_gradient = true;
     std::vector<AttentionRate> attention;
@@ -118,7 +118,7 @@ struct NodeProfile {
     double disk_bandwidth = 0;           ///< bytes/s to the shared file system; 0: unknown
 };
 
-/// What the software does, by default this program.
+/// The behaviour of the software, by default of this program.
 struct SoftwareProfile {
     bool overlap_grads = true;     ///< gradients are reduced during backward
     bool overlap_params = true;    ///< updated weights are gathered during the next forward

@@ -38,11 +38,11 @@ struct CommandHelp {
     std::vector<CommandHelp> commands;
 };
 
-/// What the command line parser knows. The footer is read as sections: each begins with a line that
+/// The help of a command line parser. Its footer is read as sections: each begins with a line that
 /// ends with a colon, and its body is indented by two spaces.
 CommandHelp command_help(const CLI::App& app);
 
-/// What a man page and completions need besides the options.
+/// The contents of a man page and of completions: the command with its options, and the rest.
 struct ProgramHelp {
     CommandHelp command;
     std::string summary;                ///< "train GPT language models"

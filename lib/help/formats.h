@@ -11,7 +11,7 @@ namespace gptrain {
 /// Adds --format, the option of a subcommand that prints the help of its program.
 void add_help_format(CLI::App& command, std::string& format);
 
-/// What --help prints of a program, also while a subcommand is running.
+/// The output of --help for a program, also while a subcommand is running.
 std::string to_help_text(const CLI::App& program);
 
 /// The help as "man", "bash", "zsh" or "fish".

@@ -1,4 +1,4 @@
-// What the values of options must be. An error quotes the value and lists what it may be.
+// Checks of the values of options. An error quotes the value and lists what it may be.
 #pragma once
 
 #include <CLI/CLI.hpp>
