@@ -21,7 +21,7 @@ struct BatchLimits {
     std::int64_t logits = 1;     ///< rows of logits of a step, all texts together
 };
 
-/// What a step appends to a text.
+/// The tokens that a step appends to a text.
 struct TextStep {
     std::int64_t place = 0;   ///< of the text in the caches, below BatchLimits::texts
     std::int64_t before = 0;  ///< tokens of the text that earlier steps have appended

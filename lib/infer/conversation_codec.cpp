@@ -9,7 +9,7 @@
 namespace gptrain {
 namespace {
 
-// What published chat models end their turns with, besides their end of text.
+// The tokens with which published chat models end their turns, besides their end of text.
 constexpr std::string_view turn_ends[] = {"<|im_end|>",    "<|eot_id|>",      "<|end|>",
                                           "<end_of_turn>", "<|end_of_turn|>", "<|eot|>"};
 

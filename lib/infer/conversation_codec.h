@@ -20,7 +20,7 @@ public:
     /// the model has no tokenizer or no template; (bad_input): a faulty template.
     ConversationCodec(const InferenceRun& run, PromptCodec& codec, const std::string& given);
 
-    /// False if the model has no tokenizer, or no template of its own.
+    /// True if the model has a tokenizer and comes with a chat template.
     static bool has_own_template(const InferenceRun& run);
 
     /// The text of messages [{"role": ..., "content": ...}] up to where the answer begins. Error

@@ -38,7 +38,7 @@ std::vector<std::string> collect_texts(const MpiSession& ranks, const Json& mine
     return texts;
 }
 
-/// What the model writes after each prompt, on rank 0. Data ranks share the texts.
+/// The text that the model writes after each prompt, on rank 0. Data ranks share the texts.
 std::vector<std::string> generate_texts(const InferenceRun& run, const PromptCodec& codec,
                                         std::span<const WriteRequest> requests,
                                         const TaskProgress& progress) {
@@ -59,8 +59,8 @@ std::vector<std::string> generate_texts(const InferenceRun& run, const PromptCod
     return collect_texts(run.ranks, mine, requests.size());
 }
 
-/// What the model writes after each prompt, likeliest token by token, on rank 0: with a cache of
-/// keys and values where ranks have whole sequences.
+/// The text that the model writes after each prompt, likeliest token by token, on rank 0: with a
+/// cache of keys and values where ranks have whole sequences.
 std::vector<std::string> write_texts(const InferenceRun& run,
                                      std::span<const WriteRequest> requests,
                                      std::int64_t most_tokens, const TaskProgress& progress) {

@@ -29,7 +29,7 @@ public:
     PromptLoop(const InferenceRun& run, std::int64_t positions);
 
     /// As generate, with a prompt that all ranks have. `turn` counts the prompts, each of which has
-    /// random numbers of its own.
+    /// different random numbers.
     void continue_prompt(std::string_view prompt, std::int64_t turn, const GenerateOptions& options,
                          const Reader& reader);
 

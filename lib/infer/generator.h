@@ -34,7 +34,7 @@ public:
     }
     /// Appends any number of tokens to a single sequence.
     void read(std::span<const std::int32_t> tokens);
-    /// Continues after the first `length` tokens. Those that were never read have arbitrary keys
+    /// Continues after the first `length` tokens. Tokens that were never read have arbitrary keys
     /// and values, which is enough to measure memory.
     void move_to(std::int64_t length);
     /// Tokens of a sequence.
@@ -73,7 +73,7 @@ private:
     Tensor tokens_;     ///< i32 [B]
 };
 
-/// What a generator takes on a rank, from the first tokens to the last.
+/// The memory that a generator takes on a rank, from the first tokens to the last.
 struct GeneratorMemory {
     MemoryPlan memory;
     std::int64_t cache_bytes = 0;  ///< in it
@@ -83,7 +83,7 @@ struct GeneratorMemory {
 GeneratorMemory measure_generator(const RunPlan& plan, const MeshPlace& place,
                                   const BackendMemory& needs, std::int64_t prompt_tokens);
 
-/// What a generator does on a rank when `count` tokens of each sequence follow `before` others.
+/// The trace of a generator on a rank when `count` tokens of each sequence follow `before` others.
 StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                        std::int64_t before, std::int64_t count);
 

@@ -78,13 +78,14 @@ private:
 /// of at most micro_batch_size sequences to fill the pipeline.
 void set_evaluation_batches(RunPlan& plan, std::int64_t sequences);
 
-/// What an evaluation keeps on a rank of `mesh` while the microbatches of a batch pass.
+/// The sizes that an evaluation needs on this rank of `mesh` while the microbatches of a batch
+/// pass.
 StageSizes evaluation_sizes(const RunPlan& plan, const Mesh& mesh);
 
 /// Advice for a model that does not fit.
 std::string more_ranks_advice();
 
-/// What answers need from the mesh besides the model's connections: a channel that brings logits
+/// The connections of a mesh that answers: those of the model, and a channel that brings logits
 /// from the stage with the head to the first one.
 MeshConnections answer_connections(const RunPlan& plan);
 

@@ -16,7 +16,7 @@ public:
     /// most as long as the model's positions.
     LogitComputer(Backend& backend, const Mesh& mesh, RunPlan plan, std::vector<std::int32_t> ids);
 
-    /// What `compute` allocates.
+    /// The memory that `compute` allocates.
     MemoryPlan memory() const;
 
     /// The logits [tokens, V] of what follows each token, in a model whose weights `load` loads.

@@ -72,7 +72,7 @@ public:
         std::optional<StreamDecoder> stream_;
     };
     std::string decode(std::span<const std::int32_t> ids) const;
-    /// What a token adds within a text, which may be a part of a character; nothing for a mark.
+    /// The bytes that a token adds within a text, perhaps a part of a character; none for a mark.
     std::string token_bytes(std::int32_t id) const;
     /// The same as text, or how a mark is spelled. A part of a character is, as in OpenAI's API,
     /// "bytes:" with escapes: "bytes:\xe2\x82".

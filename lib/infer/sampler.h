@@ -16,7 +16,7 @@ struct SamplingOptions {
     std::uint64_t seed = 1234;
 };
 
-/// What a draw depends on, besides seed and logits.
+/// The place of a draw. With seed and logits, it determines the token drawn.
 struct DrawPlace {
     std::int64_t position = 0;  ///< in the output
     std::int64_t sample = 0;    ///< which continuation of a prompt

@@ -1,4 +1,4 @@
-// What a trained model makes of texts by forward passes alone, on any mesh.
+// Scores and writes texts with a trained model by forward passes alone, on any mesh.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ using TextProgress = std::function<void(std::int64_t, std::int64_t)>;
 std::vector<TokenScores> score(const InferenceRun& run, std::span<const ScoreRequest> requests,
                                const TextProgress& progress);
 
-/// What the model writes after each prompt (write_texts), on all ranks. The same errors.
+/// The text that the model writes after each prompt (write_texts), on all ranks. Errors as in
+/// `score`.
 std::vector<std::string> write_by_passes(const InferenceRun& run,
                                          std::span<const WriteRequest> requests,
                                          const WritingRules& rules, const TextProgress& progress);

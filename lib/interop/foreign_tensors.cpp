@@ -8,7 +8,8 @@
 namespace gptrain {
 namespace {
 
-/// What another program calls the tensors, without ".weight" and ".bias", and how it stores them.
+/// The names of the tensors in another program, without ".weight" and ".bias", and how it stores
+/// them.
 struct TensorNames {
     std::string_view embedding = {}, positions = {};
     std::string_view block = {};  ///< before the number of the layer; the next are relative to it

@@ -1,4 +1,4 @@
-// What a GGUF file states about a model for llama.cpp: its architecture and settings.
+// The description of a model in a GGUF file for llama.cpp: its architecture and settings.
 #pragma once
 
 #include <cstdint>

@@ -159,7 +159,7 @@ TokenList add_byte_level(const GgufTokenizer& tokenizer, GgufMetadata& to) {
 
 void add_gguf_vocabulary(const GgufTokenizer& tokenizer, std::int64_t vocab, GgufMetadata& to) {
     if (tokenizer.bytes.empty()) return to.add_text("tokenizer.ggml.model", "none");
-    // Without this key llama.cpp ends texts at an id of its own.
+    // Without this key llama.cpp ends texts at a default id.
     if (!tokenizer.ids.eos)
         refuse_tokenizer(tokenizer, "without an end-of-document token (eos_token)");
     const bool byte_level = is_tokenizer_json(tokenizer.bytes);

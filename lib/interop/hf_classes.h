@@ -27,7 +27,7 @@ constexpr bool is_llama(HfClass hf_class) {
            hf_class == HfClass::ministral;
 }
 
-/// What config.json calls a class, and the keys and defaults in which the classes differ.
+/// The names of a class in config.json, and the keys and defaults in which the classes differ.
 struct HfClassNames {
     HfClass hf_class = HfClass::llama;
     std::string_view model_type;

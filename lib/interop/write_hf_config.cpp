@@ -62,7 +62,7 @@ std::int64_t first_windowed(const ModelShape& model) {
     return first;
 }
 
-/// What only some classes have.
+/// Adds the keys that only some classes have.
 void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
     const Json window = model.sliding_window ? Json(*model.sliding_window) : Json(nullptr);
     switch (hf_class) {

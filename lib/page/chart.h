@@ -34,7 +34,7 @@ struct Chart {
     bool steady = false;
 };
 
-/// What all charts of a page share.
+/// The range of steps and the marks that all charts of a page share.
 struct ChartFrame {
     Range steps;
     std::vector<Mark> marks;

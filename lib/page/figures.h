@@ -15,7 +15,7 @@ struct Figure {
     std::string detail = {};
 };
 
-/// What is known of the run, most important first. Runs of one version have figures of the same
+/// The known figures of the run, most important first. Runs of one version have figures of the same
 /// names in the same order, but may lack some.
 std::vector<Figure> figures_of(const ReportedRun& run);
 

@@ -16,7 +16,7 @@ std::string time_section(std::span<const ReportedRun> runs);
 std::string event_section(std::span<const ReportedRun> runs);
 std::string plan_section(std::span<const ReportedRun> runs);
 std::string picture_section(std::span<const Picture> pictures);
-/// What differs between several specs, and every spec in full.
+/// The differences between several specs, then each in full.
 std::string spec_section(std::span<const ReportedRun> runs);
 
 }  // namespace gptrain

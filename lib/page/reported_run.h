@@ -1,4 +1,4 @@
-// What reports show.
+// The runs that reports show.
 #pragma once
 
 #include <optional>

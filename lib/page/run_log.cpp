@@ -18,7 +18,7 @@ void undo_after(std::int64_t step, auto& evaluations) {
         evaluations.pop_back();
 }
 
-/// Adds an evaluation, which replaces those of its own step and of later ones.
+/// Adds an evaluation, which replaces those of the same and of later steps.
 void add_evaluation(auto& evaluations, auto evaluation) {
     undo_after(evaluation.step, evaluations);
     if (!evaluations.empty() && evaluations.back().step == evaluation.step) evaluations.pop_back();

@@ -1,4 +1,4 @@
-// What metrics.jsonl records about a run, joined over its starts.
+// The log of a run: the lines of metrics.jsonl, joined over its starts.
 #pragma once
 
 #include <cstdint>

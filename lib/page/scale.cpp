@@ -14,7 +14,7 @@ namespace {
 constexpr double largest = 1e300;    // differences of larger values overflow
 constexpr double smallest = 1e-200;  // smaller values count as 0
 
-/// What labels of an axis have in common: they show value / unit, then the suffix.
+/// The common unit of the labels of an axis: they show value / unit, then the suffix.
 struct LabelUnit {
     double unit = 1;
     std::string suffix;

@@ -27,7 +27,7 @@ Metric metric(std::optional<std::int64_t> StepMetrics::*member);
 
 std::vector<Point> points_of(std::span<const StepMetrics> steps, const Metric& metric);
 std::vector<Point> points_of(std::span<const Validation> validations);
-/// Those of one metric of one task.
+/// The points of one metric of one task.
 std::vector<Point> points_of(std::span<const TaskEvaluation> evaluations, std::string_view task,
                              std::string_view metric);
 

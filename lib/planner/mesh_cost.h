@@ -37,7 +37,7 @@ std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& nee
 /// The rank of a stage with the most microbatches and the most visible keys.
 MeshPlace busiest_rank(const RunPlan& plan, std::int64_t stage);
 
-/// What a step does on the busiest rank of each stage.
+/// The trace of a step on the busiest rank of each stage.
 std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs);
 
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count

@@ -1,4 +1,4 @@
-// What the simulation of a step keeps of each stage and of the messages between them.
+// The state that the simulation of a step keeps of each stage and of the messages between them.
 #pragma once
 
 #include <array>
@@ -74,7 +74,7 @@ struct MessageMeeting {
     bool over = false;
 };
 
-/// What a stage's messages meet at: for two stages the sender and receiver, else an axis.
+/// The point where messages of stages meet: a sender and its receiver, or an axis.
 struct MeetingPoint {
     std::deque<MessageMeeting> open;
     std::map<std::int64_t, std::int64_t> issued;  ///< by stage

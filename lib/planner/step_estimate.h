@@ -1,4 +1,4 @@
-// What a run takes on given hardware: time, share of the peak, cost.
+// The estimate of a run on given hardware: time, share of the peak, cost.
 #pragma once
 
 #include <string>

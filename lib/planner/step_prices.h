@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// What a second of a step is spent on.
+/// The categories of a step's time.
 enum class Spent { products, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
 constexpr auto words_of(Spent) {
     using enum Spent;

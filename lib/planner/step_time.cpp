@@ -73,7 +73,7 @@ private:
     double delay(StageClock& stage, double seconds) const;
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
     bool wait(std::int64_t index, const TraceEvent& event);
-    /// Adds a reduction or gather to the timeline. Those of tp and cp are too many.
+    /// Adds a collective operation of dp or pp to the timeline; tp and cp have too many.
     void draw(std::int64_t index, const IssuedMessage& message);
     /// True for a message that the software does not overlap: what follows waits for it. A sender
     /// waits for the time that its data take.

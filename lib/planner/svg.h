@@ -1,5 +1,5 @@
-// What the pictures have in common: SVG files without other files, legible on a screen, light or
-// dark, and on paper.
+// The common parts of all pictures: SVG files that need no other files, legible on a light or dark
+// screen and on paper.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What each stage of one pipeline did when, simulated or measured.
+// The actions of each stage of one pipeline over time, simulated or measured.
 #pragma once
 
 #include <cstdint>

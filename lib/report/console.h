@@ -1,4 +1,4 @@
-// What a person sees of a run: one line per logged step and, on a terminal, a live bar below them.
+// The console output of a run: one line per logged step and, on a terminal, a live bar below them.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// What Prometheus calls a scalar metric (names have base units) and its description. `factor`
+/// The name of a scalar metric in Prometheus (names have base units) and its description. `factor`
 /// converts to the base unit.
 struct Gauge {
     std::string_view metric;  ///< as in for_each_metric

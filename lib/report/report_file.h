@@ -12,7 +12,7 @@ namespace gptrain {
 
 class ReportFile {
 public:
-    /// What the disk refuses is kept up to this many bytes; later parts are dropped.
+    /// The most bytes kept while the disk refuses them; further parts are dropped.
     static constexpr std::int64_t max_kept = std::int64_t{16} << 20;
 
     /// Opens the file. Error (io) if that fails.

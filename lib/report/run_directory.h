@@ -21,9 +21,9 @@ struct RunPaths {
     std::filesystem::path cache() const { return folder / "cache"; }
     /// Which local copies the run may go on from (LocalCourse).
     std::filesystem::path local_copies() const { return folder / "local-copies"; }
-    /// What gptrain plan --measure measured.
+    /// The measurements of gptrain plan --measure.
     std::filesystem::path measured() const { return folder / "measured.jsonl"; }
-    /// What gptrain eval --task --json wrote here, for the run's report.
+    /// The results that gptrain eval --task --json wrote here, for the run's report.
     std::filesystem::path tasks() const { return folder / "tasks.json"; }
     std::filesystem::path lock() const { return folder / ".lock"; }
 };

@@ -1,5 +1,5 @@
-// What a model achieved on tasks, as gptrain eval --task --json and the lines of metrics.jsonl have
-// it: {"TASK": {"METRIC": 0.75, "METRIC_stderr": 0.16, ...}, ...}.
+// The results of a model on tasks, as gptrain eval --task --json and the lines of metrics.jsonl
+// have them: {"TASK": {"METRIC": 0.75, "METRIC_stderr": 0.16, ...}, ...}.
 #pragma once
 
 #include <optional>

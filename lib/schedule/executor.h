@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What an executor works on; everything here must outlive it.
+/// The stage that an executor works on; everything here must outlive it.
 struct Stage {
     const ModelContext& context;
     const std::vector<GptChunk>& chunks;

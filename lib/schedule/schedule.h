@@ -37,7 +37,7 @@ struct Schedule {
     /// Slots for what the head keeps from F to BW or B: none on stages without the head, one if
     /// at most one microbatch is in the head at a time, else one for each slot.
     std::int64_t head_slots = 0;
-    std::int64_t deferred_heads = 0;  ///< WH, each with memory of its own
+    std::int64_t deferred_heads = 0;  ///< WH, each with its own memory
     std::int64_t buffers = 0;         ///< boundary buffers
     bool defers_weights = false;      ///< has B and W instead of BW
 };

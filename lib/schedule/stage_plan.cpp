@@ -57,8 +57,8 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
     return channels;
 }
 
-/// What the model, the sums of gradients and the optimizer send on each axis, and on parts of one.
-/// Stages use channels, and tp x pp; data ranks use dp x cp.
+/// The messages of the model, the sums of gradients and the optimizer on each axis, and on parts of
+/// one. Stages use channels, and tp x pp; data ranks use dp x cp.
 std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});

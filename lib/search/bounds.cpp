@@ -105,9 +105,9 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
         costs.last_sums[static_cast<std::size_t>(stage)] = shared_seconds(
             plan, plan.optimizer.shard ? "reduce_scatter" : "all_reduce", least, hardware);
     }
-    // Muon's owners send theirs one by one, which takes another time.
+    // Muon's owners send their weights one by one, which takes a different time.
     if (plan.optimizer.shard && !plan.parameters.muon) {
-        // Those of trained parameters, whose gradients are fp32.
+        // The weights of trained parameters, whose gradients are fp32.
         const double weights = bytes_of(chunk_parts(plan, 0).front()).grads *
                                static_cast<double>(size_of(plan.compute)) / size_of(DType::f32);
         costs.late_start =

@@ -31,8 +31,8 @@ struct Choices {
 /// The spec's own. Its global batch size must be given.
 Choices choices_of(const RunSpec& spec);
 
-/// The spec with these settings in place of its own. If the global batch size changes, the numbers
-/// of steps (of the run, of warm-up and of decays) are scaled so that their numbers of samples stay
+/// The spec with its settings replaced by these. If the global batch size changes, the numbers of
+/// steps (of the run, of warm-up and of decays) are scaled so that their numbers of samples stay
 /// the same.
 RunSpec with_choices(const RunSpec& spec, const Choices& choices);
 

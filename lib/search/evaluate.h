@@ -1,4 +1,4 @@
-// What the search asks of a candidate, answered by the program itself on the meter.
+// The plan of a candidate; its time and memory, from running the program itself on the meter.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// What the candidates of a search have in common. All arguments outlive it.
+/// The settings that all candidates of a search share. All arguments outlive it.
 struct SearchContext {
     const RunSpec& spec;
     PlanTarget target;

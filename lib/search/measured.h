@@ -14,7 +14,8 @@ struct Measured {
     MeasuredTime time;
 };
 
-/// Those with a time first, the fastest per sample first; then those that failed.
+/// Sorts the candidates: first those with a time, the fastest per sample first, then those that
+/// failed.
 void sort_measured(std::vector<Measured>& measured);
 
 /// The geometric mean of measured / estimated times; 1 if there are none.

@@ -1,4 +1,4 @@
-// What became of each value of the keys that a search varies.
+// The outcomes of all values of the keys that a search varies.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace gptrain {
 /// "tensor" and "16".
 using KeyValue = std::pair<std::string, std::string>;
 
-/// What became of the candidates with one value of a key.
+/// The outcome of the candidates with one value of a key.
 struct ValueOutcome {
     std::string rule;  ///< why the spec's rules refuse it, if they refuse all
     bool allowed = false;
@@ -47,7 +47,7 @@ public:
         std::int64_t number;
         bool operator==(const Value&) const = default;
     };
-    /// Those that fit and are not among the best.
+    /// The values that fit and are not among the best.
     std::vector<Value> left_out() const;
     void set_bound(const Value& value, double bound) { at(value).bound = bound; }
 

@@ -11,7 +11,7 @@
 
 namespace gptrain {
 
-/// What limits the size of a run.
+/// The limits on the size of a run.
 struct RunBudget {
     std::int64_t data_tokens = 0;        ///< of one pass over the training data
     std::optional<double> hours;         ///< of training; at most one of these two

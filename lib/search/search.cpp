@@ -15,7 +15,7 @@ namespace {
 /// How much is known of a candidate. Each level's bound is at least that of the one before.
 enum class Level { flops, work, schedule, simulated };
 
-/// What is known of a candidate that may fit.
+/// A candidate that may fit, with the best bounds so far.
 struct Known {
     std::size_t candidate = 0;  ///< in the order of the space: decides between equal bounds
     double bound = 0;           ///< seconds per sample
@@ -153,7 +153,7 @@ void Search::start() {
             outcomes_.refused(all[i], rules[i]);
         }
     }
-    // What has no room for a micro batch has none for a larger one.
+    // Settings without room for a micro batch have none for a larger one.
     for (auto& [size, groups] : by_micro_batch) {
         std::erase_if(groups, [&](const Choices& group) {
             const auto found = std::find_if(
@@ -180,7 +180,7 @@ void Search::start(const std::vector<Choices>& groups) {
             drop(choices, bytes);
             least = std::min(least, bytes);
         }
-        // What a rule refuses may be allowed, and small, with a larger micro batch.
+        // Candidates that a rule refuses may be allowed, and small, with a larger micro batch.
         if (!each.too_large.empty() && each.fitting.empty() && each.refused.empty())
             without_room_.emplace_back(without_micro_batch(groups[i]), least);
         for (const auto& [choices, rule] : each.refused) {

@@ -35,7 +35,7 @@ struct SearchCounts {
 /// Shares of the memory below which the fastest is found as well.
 constexpr std::array<double, 3> memory_corners = {0.75, 0.5, 0.25};
 
-/// What is known of a candidate that may fit.
+/// The time and memory of a candidate that may fit, as far as known.
 struct CandidatePoint {
     double seconds = 0;      ///< per sample; at least, unless simulated
     double bytes = 0;        ///< at least

@@ -44,7 +44,7 @@ std::string dot(double x, double y, double radius, const Rgb& rgb) {
                 svg_colour(rgb), "\"/>\n");
 }
 
-/// A colour of its own for each of `count` stages.
+/// A different colour for each of `count` stages.
 Rgb stage_rgb(std::int64_t stage, std::int64_t count) {
     const double turn =
         4 + 6 * static_cast<double>(stage) / static_cast<double>(count);  // from blue

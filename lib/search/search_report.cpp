@@ -129,7 +129,8 @@ std::string corner_lines(const SearchResult& result, bool batches_differ) {
     return lines;
 }
 
-/// What the slower of two steps spends more on, the largest difference first.
+/// The two largest extra times of the slower step, the larger first. Those below 1 % of the steps'
+/// difference are left out.
 std::string comparison(const StepTime& slower, const StepTime& faster) {
     std::array<Spent, spent_kinds> kinds{};
     for (int i = 0; i < spent_kinds; ++i)

@@ -1,4 +1,4 @@
-// What a search found, for people and for programs.
+// The report of a search, for people and for programs.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,7 @@ std::string scaling_head();
 std::string scaling_row(const SearchResult& result, const SearchContext& context,
                         bool batches_differ);
 
-/// What a candidate spends the most on besides computation: "bubble 12 %".
+/// The largest cost of a candidate besides GEMMs and attention: "bubble 12 %".
 std::string largest_loss(const StepTime& step);
 
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".

@@ -31,7 +31,7 @@ struct SearchSpace {
     std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
     std::vector<ScheduleKind> schedule;  ///< empty: all
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
-    /// What changes results is not varied unless it is asked for.
+    /// Settings that change results are not varied unless asked for.
     std::vector<std::optional<Precision>> compute;
     std::vector<Precision> grad_reduce;
 };

@@ -25,7 +25,7 @@ struct TokenLogprob {
     std::vector<std::pair<std::int32_t, double>> top;  ///< the likeliest tokens, likeliest first
 };
 
-/// What a step adds to an answer.
+/// The part that a step adds to an answer.
 struct AnswerPiece {
     std::string text;  ///< in whole characters
     std::int64_t new_tokens = 0;

@@ -19,7 +19,7 @@
 
 namespace gptrain {
 
-/// What a reply needs besides the answers. The references must outlive it.
+/// Everything that a reply needs besides the answers. The references must outlive it.
 struct ReplyContext {
     const PromptCodec& codec;
     ServeMetrics& metrics;

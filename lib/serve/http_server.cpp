@@ -178,7 +178,7 @@ private:
                                       MHD_ConnectionNotificationCode code) {
             static_cast<State*>(cls)->on_connection(connection, client, code);
         };
-        // What the library calls is given a C string: a NUL must not end it.
+        // The library passes the result to handlers as a C string, which a NUL must not end.
         const auto unescape = [](void*, MHD_Connection*, char* url) {
             const std::size_t size = MHD_http_unescape(url);
             std::replace(url, url + size, '\0', '\x01');
@@ -240,7 +240,7 @@ private:
     std::optional<HttpReply> refusal_for(MHD_Connection* connection,
                                          const HttpRequest& request) const {
         if (auto refusal = find_fault(connection, request)) {
-            // What follows may not be what it seems to be.
+            // The bytes that follow may not be what they seem.
             refusal->headers = {{MHD_HTTP_HEADER_CONNECTION, "close"}};
             return refusal;
         }

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server in a thread of its own (libmicrohttpd), for requests whose answers take long:
+// An HTTP/1.1 server in a separate thread (libmicrohttpd), for requests whose answers are slow:
 // another thread answers them whenever it can. No request can hold more than the limits allow.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the server counts, in the text format of Prometheus.
+// The metrics of the server, in the text format of Prometheus.
 #pragma once
 
 #include <atomic>

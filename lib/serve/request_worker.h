@@ -1,5 +1,5 @@
-// Answers requests on a thread of its own, one after the other. Reading a long prompt takes
-// seconds; on the server's thread it would hold up everyone else.
+// Answers requests on a separate thread, one after the other. Reading a long prompt takes seconds;
+// on the server's thread it would hold up everyone else.
 #pragma once
 
 #include <condition_variable>

@@ -66,7 +66,7 @@ private:
                    answer.prompt_number == other.answer.prompt_number;
         }
     };
-    /// What is left of a step.
+    /// The room that is left in a step.
     struct Room {
         std::int64_t tokens;
         std::int64_t logits;

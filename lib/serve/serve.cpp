@@ -82,7 +82,7 @@ public:
         generator_.model().load(run.source, run.ranks);
     }
 
-    /// What rank 0 has besides.
+    /// The parts that only rank 0 has.
     struct First {
         Scheduler& scheduler;
         Service& service;
