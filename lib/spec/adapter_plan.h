@@ -1,4 +1,4 @@
-// What a plan knows of the spec's adapter.
+// The adapter of a plan, read from the spec and checked.
 #pragma once
 
 #include <optional>

@@ -94,8 +94,8 @@ private:
             if (!model_.lora->adapts(name)) continue;
             const std::string output = text(linear.block, name_of(name));
             // Of a column-parallel layer every rank holds A and the rows of B for its outputs; of a
-            // row-parallel layer B and the columns of A for its inputs. What every rank holds gets
-            // a part of its gradient from each of them.
+            // row-parallel layer B and the columns of A for its inputs. The matrix that every rank
+            // holds gets a part of its gradient from each of them.
             const bool row_parallel = split == TensorSplit::columns;
             a.tensors.push_back({.name = text(output, lora_a_suffix),
                                  .rows = rank,

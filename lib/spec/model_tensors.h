@@ -56,7 +56,7 @@ std::int64_t frozen_parameters(const RunPlan& plan);
 /// FLOPs of one token's forward and backward (run_plan.h). The gradients of frozen parameters are
 /// not computed: 4 FLOPs of each instead of 6.
 double flops_per_token(const RunPlan& plan);
-/// Those of them that stand for parameters which no GEMM reads: vectors and tables of embeddings.
+/// The part of these FLOPs for parameters that no GEMM reads: vectors and tables of embeddings.
 double flops_outside_gemms(const RunPlan& plan);
 /// The name of the matrix that makes logits.
 std::string_view head_matrix(const ModelShape& model);

@@ -1,4 +1,4 @@
-// What a plan checks of the spec's objective.
+// Checks of the spec's objective, for a plan.
 #pragma once
 
 #include "spec/run_spec.h"

@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// What updates a parameter.
+/// The optimizer that updates a parameter.
 enum class Update {
     frozen,  ///< nothing: it has no gradient, no optimizer state and no fp32 copy
     adamw,

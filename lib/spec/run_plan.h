@@ -1,5 +1,5 @@
-// Everything that computing needs of a run spec, derived and checked once. What computes takes the
-// `RunPlan` and never sees the spec.
+// Everything that computation needs from a run spec, derived and checked once. Code that computes
+// takes the `RunPlan` and never sees the spec.
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ ModelShape without_adapter(ModelShape model);
 /// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces
 /// S, and in a bidirectional model 2 S does. Recomputation does not count.
 double flops_per_token(const ModelShape& model, std::int64_t seq_length);
-/// Those of them in the attention of one layer.
+/// The part of these FLOPs in the attention of one layer.
 double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
                                  std::int64_t seq_length);
 
@@ -122,7 +122,7 @@ struct OptimizerPlan {
     bool shard = true;
 };
 
-/// What the end-of-document token does to samples.
+/// The effects of the end-of-document token on samples.
 struct EndOfDocument {
     std::optional<std::int64_t> id;  ///< of the token, if known
     bool mask_loss = false;          ///< the token has no loss

@@ -77,8 +77,8 @@ struct MlmSpec {
 /// The loss that a run lowers, and the tokens that the model sees and has to find.
 using Objective = std::variant<CausalSpec, MlmSpec>;
 
-/// What is trained in place of the model's own parameters. Keys that its kind does not use keep
-/// their defaults.
+/// The adapter that is trained in place of the model's parameters. Keys that its kind does not use
+/// keep their defaults.
 struct AdapterSpec {
     AdapterKind kind = AdapterKind::lora;
     // lora

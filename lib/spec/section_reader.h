@@ -108,7 +108,8 @@ std::vector<std::string> key_paths() {
     return keys.paths;
 }
 
-/// What to write instead of an unknown key of the section `given`, whose keys are `known`.
+/// A hint for an unknown key of the section `given`, whose keys are `known`: the nearest of them,
+/// the same key elsewhere, or all of them.
 std::string nearest_key(std::string_view key, const SpecValue& given,
                         const std::vector<std::string_view>& known);
 

@@ -298,7 +298,7 @@ struct KeyNames {
     void open(std::string_view key, const auto&...) { names.push_back(key); }
 };
 
-/// A value that has keys of its own.
+/// A value that itself has keys.
 template <class T>
 concept Section = requires(KeyNames& keys, T& section) {
     visit_keys(keys, section);

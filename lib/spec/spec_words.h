@@ -51,7 +51,7 @@ constexpr auto words_of(ObjectiveKind) {
     return std::to_array<Word<ObjectiveKind>>({{ObjectiveKind::mlm, "mlm"}});
 }
 
-/// What masked language modelling chooses: single tokens, or spans of them.
+/// The units that masked language modelling chooses: single tokens, or spans of them.
 enum class Masking { token, span };
 constexpr auto words_of(Masking) {
     using enum Masking;
@@ -120,7 +120,7 @@ constexpr auto words_of(Precision) {
         {{fp32, "fp32"}, {bf16, "bf16"}, {fp16, "fp16"}, {fp8, "fp8"}});
 }
 
-/// What weights that are not trained are kept in.
+/// The format in which weights that are not trained are kept.
 enum class FrozenWeights { compute, int8 };
 constexpr auto words_of(FrozenWeights) {
     using enum FrozenWeights;

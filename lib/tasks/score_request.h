@@ -1,4 +1,4 @@
-// What a task asks of a model: how likely the last tokens of a text are.
+// A task's question to a model: how likely the last tokens of a text are.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct ScoreRequest {
     std::int64_t scored = 0;        ///< number of scored tokens at the end, at least one
 };
 
-/// What a model computes for a token after those before it.
+/// A model's score of a token, given those before it.
 struct TokenScore {
     double log_probability = 0;
     bool likeliest = false;  ///< no other token has a larger logit

@@ -105,7 +105,7 @@ TaskItem Task::item_of(const TaskDocument& document) const {
 
 namespace {
 
-/// What follows the prompt of a solved example.
+/// The text that follows the prompt of a solved example.
 const std::string& solution_of(const TaskItem& item, TaskKind kind) {
     if (kind == TaskKind::exact_match) return item.target;
     const bool single = item.choices.size() == 1;

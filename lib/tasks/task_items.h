@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What is asked about one document. A kind of task fills its own fields.
+/// The question about one document. Each kind of task fills different fields.
 struct TaskItem {
     std::string place;  ///< of the document, for errors
 
@@ -34,7 +34,7 @@ struct TaskUse {
     std::filesystem::path folder;          ///< of data files; empty: the task file's
     std::optional<std::int64_t> limit;     ///< documents of each task
     std::optional<std::int64_t> few_shot;  ///< instead of the task's own
-    // What sets these, for errors.
+    // The options or keys that set these, for errors.
     std::string_view folder_key = "--task-data";
     std::string_view few_shot_key = "--few-shot";
 };

@@ -25,7 +25,7 @@ struct ItemResult {
     Json details;                     ///< an object
 };
 
-/// What a kind of task measures:
+/// The metrics of each kind of task:
 ///
 /// multiple_choice: acc, the likeliest choice is the right one; acc_norm and acc_bytes, the same
 /// with log-likelihoods divided by the characters and by the bytes of the choice. With several

@@ -1,4 +1,4 @@
-// What several tasks together ask of a model, and their results.
+// The questions of several tasks to a model, and their results.
 #pragma once
 
 #include <cstdint>

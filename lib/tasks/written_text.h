@@ -19,7 +19,8 @@ std::vector<std::string> stop_texts_of(const TaskSpec& spec);
 /// The tokens that the longest text may have, prompt and output together.
 std::int64_t longest_text(std::span<const WriteRequest> requests);
 
-/// What a model's tokens mean. The references must outlive the texts.
+/// The tokenizer, end tokens and limits of the texts that a model writes. The references must
+/// outlive the texts.
 struct WritingRules {
     const Tokenizer& tokenizer;
     const EndTokens& ends;

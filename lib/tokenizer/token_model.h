@@ -1,4 +1,4 @@
-// What Tokenizer and StreamDecoder need of a kind of tokenizer.
+// The interface through which Tokenizer and StreamDecoder use any kind of tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class TextStart : std::uint8_t {
 /// How tokenizers spell the mask token of masked language modelling, the preferred way first.
 constexpr std::string_view mask_spellings[] = {"[MASK]", "<mask>", "<|mask|>"};
 
-/// What an id stands for.
+/// The text or bytes that an id stands for.
 struct DecodedPiece {
     enum class Kind : std::uint8_t {
         text,     ///< whole characters

@@ -21,7 +21,7 @@
 namespace gptrain {
 namespace {
 
-/// Those that stand for a tokenizer, the preferred one first.
+/// The names of files that stand for a tokenizer, the preferred one first.
 constexpr std::string_view main_names[] = {"tokenizer.json", "tokenizer.model",
                                            exported_sentencepiece_name, "vocab.json"};
 
@@ -119,7 +119,7 @@ std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokeniz
         std::find(std::begin(main_names), std::end(main_names), name) != std::end(main_names) ||
         named_vocabulary(tokenizer);
     std::vector<NamedFile> files;
-    // Those next to another tokenizer are that one's.
+    // Files next to another tokenizer belong to that one.
     if (!shared && !tokenizers_in(tokenizer.parent_path()).empty()) return files;
     for (const std::string_view other : companion_names) {
         if (!shared && other == "generation_config.json") continue;

@@ -26,7 +26,7 @@ struct TokenizerFile {
     std::string source;               ///< its name in errors
     std::string eos_token;            ///< in the folder's tokenizer_config.json; may be empty
     std::filesystem::path file = {};  ///< of the folder, if one was given
-    /// What Tokenizer makes of it, if reading had to find out.
+    /// The loaded model, if reading the file already had to load it.
     std::shared_ptr<const TokenModel> model = nullptr;
 };
 
@@ -48,7 +48,7 @@ std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& fo
 /// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
 void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken);
 
-/// What to do about a tokenizer without an end-of-document token, as the end of a message.
+/// Advice about a tokenizer without an end-of-document token, as the end of a message.
 std::string_view end_token_advice(const TokenizerFile& file);
 
 /// A file with its name in a folder.
@@ -69,8 +69,8 @@ constexpr std::string_view companion_names[] = {"tokenizer_config.json", "specia
 
 /// The other files of a shared model that belong to its tokenizer: tokenizer_config.json,
 /// special_tokens_map.json, chat_template.jinja and generation_config.json, as far as they lie next
-/// to `tokenizer`. Without generation_config.json if its file has a name of its own: then no model
-/// is shared there. Error (bad_input): one is not regular or too large.
+/// to `tokenizer`. Without generation_config.json if its file has a non-standard name: then no
+/// model is shared there. Error (bad_input): one is not regular or too large.
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer);
 
 /// The name of a tokenizer's file in a checkpoint: tokenizer.json or tokenizer.model.
@@ -125,8 +125,8 @@ public:
     /// is an Error (bad_input).
     std::string decode(std::span<const std::int32_t> ids) const;
 
-    /// What a token adds within a text: whole characters, or bytes that may be a part of one. An id
-    /// outside the vocabulary is an Error (bad_input).
+    /// The bytes that a token adds within a text: whole characters, or bytes that may be a part of
+    /// one. An id outside the vocabulary is an Error (bad_input).
     std::string_view bytes(std::int32_t id) const;
     /// How a special token, which decodes to nothing, is spelled; empty for other tokens.
     std::string_view mark(std::int32_t id) const;

@@ -21,8 +21,8 @@ Json sources(const std::vector<SourceIdentity>& identities) {
     return list;
 }
 
-/// As read by saved_data (saved_run.h). What follows from the length of the samples is left out, as
-/// in checkpoints from before it could change.
+/// As read by saved_data (saved_run.h). Values that follow from the length of the samples are left
+/// out, as in checkpoints from before it could change.
 Json progress_json(const SourceProgress& source, std::int64_t seq_length) {
     Json json = {{"fingerprint", source.fingerprint},
                  {"pass", source.pass},
@@ -180,7 +180,7 @@ Json lora_json(const AdapterSpec& adapter) {
             {"targets", std::move(targets)}};
 }
 
-/// What only decides the initial values may change.
+/// Without the settings that only decide the initial values: they may change.
 Json prompt_json(const AdapterSpec& adapter, const SoftPrompt& prompt) {
     Json json = {{"kind", name_of(adapter.kind)}, {"virtual_tokens", prompt.tokens}};
     if (prompt.encoder_hidden > 0) json["encoder_hidden_size"] = prompt.encoder_hidden;

@@ -26,8 +26,8 @@ struct RankFault {
 /// a step.
 class InjectedFaults final : public ActionListener {
 public:
-    /// What the faults act on. It must outlive them, except for the engine, which the destructor
-    /// does not use.
+    /// The run that the faults act on. It must outlive them, except for the engine, which the
+    /// destructor does not use.
     struct Target {
         Engine& engine;
         const RunPlan& plan;

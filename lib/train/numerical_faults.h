@@ -1,4 +1,4 @@
-// What a run does about steps whose loss or gradients are not finite, and about loss spikes.
+// Handles steps whose loss or gradients are not finite, and loss spikes.
 #pragma once
 
 #include <cstdint>

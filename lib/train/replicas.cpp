@@ -14,7 +14,7 @@ namespace {
 /// The ranks that have a checksum, by checksum.
 using Holders = std::map<std::int64_t, std::vector<std::int64_t>>;
 
-/// Those that are no majority.
+/// The ranks outside the majority; all ranks if there is none.
 std::set<std::int64_t> odd_ones(const Holders& by_sum) {
     std::size_t replicas = 0;
     std::size_t most = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What to add about local copies, if the run resumes from them.
+/// A note about local copies, if the run resumes from them.
 std::string local_words(const RestartPoint& checkpoint) {
     const auto& local = checkpoint.local();
     if (!local) return "";

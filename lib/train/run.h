@@ -28,7 +28,7 @@
 
 namespace gptrain {
 
-/// All ranks construct it and call it together. What it gets by reference must outlive it.
+/// All ranks construct and call it together. The references must outlive it.
 class Run {
 public:
     /// Only rank 0 has a `directory`; it prints and writes for all. `cost` is the cost of one step
@@ -48,7 +48,7 @@ private:
     static bool due(std::int64_t interval, std::int64_t step) {
         return interval > 0 && step % interval == 0;
     }
-    /// What to evaluate after a step.
+    /// The evaluations to make after a step.
     struct Evaluations {
         bool validation = false;  ///< the loss on the validation data
         bool tasks = false;

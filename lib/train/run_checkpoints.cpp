@@ -37,7 +37,8 @@ std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& p
     return local_folder(*spec.checkpoint.local, spec.output_dir, plan.mesh, ranks.node());
 }
 
-/// What the output directory records of local copies; empty if none of them belong to it.
+/// The course of local copies that the output directory records; empty if none of them belong to
+/// it.
 std::string noted_course(const RunPaths& paths) {
     constexpr std::int64_t limit = 4096;
     if (is_there(paths.local_copies())) return read_file(paths.local_copies(), limit, ExitCode::io);

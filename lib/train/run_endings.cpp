@@ -12,7 +12,7 @@
 namespace gptrain {
 namespace {
 
-/// What an error adds after the state has been saved.
+/// The advice that an error adds after the state has been saved.
 std::string_view way_on(ExitCode code) {
     switch (code) {
         case ExitCode::bad_input:
@@ -105,7 +105,7 @@ void Run::save_and_leave() {
             const RunDirectory& held = new_directory ? *new_directory : *directory_;
             held.write_spec(checkpoints_.spec_yaml());
         });
-        // Those found there now are not this run's to delete.
+        // The checkpoints found there now are not this run's to delete.
         checkpoints_.keep_all();
         save();
         checkpoints_.saver().wait();

@@ -86,7 +86,7 @@ void check_prometheus(const RunSpec& spec) {
     });
 }
 
-/// Training samples of all steps. Those until the checkpoint may have had other batch sizes.
+/// Training samples of all steps. Steps before the checkpoint may have had other batch sizes.
 std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& saved) {
     if (!saved) return plan.batch.samples_of(plan.steps);
     const std::int64_t steps = std::max<std::int64_t>(plan.steps - saved->step, 0);

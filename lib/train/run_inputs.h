@@ -26,7 +26,7 @@ struct TokenizerInput {
     std::optional<std::int32_t> mask_id;
 };
 
-/// What a run reads before it writes anything.
+/// The inputs that a run reads before it writes anything.
 struct CheckedInputs {
     TokenizerInput tokenizer;
     /// Of the token files (common_template), else the one next to the tokenizer.

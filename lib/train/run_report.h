@@ -1,4 +1,4 @@
-// What one start of a run reports: metrics, the console's lines, and warnings about its progress.
+// The reports of one start of a run: metrics, the console's lines, and warnings about its progress.
 #pragma once
 
 #include <cstdint>

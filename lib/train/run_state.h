@@ -19,7 +19,7 @@ struct FinishedStep {
     double seconds = 0;        ///< since the previous step finished, or since this one was issued
 };
 
-/// What a checkpoint holds of a run besides weights and optimizer state.
+/// The state of a run besides weights and optimizer state. Checkpoints hold it, except where noted.
 struct RunState {
     std::int64_t step = 0;  ///< steps done so far
     std::int64_t consumed_samples = 0;

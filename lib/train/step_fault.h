@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// What one rank knows about a step with a non-finite loss or gradient.
+/// One rank's findings on a step with a non-finite loss or gradient.
 struct StepFault {
     std::int64_t sample = -1;  ///< first sample of the microbatch with a non-finite loss; -1: none
     /// offset of the first non-finite gradient in the stage's flat order; -1: none

@@ -1,4 +1,4 @@
-// What a character is to the patterns that split text into words.
+// The kinds of characters for the patterns that split text into words.
 #pragma once
 
 #include <array>

@@ -48,8 +48,8 @@ private:
 };
 
 /// The character in upper or lower case, itself if it has none. 0 if that is not the same single
-/// character in every context: "ß" becomes "SS", some letters have a title case of their own, and
-/// the small sigma has a form for the end of a word.
+/// character in every context: "ß" becomes "SS", some letters have a separate title case, and the
+/// small sigma has a form for the end of a word.
 char32_t change_case(char32_t code, bool upper);
 
 /// Where a part of a normalized text begins, and what it was made of.

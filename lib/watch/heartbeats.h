@@ -86,7 +86,7 @@ public:
     int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
     int node() const { return node_of(rank_); }
     bool several_nodes() const { return nodes().size() > 1; }
-    /// What the ranks of this node know together of each node.
+    /// This node's view of each node, which its ranks share.
     std::span<NodeSlot> node_slots() const { return {node_slots_, nodes().size()}; }
 
 private:

@@ -30,7 +30,7 @@ struct WatchTimes {
     std::int64_t silent = 0;  ///< without a beat for this long, a rank or node is lost
 };
 
-/// What a node reports of itself in its file.
+/// The news that a node writes to its file.
 struct NodeNews {
     std::int64_t launch = 0;         ///< distinguishes launches that use the same folder
     std::int64_t node = 0;           ///< its index
@@ -43,7 +43,7 @@ struct NodeNews {
     std::int64_t ranks = 0;     ///< how many entries of ranks follow
 };
 
-/// What a node knows of another one; all zeros at first.
+/// One node's view of another; all zeros at first.
 struct NodeSlot {
     std::atomic<std::int64_t> beat;
     std::atomic<std::int64_t> seen_ms;        ///< when that beat was first seen
@@ -51,7 +51,7 @@ struct NodeSlot {
     std::atomic<std::int64_t> changes;        ///< of the beat in this series of passes
 };
 
-/// What a node knows of all others; all zeros at first.
+/// One node's view of all others together; all zeros at first.
 struct NodeFindings {
     std::atomic<std::int64_t> monitors;    ///< which nodes are monitors now
     std::atomic<std::int64_t> pass_began;  ///< the latest

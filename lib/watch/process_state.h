@@ -1,4 +1,4 @@
-// What the system knows about processes (/proc).
+// The state of processes, as the system reports it (/proc).
 #pragma once
 
 #include <cstdint>

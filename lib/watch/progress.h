@@ -23,7 +23,7 @@ public:
 
     /// Starts this phase of the run.
     void phase(std::string_view name, std::int64_t step);
-    /// What the rank does now, for callers without a list of actions.
+    /// Records the current action of the rank, for callers without a list of actions.
     void action(std::string_view what);
     /// Part of a long operation is done. Can be called by any thread.
     void record_move() { slot_.move(); }

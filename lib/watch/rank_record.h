@@ -1,4 +1,4 @@
-// A rank's record of its own state, which others can read when the rank no longer responds.
+// A rank's record of its state, which others can read when the rank no longer responds.
 #pragma once
 
 #include <algorithm>

@@ -23,7 +23,7 @@ std::vector<int> handled() {
 // The first signal received, 0 if none. Global because a handler cannot reach the object.
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set in a signal handler");
-// What the object prints on a signal, and on SIGINT.
+// The texts that the object prints on a signal, and on SIGINT.
 std::atomic<const char*> message{""};
 std::atomic<const char*> message_of_sigint{""};
 static_assert(std::atomic<const char*>::is_always_lock_free, "read in a signal handler");

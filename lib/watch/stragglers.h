@@ -39,7 +39,7 @@ struct Straggler {
     double others = 0;   ///< that of the median rank with the same work
 };
 
-/// What a rank did in the last steps.
+/// The work of a rank in the last steps.
 struct RankWork {
     double seconds = 0;  ///< its own part of a step
     std::int64_t microbatches = 0;

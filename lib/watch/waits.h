@@ -32,8 +32,8 @@ private:
 };
 
 /// A rank that waits in an operation waits for the members of its communicator that have started
-/// fewer. Messages between stages have communicators of their own and do not count. Building this
-/// takes steps in proportion to the ranks, and a question a logarithm of them.
+/// fewer. Messages between stages have separate communicators and do not count. Construction takes
+/// time in proportion to the number of ranks, and a query in proportion to its logarithm.
 class Waits {
 public:
     /// One view per rank of the mesh; both outlive it.
@@ -45,7 +45,8 @@ public:
     bool is_awaited(int rank) const;
 
 private:
-    /// What the ranks of all communicators of one axis, or of the world, have started.
+    /// The operations that the ranks of all communicators of one axis, or of the world, have
+    /// started.
     struct OnAxis {
         std::vector<std::int64_t> communicator_of;  ///< of each rank
         std::map<std::int64_t, SharedOperations> communicators;

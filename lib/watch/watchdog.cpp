@@ -133,7 +133,7 @@ void Watchdog::end(bool alone) {
     const auto until = std::chrono::steady_clock::now() + report_timeout;
     std::int64_t nobody = 0;
     if (reports(alone) && duties.reporter.compare_exchange_strong(nobody, heartbeats_.rank() + 1)) {
-        // In a thread of its own, which may never return: a hanging thread may hold the log.
+        // In a separate thread, which may never return: a hanging thread may hold the log.
         std::promise<void> reported;
         std::future<void> done = reported.get_future();
         std::thread([this, &duties, &reported] {

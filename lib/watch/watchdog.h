@@ -7,9 +7,9 @@
 // lowest of them reports which rank is to blame and where all ranks are. A rank with a silent
 // watchdog (its process stopped or dead, its node lost) does not count as moving.
 //
-// Each rank watches over the ranks of its node (heartbeats.h) from a thread of its own; nodes find
-// a hang together (heartbeat_files.h). A process that was itself stopped, for instance with the
-// whole job, starts counting again.
+// Each rank watches over the ranks of its node (heartbeats.h) from a separate thread; nodes find a
+// hang together (heartbeat_files.h). A process that was itself stopped, for instance with the whole
+// job, starts counting again.
 #pragma once
 
 #include <atomic>
