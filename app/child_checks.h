@@ -1,4 +1,4 @@
-// Checks of the device that run in a process of their own, because what they check may hang, or
+// Checks of the device that run in a child process, because the code that they check may hang, or
 // fail in a way that leaves a process unable to use the device.
 #pragma once
 

@@ -31,8 +31,8 @@ void add_report(CLI::App& app, Command& chosen);
 /// Adds `help`, which shows the options of all commands that were added before it is run.
 void add_help(CLI::App& app, Command& chosen);
 
-/// For the program itself, not shown to users: checks, in a process of its own, kernels that may
-/// fail (child_checks.h).
+/// For the program itself, not shown to users: the command of a child process, which checks
+/// kernels that may fail (child_checks.h).
 void add_check_attention(CLI::App& app, Command& chosen);
 
 /// Adds --set, the option of all commands that read a run spec.

@@ -40,8 +40,9 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = cpu::make_backend()};
 }
 
-/// What is wrong with the attention kernels for sm_90a on each rank's GPU; empty where nothing is.
-/// Processes of their own check them, before this one opens its GPU: an exclusive GPU has one user.
+/// The faults of the attention kernels for sm_90a on each rank's GPU; empty where there are none.
+/// Child processes check the kernels before this process opens its GPU: an exclusive GPU has one
+/// user.
 std::vector<std::string> attention_faults(const MpiSession& session) {
     std::string own;
     session.run_on_all([&] {

@@ -43,12 +43,12 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
                const MeshConnections& connections, CommListener& listener);
 
-/// Whether the devices of all ranks have GEMMs in fp8. All ranks call it together.
+/// True if the devices of all ranks have GEMMs in fp8. All ranks call it together.
 bool have_fp8(const Device& device, const MpiSession& session);
 
-/// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
+/// True if a plan is for GPUs when nothing runs: as the spec asks, regardless of this machine's
 /// devices and of the backends in this program; for `auto`, as a run here would choose. With
-/// `hardware`, as that is; Error (usage) if the spec asks for another kind of device.
+/// `hardware`, as its kind says; Error (usage) if the spec asks for another kind of device.
 bool plan_for_cuda(DeviceChoice choice, const HardwareProfile* hardware = nullptr);
 /// The memory needs of a GPU's backend, or of the CPU backend on this machine.
 BackendMemory backend_memory(bool cuda);

@@ -73,7 +73,7 @@ struct LibraryMemory {
     std::int64_t total() const { return fixed + nccl; }
 };
 
-/// What the libraries of a rank take.
+/// The memory that a rank's libraries take, by its place in the mesh.
 using Libraries = std::function<LibraryMemory(const MeshPlace&)>;
 
 Libraries libraries_of(const RunPlan& plan, const PlanTarget& target, const BackendMemory& needs,
@@ -101,7 +101,7 @@ RequiredMemory required_memory(const RankCost& rank, const RunPlan& plan,
     return {required_bytes(rank.cost, cuda) + reserve, reserve};
 }
 
-/// The rank that needs the most, with what its libraries take.
+/// The rank that needs the most memory, its libraries included.
 const RankCost& most_with_libraries(RankCosts ranks, const RunPlan& plan,
                                     const Libraries& libraries, bool cuda) {
     return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
@@ -151,7 +151,7 @@ std::optional<AvailableMemory> available_memory(bool cuda, const DryRunOptions& 
     return least;
 }
 
-/// What the rank that needs the most requires, or all ranks together.
+/// The memory that the rank with the greatest need requires, or all ranks together.
 RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries,
                                bool cuda, bool for_all_ranks) {
     if (!for_all_ranks) {

@@ -1,4 +1,4 @@
-// What a user types or a program pipes in.
+// Input that a user types or a program pipes in.
 #pragma once
 
 #include <cstdint>

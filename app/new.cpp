@@ -137,7 +137,7 @@ void check_output(const std::string& output) {
     require_new(output, "--output");
 }
 
-/// What has been asked for on a terminal.
+/// Asks questions on a terminal.
 class Questions {
 public:
     /// Asks until `take` accepts the answer, which may be empty, without an Error.
@@ -241,7 +241,7 @@ std::string shown_command(const NewOptions& options) {
     return without_controls(out);
 }
 
-/// What the size of a run follows from.
+/// The inputs that determine the size of a run.
 struct NewRun {
     RunSpec base;
     HardwareProfile hardware;

@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-/// What stands in the comments besides the run.
+/// Facts that the comments of the spec state, in addition to the run.
 struct NewSpecNotes {
     std::string command;           ///< as the user could type it
     std::string prefix;            ///< of the data, as the user gave it
@@ -18,7 +18,7 @@ struct NewSpecNotes {
     std::int64_t ranks = 1;
 };
 
-/// "the memory": what limits the model's size.
+/// The limit of the model's size in words, such as "the memory".
 std::string limit_text(const SizedRun& run);
 
 /// A run spec (YAML) with the reason of each choice. Reading it returns run.spec, but for paths,

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int64_t timed_steps = 5;  // of each candidate
 
-/// What every rank needs to measure a candidate.
+/// The state that every rank needs to measure a candidate.
 struct Measurement {
     Ranks& ranks;
     const Device& device;
@@ -49,13 +49,13 @@ std::string cpu_model() {
     return "CPU";
 }
 
-/// What the ranks compute on, the same on all. All ranks call it together.
+/// The name of the hardware that the ranks compute on, the same on all. All ranks call it together.
 std::string machine_of(const Ranks& ranks, const Device& device, const HardwareProfile& hardware) {
     const std::string cpu = ranks.cpu_name();
     return ranks.session().broadcast(device.cuda ? hardware.name : text(cpu_model(), ", ", cpu));
 }
 
-/// What a measurement depends on.
+/// The key of a measurement in the file of results: everything that it depends on.
 Json identity_of(const RunSpec& candidate, std::int64_t ranks, const std::string& machine) {
     RunSpec spec = candidate;
     spec.output_dir.clear();

@@ -1,4 +1,4 @@
-// What the kinds of `gptrain plan` have in common: options, and what they ask about.
+// The options and the problems that the kinds of `gptrain plan` have in common.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The ranks of one program: what they must have in common, and how they report failures.
+// The ranks of one program: the values that they must have in common, and how they report failures.
 #pragma once
 
 #include <functional>

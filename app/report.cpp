@@ -111,7 +111,7 @@ private:
     std::optional<RunSpec> spec_;
 };
 
-/// Those of tasks.json, or else those that the run itself measured last.
+/// The results in tasks.json, or else those that the run itself measured last.
 std::vector<TaskMetric> read_tasks(const std::filesystem::path& folder, const RunLog& log) {
     const std::filesystem::path file = RunPaths{folder}.tasks();
     if (std::filesystem::exists(file))

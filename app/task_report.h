@@ -1,4 +1,4 @@
-// What `gptrain eval --task` prints and writes.
+// The output of `gptrain eval --task`: a progress bar, a table, and files.
 #pragma once
 
 #include <span>

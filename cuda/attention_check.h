@@ -26,9 +26,9 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
 /// The same of the sm_90a kernels and the portable ones.
 std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream);
 
-/// Whether to use the sm_90a kernels: if `choice` allows it, and only if `check` finds nothing
-/// wrong with them; warns if it does. Throws Error (usage) if `choice` asks for them and the check
-/// fails, or on another device.
+/// True if the sm_90a kernels are to be used: `choice` allows them, the device can run them, and
+/// `check` finds nothing wrong with them; warns if it does. Throws Error (usage) if `choice` asks
+/// for them and the check fails, or on another device.
 bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
                            const std::function<std::string()>& check);
 

@@ -15,7 +15,7 @@ enum class AttentionChoice {
 };
 
 struct Options {
-    /// Whether Backend::tune may choose GEMM algorithms by timing; otherwise the library's
+    /// If true, Backend::tune may choose GEMM algorithms by timing; otherwise the library's
     /// heuristic chooses.
     bool tune_gemms = false;
     /// Stores tuned algorithms for later runs; empty: not stored.

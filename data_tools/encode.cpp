@@ -160,7 +160,7 @@ void warn_of_inner_ends(std::int64_t documents, bool chat) {
               : "remove its spelling from the text");
 }
 
-/// What a rank has made of its inputs.
+/// The results of encoding a rank's inputs.
 struct RankPart {
     TokenCounts counts;
     std::int64_t bytes = 0;
@@ -308,7 +308,7 @@ void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path&
     }
 }
 
-/// What all ranks have read.
+/// Totals over the inputs of all ranks.
 struct InputTotals {
     std::int64_t bytes = 0;
     std::int64_t ended_inside = 0;

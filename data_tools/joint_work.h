@@ -1,4 +1,4 @@
-// The ranks of gpt-preprocess while each encodes files of its own.
+// The ranks of gpt-preprocess while each encodes its share of the files.
 #pragma once
 
 #include <chrono>

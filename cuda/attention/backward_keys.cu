@@ -81,7 +81,7 @@ public:
         return from({place.head, place.query + Shape::queries});
     }
     __device__ bool has(const QueryPlace& place) const { return place.head < heads_end(); }
-    /// Whether any query of the tile cannot see some key of the block.
+    /// True if some query of the tile cannot see some key of the block.
     __device__ bool needs_mask(int query) const {
         const KeyRange range = visible_keys(p_, sequence_, query, Shape::queries);
         return first_key() < range.all_begin || key_end() > range.all_end;

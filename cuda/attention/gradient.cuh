@@ -1,4 +1,4 @@
-// What the two tiled backward kernels share.
+// Functions that the two tiled backward kernels share.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// What the launches of the attention kernels share.
+// Functions that the launches of the attention kernels share.
 #pragma once
 
 #include <type_traits>
@@ -11,8 +11,8 @@ namespace gptrain::cuda {
 /// Shared memory that every device from sm_80 on grants a block.
 constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
 
-/// Whether a block fits on every device, and a multiprocessor has room for as many as the launch
-/// bounds reserve registers for. With heads wider than 128, an A100 has room for one.
+/// True if a block fits on every device, and a multiprocessor has room for as many blocks as the
+/// launch bounds reserve registers for. With heads wider than 128, an A100 has room for only one.
 template <class Shape, class Shared>
 constexpr bool shared_memory_fits() {
     constexpr std::int64_t bytes = sizeof(Shared);

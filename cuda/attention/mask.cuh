@@ -189,7 +189,7 @@ public:
     }
 
 private:
-    /// Bit w: whether key + w is kept for the query. k_begin + key is a multiple of 4.
+    /// Bit w: 1 if key + w is kept for the query. k_begin + key is a multiple of 4.
     __device__ std::uint32_t draw(int query, int key) const {
         const PhiloxBlock words =
             dropout_words(key_, sequence_, p_.q_begin + query, head_, (p_.k_begin + key) / 4);

@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(block_size) merge_kernel(MergeArgs<T> args) {
     }
 }
 
-/// Whether all rows consist of whole pieces aligned to 16 bytes.
+/// True if all rows consist of whole pieces aligned to 16 bytes.
 bool is_aligned(const Tensor& x, std::int64_t width) {
     bool result = reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0 && x.size(3) % width == 0;
     for (int dim = 0; dim < 3; ++dim)

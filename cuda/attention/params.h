@@ -35,7 +35,7 @@ struct HeadTensor {
     }
 };
 
-/// Whether every row of every head is aligned to 16 bytes.
+/// True if every row of every head is aligned to 16 bytes.
 template <class T>
 bool aligned_16(const HeadTensor& tensor) {
     constexpr std::int64_t elements = 16 / sizeof(T);

@@ -6,7 +6,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Whether the tensor-core kernels support it. T is the compute dtype, G that of the gradients.
+/// True if the tensor-core kernels support the op. T is the compute dtype.
 template <class T>
 bool tiled(const AttentionParams& p) {
     return p.head_dim % 8 == 0 && aligned_16<T>(p.q) && aligned_16<T>(p.k) && aligned_16<T>(p.v) &&

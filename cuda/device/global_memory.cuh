@@ -67,7 +67,7 @@ __device__ inline void atomic_max_not_negative(float* p, float x) {
 }
 
 // ---- order between blocks -----------------------------------------------------------------------
-// A block may wait only for what other blocks took from a counter before it: those blocks run.
+// A block may wait only for work that other blocks took from a counter before it: those blocks run.
 
 /// Reads a counter. Everything its writer did before `store_release` is visible afterwards.
 __device__ inline unsigned load_acquire(const unsigned* p) {

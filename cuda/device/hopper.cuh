@@ -1,4 +1,4 @@
-// What sm_90a kernels use in addition to device.cuh: transaction barriers, bulk copies by the
+// Primitives of sm_90a kernels, in addition to device.cuh: transaction barriers, bulk copies by the
 // tensor memory accelerator (TMA), warpgroup matrix multiplies, register reallocation. One
 // instruction each. Plain stores to shared memory become visible to bulk copies and
 // warpgroup_multiply after each writing thread calls fence_async_proxy() and then a barrier.

@@ -15,7 +15,7 @@ namespace gptrain::cuda {
 template <class T>
 constexpr int piece_width = 16 / static_cast<int>(sizeof(T));
 
-/// Whether element i of the piece at `at` is inside the row.
+/// True if element i of the piece at `at` is inside the row.
 template <class T, bool aligned>
 __device__ inline bool in_row(int at, int i, int size) {
     return aligned || at + i < size;
@@ -102,7 +102,7 @@ __device__ inline Vec16<T> narrow_piece(const float (&x)[piece_width<T>]) {
     }
 }
 
-/// Whether rows of `size` elements, `stride` apart, consist of whole pieces aligned to 16 bytes.
+/// True if rows of `size` elements, `stride` apart, consist of whole pieces aligned to 16 bytes.
 /// True for null rows.
 template <class T>
 bool is_aligned(const T* rows, std::int64_t stride, std::int64_t size) {

@@ -18,7 +18,7 @@ struct alignas(128) TensorMap {
 /// For bf16 with D contiguous and a multiple of 64, and other strides multiples of 16 bytes.
 TensorMap tensor_map(const Tensor& tensor, int rows);
 
-/// What the driver needs to know for a map, with the innermost dim first: D, heads, S, B.
+/// The parameters of a map for the driver, with the innermost dim first: D, heads, S, B.
 struct TensorMapRequest {
     std::byte* data;
     std::uint64_t sizes[4];         ///< in elements

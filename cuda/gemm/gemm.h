@@ -44,7 +44,7 @@ struct Gemm {
     }
 };
 
-/// Whether the epilogue is GELU or its derivative.
+/// True if the epilogue is GELU or its derivative.
 inline bool has_gelu_epilogue(const Gemm& gemm) {
     return gemm.gelu_input.data != nullptr || gemm.gelu.data != nullptr;
 }

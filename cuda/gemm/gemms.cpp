@@ -63,7 +63,7 @@ private:
         std::vector<Algorithm> candidates;  ///< the library's first choice first
         GemmChoice choice = {};             ///< by the table, by tuning, or what ran
     };
-    /// What the parts of a plan run with.
+    /// The kernel, resources and rules with which the parts of a plan run.
     struct Call {
         PartKernel* kernel;
         const OpContext& context;

@@ -184,7 +184,7 @@ bool LtGemm::describe(const Gemm& gemm) const {
 bool LtGemm::set_epilogue(const Gemm& gemm) const {
     const cublasLtEpilogue_t epilogue = epilogue_of(gemm);
     const auto dtype = static_cast<std::int32_t>(library_type(gemm.c.dtype));
-    // Without a type of its own the auxiliary matrix has that of the result, as ours does.
+    // By default the auxiliary matrix has the type of the result, as ours does.
     return set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
            (bias_vector_of(gemm) == nullptr || set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype)) &&
            (!has_gelu_epilogue(gemm) ||

@@ -77,7 +77,7 @@ public:
     /// Deterministic algorithms that sum in fp32, the library's preferred one first; at most
     /// `most`, empty if the library has none.
     std::vector<Algorithm> candidates(int most, std::int64_t workspace_bytes) const;
-    /// Whether the library can run this algorithm here.
+    /// True if the library can run this algorithm here.
     bool runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const;
     /// Issues the GEMM. The status reports whether the library accepted it.
     cublasStatus_t run(const Gemm& gemm, const Algorithm& algorithm, const Stream& stream,

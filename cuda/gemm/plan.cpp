@@ -18,7 +18,7 @@ struct Range {
     std::int64_t count;
 };
 
-/// Whether the GEMM is divided where this size of it ceases to be a multiple of fast_multiple.
+/// True if the GEMM is divided in the dim of this size, at the last multiple of fast_multiple.
 bool is_divided(const Gemm& gemm, std::int64_t size) {
     return size_of(gemm.a.dtype) == 2 && size > fast_multiple && size % fast_multiple != 0;
 }
@@ -60,7 +60,7 @@ std::int64_t buffered_rows(std::int64_t cols) {
     return std::max<std::int64_t>(rows, 1);
 }
 
-/// Whether the library rounds as Gemm states. cuBLASLt 13 on an H100 rounds a product before it
+/// True if the library rounds as Gemm states. cuBLASLt 13 on an H100 rounds a product before it
 /// adds it to 16 bits, and before it adds a bias where sizes or strides are no multiples of 8.
 bool rounds_right(const Gemm& gemm) {
     if (gemm.c.dtype == DType::f32) return true;
@@ -77,7 +77,7 @@ bool can_fuse_gelu(const Gemm& gemm, const GemmRules& rules) {
            auxiliary_of(gemm).row_stride % library_multiple == 0;
 }
 
-/// Whether one call of the library may compute the GEMM with its epilogue.
+/// True if one call of the library may compute the GEMM with its epilogue.
 bool can_fuse(const Gemm& gemm, const GemmRules& rules) {
     // The library applies GELU to the sums before it rounds them; recomputed from what was stored,
     // it has other bits.

@@ -49,7 +49,7 @@ struct GemmPart {
 
 using GemmPlan = std::vector<GemmPart>;
 
-/// What a plan depends on besides the GEMM.
+/// The rules and resources that a plan depends on, in addition to the GEMM.
 struct GemmRules {
     int device_major = 0;       ///< of the compute capability
     bool deterministic = true;  ///< recomputation in backward gives the same bits as forward
@@ -58,8 +58,8 @@ struct GemmRules {
     std::function<GemmChoice(const Gemm& gemm)> choose;
 };
 
-/// Whether the GEMM has a plan besides one call of the library, which GemmChoice::separate selects:
-/// it has an epilogue, adds to 16 bits, or its sum is divided.
+/// True if the GEMM has a plan other than one call of the library, which GemmChoice::separate
+/// selects: it has an epilogue, adds to 16 bits, or its sum is divided.
 bool is_separable(const Gemm& gemm);
 
 /// Bytes of fp32 sums that wait for their epilogue at a time: they fit in the L2 cache of a large

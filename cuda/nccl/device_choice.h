@@ -21,7 +21,7 @@ int device_of_rank(const MpiSession& session);
 /// two ranks share a device; for tests, GPTRAIN_SHARE_GPU=1 allows the latter.
 ChosenDevice choose_device(const MpiSession& session);
 
-/// Whether any two ranks have the same device. Throws Error (usage) that names these ranks unless
+/// True if any two ranks have the same device. Throws Error (usage) that names these ranks unless
 /// `allowed`.
 bool devices_are_shared(std::span<const std::string> uuids, bool allowed);
 

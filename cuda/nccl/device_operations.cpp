@@ -56,7 +56,7 @@ bool DeviceOperations::advance() {
         advanced = advanced || operation.has_finished;
         if (!operation.has_finished) occupied.push_back(communicator);
     }
-    // Those that finished before an earlier one stay until that one has.
+    // Operations that finished before an earlier one stay until that one has.
     while (!operations_.empty() && operations_.front().has_finished)
         operations_.pop_front();
     return advanced;
@@ -69,7 +69,7 @@ void DeviceOperations::poll() {
         const bool advanced = advance();
         const std::int64_t before = progress_.unfinished;
         progress_.unfinished = std::ssize(operations_);
-        // What the host issues is no progress, except that the device is no longer done.
+        // Newly issued operations are no progress, except that the device is no longer done.
         if (!advanced && (before > 0) == (progress_.unfinished > 0)) return;
         const bool runs = !operations_.empty() && operations_.front().has_started;
         progress_.running = runs ? std::optional(operations_.front().call) : std::nullopt;

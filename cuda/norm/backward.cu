@@ -24,7 +24,7 @@ constexpr int stages = pieces_per_thread == 1 ? 3 : 2;
 template <int pieces_per_thread>
 constexpr int staged_tensors = pieces_per_thread <= 2 ? 3 : 2;
 
-/// Whether a thread keeps its part of the weight in registers; otherwise it rereads it for each
+/// True if a thread keeps its part of the weight in registers; otherwise it rereads it for each
 /// row.
 template <int pieces_per_thread>
 constexpr bool keeps_weight = pieces_per_thread <= 2;

@@ -33,7 +33,7 @@ struct alignas(16) UnsplitShared {
     RowShared row;
 };
 
-/// What remains of a row once its exponentials are summed.
+/// The numbers that remain of a row once its exponentials are summed.
 struct RowResult {
     float weight;
     Exponentials exponentials;

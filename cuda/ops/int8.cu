@@ -16,7 +16,7 @@ constexpr int group = 8;
 constexpr int scale_block = static_cast<int>(Int8Matrix::block);
 static_assert(scale_block % group == 0);
 
-/// What kernels read of an Int8Matrix.
+/// An Int8Matrix as kernels read it.
 struct Int8Rows {
     const std::int8_t* values;
     const float* scales;

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(block_size) apply_epilogue_kernel(EpilogueArgs
     }
 }
 
-/// Whether every row is aligned to four elements.
+/// True if every row is aligned to four elements.
 template <class T>
 bool aligned_to_four(const T* data, std::int64_t stride) {
     return reinterpret_cast<std::uintptr_t>(data) % (4 * sizeof(T)) == 0 && stride % 4 == 0;

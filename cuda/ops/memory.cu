@@ -109,7 +109,7 @@ void launch_copy(CopyArgs args, std::int64_t bytes, const OpContext& context) {
                   context, args);
 }
 
-/// Whether words of `word` bytes can do the copy.
+/// True if the copy can be done in words of `word` bytes.
 bool divisible(const CopyArgs& args, std::int64_t word) {
     const auto whole = [&](auto x) { return static_cast<std::int64_t>(x) % word == 0; };
     bool result = whole(reinterpret_cast<std::uintptr_t>(args.to)) &&

@@ -11,7 +11,7 @@ constexpr int block_size = 256;
 /// Elements that a thread handles, if all rows are aligned to as many.
 constexpr int wide = 4;
 
-/// What all elements share. One thread of a block computes it.
+/// The factors that all elements share. One thread of a block computes them.
 struct Factors {
     float a = 0;
     float b = 0;
@@ -153,7 +153,7 @@ void each_element(const Op& op, std::int64_t count, bool aligned, const OpContex
            aligned ? each_element_kernel<Op, wide> : each_element_kernel<Op, 1>, op, count);
 }
 
-/// Whether its rows are aligned to `wide` elements.
+/// True if its rows are aligned to `wide` elements.
 bool is_aligned(const Tensor& x) {
     if (x.empty()) return true;
     const auto bytes = static_cast<std::uintptr_t>(wide * size_of(x.dtype()));

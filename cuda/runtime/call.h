@@ -8,7 +8,7 @@
 
 namespace gptrain::cuda {
 
-/// What a failed call leads to. `usage`: memory, or code for the device, is missing, or another
+/// The exit code for a failed call. `usage`: memory, or code for the device, is missing, or another
 /// process holds the device. `hang`: the device, its memory or its links have failed, so a restart
 /// may help (docs/slurm.md). Otherwise `bug`.
 constexpr ExitCode exit_code_of(cudaError_t status) {

@@ -1,4 +1,4 @@
-// What the host code of an op needs.
+// The context that the host code of an op needs.
 #pragma once
 
 #include "backend/scratch.h"
@@ -25,7 +25,7 @@ inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block,
 /// Shared memory of a multiprocessor of an A100, and of an H100, H200 or B200.
 constexpr std::int64_t multiprocessor_bytes_a100 = 164 * 1024;
 constexpr std::int64_t multiprocessor_bytes_h100 = 228 * 1024;
-/// Whether a multiprocessor has room for this many blocks with this much shared memory each.
+/// True if a multiprocessor has room for this many blocks with this much shared memory each.
 constexpr bool blocks_fit(std::int64_t blocks, std::int64_t shared_bytes,
                           std::int64_t multiprocessor_bytes) {
     constexpr std::int64_t reserved_bytes = 1024;  // of each block, by the device

@@ -21,10 +21,10 @@ struct DeviceProbe {
     int minor = 0;
 };
 
-/// Makes CUDA load all kernels when it starts. One that is loaded at its first launch would wait
-/// for messages under way, which may wait for what it computes. Also gives each stream a queue of
-/// its own (CUDA_DEVICE_MAX_CONNECTIONS), unless the user says otherwise. Takes effect only before
-/// the first use of CUDA, which may be MPI's. Warns if it replaces the user's
+/// Makes CUDA load all kernels when it starts. A kernel that is loaded at its first launch would
+/// wait for messages under way, which may wait for what it computes. Also gives each stream a
+/// separate queue (CUDA_DEVICE_MAX_CONNECTIONS), unless the user says otherwise. Takes effect only
+/// before the first use of CUDA, which may be MPI's. Warns if it replaces the user's
 /// CUDA_MODULE_LOADING=LAZY.
 void set_cuda_environment();
 

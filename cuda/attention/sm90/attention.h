@@ -8,8 +8,8 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// Whether these kernels support an op that attention_params accepts. They run only on devices of
-/// compute capability 9.0.
+/// True if these kernels support the op, which attention_params must accept. They run only on
+/// devices of compute capability 9.0.
 bool covers_attention(const AttentionForward& args);
 bool covers_attention(const AttentionBackward& args);
 

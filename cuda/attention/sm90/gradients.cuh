@@ -34,7 +34,7 @@ public:
     }
 
 private:
-    /// Whether the compiler is shown that all lanes of a warp have the same group and take the same
+    /// True if the compiler is shown that all lanes of a warp have the same group and take the same
     /// branches. It then computes descriptors in uniform registers, with fewer instructions, but
     /// keeps the group in one more register, for which there is no room with dropout and D = 128.
     static constexpr bool uniform = !(with_dropout && Shape::dim == 128);
@@ -261,7 +261,7 @@ private:
         if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
     }
 
-    /// What all earlier tiles of keys have added.
+    /// Waits for the turn, then adds the sums of all earlier tiles of keys.
     __device__ void add_previous(Scores& dq) const {
         const DqTurn turn(work_, keys(), step(), Shape::rows, group());
         turn.begin();

@@ -1,4 +1,4 @@
-// What backward attention on sm_90a reads besides its tiles. Separate launches compute it
+// The data that backward attention on sm_90a reads besides its tiles. Separate launches compute it
 // beforehand.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// statistics [B, N, padded]: those of all queries, followed by rows whose probabilities and delta
-/// are 0. o and d_o are bf16, D is 64 or 128, and padded is a multiple of padded_rows.
+/// statistics [B, N, padded]: the statistics of all queries, followed by rows whose probabilities
+/// and delta are 0. o and d_o are bf16, D is 64 or 128, and padded is a multiple of padded_rows.
 void compute_row_statistics(const AttentionParams& p, const HeadTensor& d_o, int padded,
                             RowStatistics* statistics, const Stream& stream);
 

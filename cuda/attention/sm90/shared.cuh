@@ -1,5 +1,5 @@
-// What the warps of backward attention on sm_90a share: the kernel's arguments, the data that they
-// hand to each other, and the barriers that synchronize them.
+// The state that the warps of backward attention on sm_90a share: the kernel's arguments, the data
+// that they hand to each other, and the barriers that synchronize them.
 #pragma once
 
 #include "cuda/attention/sm90/tiles.cuh"
@@ -71,8 +71,9 @@ struct QueryStep {
     __device__ bool has(Flags flag) const { return (flags & flag) != 0; }
 };
 
-/// What a computing group hands to its delivering warp. query_sums: to be added in turn. queries:
-/// the total, scaled and rounded, unless the computing group has added it in fp32.
+/// The kind and place of results that a computing group hands to its delivering warp. query_sums:
+/// to be added in turn. queries: the total, scaled and rounded, unless the computing group has
+/// added it in fp32.
 struct Delivery {
     enum Kind : int { query_sums, queries, key_values, stop } kind;
     KeyTile keys;

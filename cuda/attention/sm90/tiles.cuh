@@ -1,5 +1,5 @@
-// What the forward and backward attention kernels on sm_90a share: the warp roles in a block, tiles
-// in shared memory, and register layouts of matrix multiplies.
+// The parts that the forward and backward attention kernels on sm_90a share: the warp roles in a
+// block, tiles in shared memory, and register layouts of matrix multiplies.
 //
 // A block is three warpgroups: one loads and stores, two compute. A tile consists of panels of 64
 // columns (one box of a bulk copy each); rows of a tile are tokens of one head.
@@ -155,7 +155,7 @@ __device__ inline void add_pair(float* to, float low, float high) {
 
 // ---- masks --------------------------------------------------------------------------------------
 
-/// Whether a pair of tiles needs masking.
+/// True if a pair of tiles needs masking.
 __device__ inline bool needs_mask(const KeyRange& range, int key) {
     return key < range.all_begin || key + key_rows > range.all_end;
 }

@@ -1,4 +1,4 @@
-// Whose turn it is to add to a block of dq in backward attention on sm_90a.
+// The turns in which tiles of keys add to a block of dq in backward attention on sm_90a.
 #pragma once
 
 #include "cuda/attention/sm90/shared.cuh"
@@ -22,7 +22,7 @@ public:
     }
 
     __device__ float* sums() const { return sums_; }
-    /// Waits until it is the turn. What earlier tiles of keys have added is visible afterwards.
+    /// Waits for the turn. The sums of earlier tiles of keys are visible afterwards.
     __device__ void begin() const {
         while (load_acquire(turn_) != begin_ + number_)
             spin_pause();
