@@ -1,4 +1,4 @@
-// Work in a process of its own.
+// Child processes: their output, how they end, and their time limit.
 #include "base/child.h"
 
 #include <csignal>

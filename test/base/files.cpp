@@ -164,7 +164,7 @@ TEST_CASE("JSON is read strictly", "[base]") {
     CHECK(refused("{} {}").find("f.json:1:") == 0);
     CHECK(refused(std::string(100, '[')).find("nested") != std::string::npos);
     CHECK(refused("").find("f.json") == 0);
-    // What nlohmann's own parser accepts as the end of the text, and what it skips.
+    // nlohmann's own parser accepts the first as the end of the text, and skips the second.
     CHECK(refused(std::string("{}\0{}", 5)).find("not valid JSON") != std::string::npos);
     CHECK(refused("\xEF\xBB\xBF{}").find("not valid JSON") != std::string::npos);
 }

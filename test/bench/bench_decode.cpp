@@ -76,7 +76,7 @@ private:
     std::vector<double> reads_;
 };
 
-/// What the ops do that pass `count` tokens after `before` others.
+/// The work of the ops that process `count` tokens after `before` others.
 struct Work {
     double flops = 0;
     double bytes = 0;

@@ -1,4 +1,4 @@
-// What oneDNN's own GEMM reaches.
+// The speed of oneDNN's own GEMM.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ class GemmRate {
 public:
     /// In fp32 if oneDNN has none of this precision here.
     explicit GemmRate(Precision precision);
-    /// Whether the GEMMs have the precision that was asked for.
+    /// True if the GEMMs have the precision that was asked for.
     bool has_precision() const { return has_precision_; }
     /// Times some GEMMs, of about 0.1 TFLOP together.
     void run();

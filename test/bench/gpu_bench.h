@@ -1,4 +1,4 @@
-// What bench_gpu measures. Every function opens the first GPU and returns one JSON object.
+// The measurements of bench_gpu. Every function opens the first GPU and returns one JSON object.
 #pragma once
 
 #include <cstdint>

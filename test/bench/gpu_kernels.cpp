@@ -22,7 +22,7 @@ class Table {
 public:
     explicit Table(Device& device) : device_(device) {}
 
-    /// `make` returns a call with tensors of its own. `bytes` counts each input as read once and
+    /// `make` returns a call with new tensors each time. `bytes` counts each input as read once and
     /// each output as written once.
     void add(const std::string& name, std::int64_t bytes, const std::function<Call()>& make) {
         std::vector<Call> calls;

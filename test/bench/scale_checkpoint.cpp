@@ -51,7 +51,7 @@ std::vector<TensorRecord> tensors_of(const RunPlan& plan, int rank) {
     return tensors;
 }
 
-/// What one rank's files are to the others.
+/// A rank's files as the other ranks know them.
 struct RankFiles {
     std::string entries;  ///< the message of the first save
     std::string record;

@@ -1,4 +1,5 @@
-// What the parts of bench_scale share: processes for its work, and the rows that they print.
+// Helpers that the parts of bench_scale share: child processes for its work, and the rows that they
+// print.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace gptrain::bench {
 
-/// Runs `work` in a process of its own, so that what others left in memory does not slow it down.
+/// Runs `work` in a child process, so that what others left in memory does not slow it down.
 void in_child(const std::function<void()>& work);
 
 /// Bytes that this process has allocated and not freed.

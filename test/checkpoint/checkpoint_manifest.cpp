@@ -10,8 +10,8 @@
 namespace gptrain::test {
 namespace {
 
-// What the message on each file of the corpus must contain. The files are manifests that `sealed`
-// completes.
+// The text that the message on each file of the corpus must contain. The files are manifests that
+// `sealed` completes.
 const std::map<std::string, std::string> faults = {
     {"array-at-top", "not valid JSON"},
     {"block-size-zero", "'block_bytes' must be 4194304"},

@@ -30,7 +30,7 @@ void replace_record(const fs::path& checkpoint, std::int64_t shard, const std::s
     gptrain::test::fill(checkpoint / "manifest.json", to_text(index));
 }
 
-/// What the shard file holds.
+/// The tensors that the shard file holds.
 std::vector<TensorRecord> tensors_of(const fs::path& checkpoint, std::int64_t shard) {
     const CheckpointIndex index = read_index(checkpoint);
     return read_records(checkpoint, index, {shard});

@@ -31,7 +31,7 @@ public:
         return files;
     }
 
-    /// What the message on a damaged byte must contain after the path of its file.
+    /// The text that the message on a damaged byte must contain after the path of its file.
     std::string name_of_damage(const fs::path& path, std::int64_t byte) const {
         if (path.filename() == "manifest.json") return "";
         for (const TensorRecord& tensor : manifest_.tensors) {
@@ -69,7 +69,7 @@ public:
     }
 
 private:
-    /// What a run loads.
+    /// The checkpoint that a run loads, and its warnings.
     struct Taken {
         std::int64_t step = 0;  ///< of the checkpoint; 0 if the values are not those of its step
         std::string said;

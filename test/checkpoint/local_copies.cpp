@@ -1,5 +1,5 @@
-// Local copies of several ranks: made on nodes, each with a disk of its own, and loaded after some
-// are gone.
+// Local copies of several ranks: made on nodes, each with its own disk, and loaded after some are
+// gone.
 #include "checkpoint/local_copies.h"
 
 #include <fstream>
@@ -51,7 +51,7 @@ struct CopyingRun {
     void save(std::int64_t step) {
         state.fill(step);
         copies.save(meta_for(step), state.source());
-        // What changes after the call is not saved.
+        // Changes after the call are not saved.
         state.clear();
     }
 
@@ -155,7 +155,7 @@ TEST_CASE("Ranks load their local copies, also those that only another node has"
     for (int node = 0; node < node_count(); ++node) {
         ranks().run_on_first([&] { fs::remove_all(disk_of(folder.path(), node).run); });
         CHECK(loaded_step(folder.path()) == 2 + node);
-        // What was brought back is whole.
+        // The copies that this brought back are whole.
         CHECK(loaded_step(folder.path()) == 2 + node);
         run.save(3 + node);
         run.copies.finish();

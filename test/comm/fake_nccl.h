@@ -8,7 +8,7 @@ namespace gptrain::test {
 
 cuda::Nccl fake_nccl();
 
-/// What the functions return and what they saw.
+/// The answers of the functions, and a record of their calls.
 struct FakeState {
     ncclResult_t async_error = ncclSuccess;  ///< of every communicator
     ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns

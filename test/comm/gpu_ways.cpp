@@ -1,5 +1,4 @@
-// Communicators between GPUs: NCCL if every rank has a GPU of its own, else MPI through host
-// memory.
+// Communicators between GPUs: NCCL if every rank has its own GPU, else MPI through host memory.
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "cuda/nccl/device_choice.h"

@@ -27,7 +27,7 @@ TEST_CASE("Host memory that is too small is freed for what is asked for") {
         memory.release(memory.take(bytes));
         CHECK(memory.held() == round_up(bytes, Arena::alignment));
     }
-    // A second buffer at the same time takes memory of its own.
+    // A second buffer at the same time takes other memory.
     const Buffer first = memory.take(3000);
     memory.release(memory.take(500));
     CHECK(memory.held() == 3072 + 512);

@@ -11,8 +11,8 @@
 
 namespace gptrain::test {
 
-/// What was issued, in order: "1 records" (an event on stream 1; streams count from 1), "2 waits
-/// for 1", and whatever a test adds.
+/// A log of the issued calls, in order: "1 records" (an event on stream 1; streams count from 1),
+/// "2 waits for 1", and whatever a test adds.
 std::vector<std::string>& issued();
 /// The number of the stream with this handle.
 int number_of(const void* stream);
@@ -22,7 +22,7 @@ std::set<int>& urgent_streams();
 void hold_device_at(std::int64_t events);
 /// The device passes all events, as at first.
 void let_device_run();
-/// What the backend was told to check while it waits.
+/// The check that the backend was told to make while it waits.
 std::function<void()>& asked_while_waiting();
 /// The devices that a process sees; the UUID of device i is "GPU-i".
 int& fake_devices();

@@ -227,7 +227,7 @@ TEST_CASE("Ranks reduce numbers") {
     session().sum(values);
     CHECK(values == std::array<double, 2>{0.5 * static_cast<double>(ranks),
                                           0.5 * static_cast<double>(ranks * (ranks - 1))});
-    // What all have cancels out in pairs.
+    // Bits that all ranks have cancel out in pairs.
     const std::uint64_t common = std::uint64_t{1} << 63;
     const std::uint64_t own = std::uint64_t{1} << rank;
     CHECK(session().exclusive_or(common | own) ==

@@ -140,7 +140,7 @@ TEST_CASE("The device tells which of the issued operations it runs") {
     const auto all =
         observed([&](const RankGroup&) { return connect_all(*backend, compute, operations); },
                  *operations)({.axis = Axis::tp, .id = 0, .rank = session().rank(), .size = 2});
-    // What the constructor runs is none of the rank's operations.
+    // The work of the constructor is none of the rank's operations.
     operations->poll();
     CHECK(heard.device_calls == 0);
 

@@ -14,7 +14,7 @@
 
 namespace gptrain::test {
 
-/// What later cases see is not what this one has left.
+/// Resets the stand-in for NCCL when a case ends, so that later cases see nothing of this one.
 struct CleanState {
     CleanState() = default;
     CleanState(const CleanState&) = delete;

@@ -1,4 +1,4 @@
-// What listeners learn about a communicator's operations.
+// The operations of a communicator, as listeners learn of them.
 #include <functional>
 #include <string>
 #include <vector>

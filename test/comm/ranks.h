@@ -1,4 +1,5 @@
-// What the communication tests share: the ranks of this test run, their watchdog, and a backend.
+// Helpers that the communication tests share: the ranks of this test run, their watchdog, and a
+// backend.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,7 @@ struct Way {
     std::function<std::unique_ptr<Communicator>(Backend& backend)> connect;
 };
 
-// Each test executable defines these three in a source of its own.
+// Each test executable defines these three in one of its sources.
 /// The backend whose memory is sent.
 std::unique_ptr<Backend> make_backend();
 std::vector<Way> ways();

@@ -46,8 +46,8 @@ std::vector<T> numbers(std::int64_t count, std::uint32_t stream) {
     return values;
 }
 
-/// How far an element may lie from the true value: the rounding to T, and a few roundings of its
-/// own in fp32, and of 7, which some results are added to.
+/// The largest error of an element: the rounding to T, and a few roundings in fp32, of the element
+/// itself and of 7, which some results are added to.
 template <class T>
 double bound(double value) {
     constexpr bool is_bf16 = std::is_same_v<T, Bf16>;
@@ -59,7 +59,7 @@ template <class T>
 void check_close(const std::vector<T>& got, const auto& expected, std::int64_t count) {
     for (std::int64_t i = 0; i < std::ssize(got); ++i) {
         CAPTURE(i);
-        // What lies behind the elements stays as it was.
+        // The memory behind the elements stays as it was.
         const double value = i < count ? expected(i) : 7;
         CHECK(std::abs(to_float(got[i]) - value) <= bound<T>(value));
     }

@@ -33,7 +33,7 @@ std::chrono::nanoseconds time_spinning() {
     return (running_time(second) - before) / waits;
 }
 
-/// Whether the condition holds within half a minute: other programs may disturb a measurement.
+/// True if the condition holds within half a minute: other programs may disturb a measurement.
 bool soon(const std::function<bool()>& condition) {
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() < begin + 30s)

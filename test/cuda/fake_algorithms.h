@@ -26,7 +26,7 @@ enum FakeAlgorithm {
 
 namespace gptrain::test {
 
-/// What the caller allows while the library chooses, or has when it computes.
+/// The limits that the caller sets while the library chooses, or has when it computes.
 struct Allowed {
     std::uint64_t workspace = 0;
     std::uint32_t reductions = 7;  ///< CUBLASLT_REDUCTION_SCHEME_MASK
@@ -40,11 +40,11 @@ std::uint64_t alignment_of(const void* address);
 /// The algorithms that need no more than this, in the library's order of preference.
 std::vector<FakeAlgorithm> algorithms_within(const Allowed& allowed);
 
-/// Whether the library has an algorithm of this number.
+/// True if the library has an algorithm of this number.
 bool is_algorithm(std::uint64_t number);
 /// The workspace of an algorithm in bytes.
 std::uint64_t workspace_of(FakeAlgorithm algorithm);
-/// Whether the algorithm can read and write memory of these alignments.
+/// True if the algorithm can read and write memory of these alignments.
 bool can_access(FakeAlgorithm algorithm, const Allowed& allowed);
 
 }  // namespace gptrain::test

@@ -26,7 +26,7 @@ std::int64_t& runs_of(FakeKind kind) {
     return runs.at(kind);
 }
 
-/// What the code that runs a GEMM may depend on.
+/// The key of the code that runs a GEMM: everything that it may depend on.
 struct Code {
     std::uint64_t algorithm;
     cublasOperation_t transpose_a;

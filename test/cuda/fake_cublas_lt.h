@@ -1,4 +1,5 @@
-// What tests can see and control of the stand-in for cuBLASLt, in addition to cuBLASLt's functions.
+// Functions with which tests observe and control the stand-in for cuBLASLt, in addition to
+// cuBLASLt's own.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ extern "C" std::int64_t fake_cublas_lt_runs_of(FakeKind kind);
 extern "C" std::int64_t fake_cublas_lt_loads();
 /// From now on each GEMM of this kind takes this much longer.
 extern "C" void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds);
-/// Whether from now on it also refuses the slow algorithm, so that no choice depends on measured
-/// times.
+/// If `refuse`, the library also refuses the slow algorithm from now on, so that no choice depends
+/// on measured times.
 extern "C" void fake_cublas_lt_refuse_slow(bool refuse);
 
 /// The calls that return a status, except those that destroy.
@@ -31,6 +32,7 @@ enum FakeCall {
     fake_matmul,
 };
 
-/// The status that the call returns from now on for GEMMs of this kind; CUBLAS_STATUS_SUCCESS: what
-/// it finds. Calls that do not know the GEMM's epilogue, or not yet, are of the plain kind.
+/// The status that the call returns from now on for GEMMs of this kind; CUBLAS_STATUS_SUCCESS: the
+/// status that it finds. Calls that do not know the GEMM's epilogue, or not yet, are of the plain
+/// kind.
 extern "C" void fake_cublas_lt_answer(FakeCall call, FakeKind kind, int status);

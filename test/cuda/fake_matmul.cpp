@@ -102,7 +102,7 @@ bool has_aligned_scales(const Operation& operation) {
     return aligned(operation.scale_a) && aligned(operation.scale_b);
 }
 
-/// Attributes that the documentation allows for some types alone: a type of its own for GELU's
+/// True if the documentation allows the operation's attributes for these types: a type for GELU's
 /// auxiliary matrix, even the result's, only for FP8 results, which gptrain does not have; scales
 /// only for FP8 operands.
 bool has_attributes(const Operation& operation, const Layouts& at) {

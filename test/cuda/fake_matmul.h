@@ -39,8 +39,8 @@ struct Layouts {
 
 bool is_fp8(std::int32_t type);
 
-/// Whether the library has the operation for these matrices, by its documentation: success, or the
-/// status that says why not.
+/// The library's support of the operation for these matrices, by its documentation: success, or the
+/// status that says why it has none.
 cublasStatus_t support_of(const Operation& operation, const Layouts& at);
 
 struct Scales {

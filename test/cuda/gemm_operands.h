@@ -1,5 +1,5 @@
-// What the tests of GEMMs share: small operands, the emulator's device, and a library that answers
-// as a test wants it to.
+// Fixtures that the tests of GEMMs share: small operands, the emulator's device, and a library that
+// answers as a test wants it to.
 #pragma once
 
 #include <algorithm>

@@ -239,7 +239,7 @@ TEST_CASE("GELU is a kernel on what was stored, or the library's where bits may 
     CHECK(fused[0].gemm.gelu.data == address(5));
     CHECK(is_separable(fused[0].gemm));
 
-    // Of the two epilogues each has a choice of its own.
+    // Each of the two epilogues has a separate choice.
     const auto choose_for_gelu = [](const Gemm& gemm) {
         return GemmChoice{.separate = gemm.gelu.data != nullptr};
     };

@@ -1,4 +1,4 @@
-// What the CUDA backend does with the runtime's answers and settings, without a GPU.
+// The CUDA backend's use of the runtime's answers and settings, without a GPU.
 #include <cstdlib>
 #include <string>
 

@@ -24,7 +24,7 @@ using Learned = std::vector<std::uint8_t>;
 const std::filesystem::path corpus =
     std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/lossmask";
 
-// What the message on each file of the corpus must contain; nothing: the file is right.
+// The text that the message on each file of the corpus must contain; empty: the file is right.
 const std::map<std::string, std::string>& faults() {
     static const std::map<std::string, std::string> faults = {
         {"good", ""},
@@ -157,7 +157,7 @@ TEST_CASE("a mask comes back as it was written, in one part or several") {
         CHECK(data.learned_tokens(0, data.num_sequences()) == learned);
         CHECK(data.meta()->mask->learned == learned);
 
-        // What ranks wrote apart is what one wrote.
+        // The parts of two ranks, joined, are the files that one rank writes.
         IndexedWriter first(folder / "joined", DType::u16, true);
         IndexedWriter second(folder / "joined.rank-1", DType::u16, true);
         const std::size_t middle = 7 + seed;
@@ -210,7 +210,8 @@ TEST_CASE("a mask belongs to its token files") {
     CHECK(replaced.learned_tokens(0, 1) == 3);
 }
 
-/// What a batch's weights must be: whether the target is learned. Ids count up from 0.
+/// Checks that a batch's weights are 1 where the target is learned and 0 elsewhere. Ids count up
+/// from 0.
 void check_weights(const StepBatch& batch, const Learned& learned_ids) {
     double sum = 0;
     for (const Microbatch& microbatch : batch.microbatches) {

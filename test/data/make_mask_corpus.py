@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes ../corpus/lossmask: a loss mask and hostile variants of it, with a CRC-32C of its own.
+"""Writes ../corpus/lossmask: a loss mask and hostile variants of it, with a separate CRC-32C.
 
 good.mask is of 19 tokens, of which 3, 4, 8 and 18 are learned. The other names say what is wrong.
 """

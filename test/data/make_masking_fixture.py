@@ -43,7 +43,7 @@ class Masking:
         return next(i + 1 for i in range(len(weights)) if at < sum(weights[: i + 1]))
 
     def mask(self, tokens, eligible):
-        """What the model reads, and which tokens it has to find."""
+        """The tokens that the model reads, and which of them it has to find."""
         tokens, chosen = list(tokens), [0] * len(tokens)
         if self.rule["masking"] == "token":
             for i, token in enumerate(tokens):

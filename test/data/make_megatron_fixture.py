@@ -27,7 +27,7 @@ TRAIN, VALID = 0, 1
 
 
 class Tokenizer:
-    """What the data classes require of a tokenizer."""
+    """The attributes that the data classes require of a tokenizer."""
 
     vocab_size = 50000
     eod = 0

@@ -1,4 +1,4 @@
-// What a run's checkpoint says of its data.
+// The description of the data in a run's checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace gptrain {
 namespace {
 
-/// What mask_tokens makes of tokens 1, 2, 3, ..., of which every `every`-th may not be chosen.
+/// The result of mask_tokens for tokens 1, 2, 3, ..., of which every `every`-th may not be chosen.
 struct Masked {
     Masked(const TokenMasking& masking, std::int64_t sample, std::size_t length,
            std::size_t every = 0)

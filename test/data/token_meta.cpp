@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-// What the message on each file of the corpus must contain.
+// The text that the message on each file of the corpus must contain.
 const std::map<std::string, std::string>& faults() {
     static const std::map<std::string, std::string> faults = {
         {"array", "must be a JSON object"},

@@ -103,7 +103,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
 TEST_CASE("the check of the kernels reaches each plan of the backward for sm_90a", "[choice]") {
     const EmulatedDevice device(8, 6, 99 << 10);
     const Stream stream;
-    // Head size; whether groups of heads share the memory of their sums.
+    // Head size; true if groups of heads share the memory of their sums.
     static std::set<std::pair<std::int64_t, bool>> reached;
     reached.clear();
     AttentionKernels noted = portable;

@@ -34,8 +34,8 @@ std::vector<std::unique_ptr<Backend>> built_backends() {
     return backends;
 }
 
-/// A GPU of compute capability 9.0 has attention kernels of its own for these alone, and runs all
-/// others like any GPU. For fp32 the smaller cases are
+/// True for the cases that are tested. A GPU of compute capability 9.0 has special attention
+/// kernels for these alone, and runs all others like any GPU. For fp32 the smaller cases are
 /// enough.
 bool is_tested(const OpCase& op) {
     constexpr double most_flops_fp32 = 1.6e7;

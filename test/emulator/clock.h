@@ -1,5 +1,4 @@
-// Vector clocks: what a thread of a grid knows of the others' accesses (Lamport 1978; Mattern
-// 1988).
+// Vector clocks: a thread's knowledge of the others' accesses (Lamport 1978; Mattern 1988).
 #pragma once
 
 #include <cstdint>
@@ -46,9 +45,10 @@ private:
     std::vector<Part> parts_;
 };
 
-/// What comes before a thread's next access. Plain writes come before an asynchronous access only
-/// once a proxy fence stands in between, so for each kind of memory there is a clock of the writes
-/// that are fenced (PTX ISA, "Memory Consistency Model", proxy-preserved base causality order).
+/// The accesses that come before a thread's next access. Plain writes come before an asynchronous
+/// access only once a proxy fence stands in between, so for each kind of memory there is a clock of
+/// the writes that are fenced (PTX ISA, "Memory Consistency Model", proxy-preserved base causality
+/// order).
 struct Knowledge {
     Clock all;
     Clock fenced_shared;

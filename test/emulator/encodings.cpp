@@ -1,5 +1,5 @@
-// Matrix descriptors and tensor maps: what the kernels encode is what the hardware's documents
-// decode.
+// Matrix descriptors and tensor maps: the hardware's documents decode them to what the kernels
+// encode.
 #include <functional>
 #include <vector>
 

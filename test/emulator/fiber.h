@@ -40,7 +40,7 @@ private:
     void* outside_ = nullptr;  ///< stack pointer of its resumer while it runs
     std::function<void()> work_;
     bool done_ = true;
-    // What AddressSanitizer needs to know about both stacks.
+    // AddressSanitizer's data about both stacks.
     void* inside_fake_ = nullptr;
     void* outside_fake_ = nullptr;
     const void* outside_bottom_ = nullptr;

@@ -161,7 +161,7 @@ struct Thread {
     Knowledge known;
     Time time = 1;
 
-    /// What others know who know what this thread has done so far.
+    /// The knowledge of anyone who knows everything that this thread has done so far.
     Knowledge all_so_far() const;
     /// Makes all accesses so far known to those who learn `to`.
     void publish(Knowledge& to);
@@ -220,7 +220,7 @@ public:
     const GridShape& shape;
     std::int64_t index[3];
     std::uint32_t serial = 0;  ///< among the blocks of the launch
-    std::uint64_t launch;      ///< a number of its own for each launch
+    std::uint64_t launch;      ///< a different number for each launch
     std::uint64_t owner;       ///< and for the shared memory of each block
     std::vector<std::byte> shared_memory;
     std::byte* shared = nullptr;  ///< the aligned part of it

@@ -1,5 +1,5 @@
-// What -fsanitize=thread calls before each plain access of a kernel, in place of the thread
-// sanitizer's own library. Functions and vtables are not followed.
+// The hooks that -fsanitize=thread calls before each plain access of a kernel, in place of the
+// thread sanitizer's own library. Functions and vtables are not followed.
 #include <cstddef>
 #include <utility>
 
@@ -29,7 +29,7 @@ void count(const void* p, std::size_t bytes, const void* place) {
 /// Most accesses end here.
 inline void note(const void* p, std::size_t bytes, AccessKind kind, const void* place) {
     const Thread* const thread = watched != nullptr ? watched : counted;
-    // What is on its stack are the emulated thread's registers.
+    // Variables on its stack are the emulated thread's registers.
     if (thread == nullptr || thread->fiber.has_on_stack(p)) return;
     note_in_memory(p, bytes, kind, place);
 }

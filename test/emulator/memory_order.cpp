@@ -148,8 +148,8 @@ private:
     ScratchMemory scratch_[2];
 };
 
-/// Op cases on the device with the least shared memory, and those of attention in bf16 also on the
-/// one that has kernels of its own for it. Quick ones: they reach as many places as all.
+/// Op cases on the device with the least shared memory, and attention cases in bf16 also on the
+/// device that has special kernels for them. Quick cases: they reach as many places as all.
 std::vector<Case> chosen_cases() {
     std::vector<Case> cases;
     const auto add = [&](const std::vector<OpCase>& family, bool hopper, double most_flops) {

@@ -1,5 +1,5 @@
-// What the hardware makes of a matrix descriptor, by the documents alone (PTX ISA, "Asynchronous
-// warpgroup level matrix shared memory layout").
+// The matrix that the hardware reads through a matrix descriptor, by the documents alone (PTX ISA,
+// "Asynchronous warpgroup level matrix shared memory layout").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What barriers, fences, waits and counters make known to whom (emulator/grid.h, clock.h).
+// The knowledge that barriers, fences, waits and counters pass on, and to whom (emulator/grid.h,
+// clock.h).
 #include <unordered_map>
 #include <utility>
 
@@ -7,7 +8,7 @@
 namespace gptrain::emulator {
 namespace {
 
-/// What acquiring a counter of global memory teaches.
+/// The knowledge that acquiring a counter of global memory passes on, by the counter's address.
 std::unordered_map<const void*, Clock>& counters() {
     static std::unordered_map<const void*, Clock> all;
     return all;

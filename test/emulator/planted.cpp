@@ -31,7 +31,7 @@ private:
     float* data_;
 };
 
-/// What a kernel that maps `in` to `out` computes in each order, or the message if it fails.
+/// The results of a kernel that maps `in` to `out`, one for each order, or the message if it fails.
 struct Outcome {
     std::vector<std::vector<float>> results;
     std::string error;

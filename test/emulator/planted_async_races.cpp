@@ -120,7 +120,7 @@ void added_early(Version version, const float* in, float* out) {
     bulk_wait<0>();
 }
 
-/// What a counter says, a bulk copy knows only after a fence.
+/// A bulk copy sees the writes before a counter's release only after a fence.
 void unfenced_load_after_counter(Version version, const float* in, float* out) {
     BulkShared& shared = bulk_shared();
     auto* turn = reinterpret_cast<unsigned*>(out + counter_place);

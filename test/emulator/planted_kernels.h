@@ -1,4 +1,4 @@
-// What the planted bugs of bugs.cpp, planted_races.cpp and planted_async_races.cpp share.
+// Helpers that the planted bugs of bugs.cpp, planted_races.cpp and planted_async_races.cpp share.
 #pragma once
 
 #include "cuda/device/hopper.cuh"

@@ -127,7 +127,7 @@ struct Candidate {
     Agent self;  ///< the thread whose earlier accesses come before it as well
     bool shared = false;
 
-    /// Whether an earlier access comes before this one.
+    /// True if an earlier access comes before this one.
     bool follows(const Access& earlier) const {
         std::uint32_t block = earlier.block;
         Agent agent = earlier.agent;
@@ -147,7 +147,7 @@ struct Candidate {
         const Clock& fenced = shared ? known->fenced_shared : known->fenced_global;
         return fenced.of(block, agent) >= time;
     }
-    /// Whether only a proxy fence is missing.
+    /// True if only a proxy fence is missing.
     bool lacks_fence(const Access& earlier) const {
         Candidate plain = *this;
         plain.access.proxy = Proxy::generic;
@@ -244,7 +244,7 @@ void keep_read(Word& word, const Access& read) {
             reads.lanes |= lane;
             kept = true;
         } else if (reads.of_same_warp(read) && (reads.read.bytes & ~read.bytes) == 0) {
-            // What follows a read also follows the earlier ones of the same thread.
+            // An access that follows a read also follows the earlier reads of the same thread.
             reads.lanes &= ~lane;
             any_empty = any_empty || reads.lanes == 0;
         }

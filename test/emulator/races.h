@@ -3,8 +3,8 @@
 // FastTrack, Flanagan and Freund 2009, doi:10.1145/1542476.1542490). Plain accesses come from the
 // compiler's instrumentation (instrumentation.cpp), all others from the twins of cuda/device.
 //
-// Two launches are in order, as in one stream. What several blocks have read must not be written in
-// the same launch, even in order: of the reads of several blocks only the fact is kept.
+// Two launches are in order, as in one stream. Bytes that several blocks have read must not be
+// written in the same launch, even in order: of the reads of several blocks only the fact is kept.
 #pragma once
 
 #include <cstddef>

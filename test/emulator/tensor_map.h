@@ -1,4 +1,4 @@
-// What the emulated driver keeps in a TensorMap, and the driver's rules for it.
+// The contents of a TensorMap of the emulated driver, and the driver's rules for it.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace gptrain::emulator {
 
-/// What the driver objects to, by the rules of cuTensorMapEncodeTiled for bf16 elements, no
-/// interleaving and a swizzle of 128 bytes; empty if nothing.
+/// The driver's objection to a request, by the rules of cuTensorMapEncodeTiled for bf16 elements,
+/// no interleaving and a swizzle of 128 bytes; empty if it has none.
 std::string objection_to(const cuda::TensorMapRequest& request);
 
-/// What `map` was made from.
+/// The request that `map` was made from.
 cuda::TensorMapRequest decoded(const cuda::TensorMap& map);
 
 }  // namespace gptrain::emulator

@@ -41,7 +41,7 @@ Rows rows_of(const SharedOperand& operand, int count) {
     return rows;
 }
 
-/// What every thread of the warpgroup knew when it issued the product.
+/// The knowledge that all threads of the warpgroup had when they issued the product.
 emulator::Knowledge known_to_all(const std::vector<const WarpgroupProduct*>& products) {
     emulator::Knowledge known = products.front()->known;
     for (const WarpgroupProduct* product : products)

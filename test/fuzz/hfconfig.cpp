@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t most_layers = 100;
 
-/// What is read is written as a config.json that reads back the same.
+/// Writes what was read as a config.json, which must read back the same.
 void write_and_read(const HfConfig& config) {
     const ModelShape model = shape_of(config.model);
     if (model.layers <= most_layers && model.head_dim > 0)

@@ -42,7 +42,7 @@ std::vector<fs::path> inputs_in(const fs::path& folder) {
     return files;
 }
 
-/// What the target refuses in a file.
+/// The messages with which the target refuses a file.
 std::vector<std::string> refusals_of(FuzzTarget& target, const fs::path& file) {
     std::printf("%s\n", file.c_str());
     std::fflush(stdout);

@@ -9,7 +9,7 @@ using namespace gptrain;
 
 namespace {
 
-/// What the header and the sampler promise.
+/// Checks what the header and the sampler promise.
 void check(const CompletionRequest& request) {
     const SamplingOptions& sampling = request.sampling;
     GPTRAIN_CHECK(sampling.temperature >= 0 && sampling.temperature <= 1e6);

@@ -26,7 +26,7 @@ void use(const Tokenizer& tokenizer, std::string_view text) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     const std::string_view model = test::as_text(bytes, size);
-    // What begins like JSON is read as tokenizer.json, whose errors name a line.
+    // Input that begins like JSON is read as tokenizer.json, whose errors name a line.
     test::accepts(ExitCode::bad_input, "tokenizer.model:", [&] {
         const Tokenizer tokenizer(model, "tokenizer.model");
         use(tokenizer, "he that hath  an ear,\n \xEF\xBD\xB1 \xE2\x84\xAB \xE3\x88\xB1 let");

@@ -1,4 +1,4 @@
-// Reading hardware profiles: those of the program, and mistakes in others.
+// Reading hardware profiles: the program's own, and mistakes in others.
 #include <algorithm>
 
 #include "base/error.h"

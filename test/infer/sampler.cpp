@@ -41,7 +41,7 @@ std::set<std::size_t> drawn(const std::vector<std::int64_t>& counts) {
     return ids;
 }
 
-/// What can be drawn, by sorting all tokens.
+/// The tokens that can be drawn, by sorting all tokens.
 std::vector<TokenChance> from_whole_order(const std::vector<float>& values,
                                           const SamplingOptions& options) {
     std::vector<TokenChance> all;
@@ -70,7 +70,7 @@ std::vector<TokenChance> from_whole_order(const std::vector<float>& values,
     return chances;
 }
 
-/// What is drawn from them: the one where the sum of weights passes a uniform share of them all.
+/// The token drawn from them: the one where the sum of weights passes a uniform share of them all.
 std::int32_t drawn_from(const std::vector<TokenChance>& chances, std::int64_t position) {
     double left = 0;
     for (const TokenChance& one : chances)

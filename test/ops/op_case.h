@@ -67,7 +67,7 @@ public:
         return own(Role::updated, dtype, shape, values, gap);
     }
 
-    /// Memory that several operands share; what belongs to none of them must not change.
+    /// Memory that several operands share; elements that belong to none of them must not change.
     std::size_t storage(DType dtype, const Shape& shape);
     Operand part(Role role, std::size_t storage, View view, const Values& values = Values());
 
@@ -121,7 +121,7 @@ struct ListedTensor {
     Access access;
 };
 
-/// A case on a backend, with memory of its own. The scratch memory has exactly the size that the
+/// A case on a backend, in separate memory. The scratch memory has exactly the size that the
 /// backend requests.
 class OpRun {
 public:

@@ -1,4 +1,4 @@
-// What a recompute mode rebuilds has the same bits as before.
+// The values that a recompute mode rebuilds have the same bits as before.
 #include "backends.h"
 #include "cases.h"
 #include "catch.h"

@@ -1,5 +1,5 @@
-// The step state: what the host sets, what is carried over, and what is decided where the gradients
-// are.
+// The step state: values that the host sets, values that are carried over, and decisions that are
+// made where the gradients are.
 #include <cmath>
 
 #include "backends.h"

@@ -71,7 +71,7 @@ Matrix with_singular_values(std::int64_t rows, std::int64_t columns,
     return matrix;
 }
 
-/// What one iteration makes of a singular value.
+/// The result of one iteration for a singular value.
 double iterated(double x) {
     return 3.4445 * x - 4.7750 * std::pow(x, 3) + 2.0315 * std::pow(x, 5);
 }

@@ -19,7 +19,7 @@ bool goes_in_fp8(const MeshCase& mesh_case) {
            p.overlap_tensor != OverlapTensor::on;
 }
 
-/// True if a rank converts parts of tensors, each with a scale of its own.
+/// True if a rank converts parts of tensors, each with a separate scale.
 bool splits_tensors(const MeshCase& mesh_case) {
     return mesh_case.parallel.tensor > 1 || mesh_case.parallel.context > 1;
 }
@@ -83,7 +83,7 @@ TEST_CASE("FP8 scales the attention output on every cp rank") {
             split.parallel.context_method = method;
             const StepResults results = run_on_mesh(session(), split, 1);
             if (!first) continue;
-            // Each rank has scales of its own. They change how an operand is rounded: E4M3 to
+            // The scales differ between ranks. They change how an operand is rounded: E4M3 to
             // within 2^-4 of its size, E5M2 to within 2^-3.
             const double rounding = 0x1p-4 + 0x1p-3;
             CHECK(std::abs(results.grad_norms[0] - alone.grad_norms[0]) <=

@@ -1,4 +1,4 @@
-// Meshes of ranks on GPUs: over NCCL if each rank has a GPU of its own, else over MPI through host
+// Meshes of ranks on GPUs: over NCCL if each rank has its own GPU, else over MPI through host
 // memory. Ranks that share a GPU take turns on it, so only some of the cases run.
 #include "comm/mpi_mesh.h"
 #include "cuda/nccl/device_choice.h"

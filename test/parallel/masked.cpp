@@ -39,7 +39,7 @@ struct MeshRun {
     TinyRun run;
 };
 
-/// What this rank owns of the weights that training updates.
+/// The weights that training updates and this rank owns.
 NamedValues owned_weights(TinyRun& run) {
     NamedValues weights;
     run.engine().visit([&](const NamedState& state) {

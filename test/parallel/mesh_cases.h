@@ -27,8 +27,8 @@ struct MeshCase {
 /// The cases for this number of ranks.
 std::vector<MeshCase> mesh_cases(std::int64_t ranks);
 bool has_three_axes(const MeshCase& mesh_case);
-/// Those of these cases, in order, that cover something new: an axis, a pair of axes, a schedule, a
-/// cp method, sequence parallelism, a model, a recompute mode, an optimizer that is not sharded.
+/// The cases of these that cover something new, in order: an axis, a pair of axes, a schedule, a cp
+/// method, sequence parallelism, a model, a recompute mode, an optimizer that is not sharded.
 std::vector<MeshCase> covering(const std::vector<MeshCase>& cases);
 
 }  // namespace gptrain::test

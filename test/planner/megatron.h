@@ -1,4 +1,4 @@
-// What versions of Megatron-LM do otherwise than this program.
+// The differences between versions of Megatron-LM and this program.
 #pragma once
 
 #include "engine/step_trace.h"

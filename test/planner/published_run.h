@@ -39,7 +39,7 @@ bool is_from(const PublishedRun& run, std::string_view source);
 
 std::vector<PublishedRun> published_runs(const std::filesystem::path& csv);
 
-/// The run with this program. What is not published is assumed:
+/// The run with this program. Values that are not published are assumed:
 ///  - vocabulary (of Qi et al.): 32,000 ids, as the tokenizer of their scripts;
 ///  - microbatch: one sequence, but without a pipeline all sequences of a rank;
 ///  - chunks of a stage: two layers each, or one where the layers of a stage are odd;

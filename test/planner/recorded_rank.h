@@ -1,4 +1,4 @@
-// What one rank of a mesh sends and receives from its start on, recorded over the meter.
+// The communication of one rank of a mesh from its start on, recorded over the meter.
 #pragma once
 
 #include <cstdint>

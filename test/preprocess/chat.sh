@@ -122,7 +122,7 @@ expect 0 "$tool" --tokenizer spm --input letters.jsonl --output-prefix letters
 expect 0 "$tool" inspect letters_text_document
 says_not out "starts with 3 "
 
-# ShareGPT and Alpaca: the same documents as with messages. What no form has is named.
+# ShareGPT and Alpaca: the same documents as with messages. Keys that no form has are named.
 template=chatml
 shown() {
   chat --template $template --output-prefix shown "$@"

@@ -231,7 +231,7 @@ expect 0 "$tool" inspect foreign --document 2 --sample-tokens 5
 printf '\377\377' | dd of=foreign.bin bs=1 seek=6 conv=notrunc status=none
 expect 3 "$tool" inspect foreign --tokenizer tok.model
 says err "foreign.bin: document 0, token 3: id 65535 is outside the tokenizer's vocabulary of 350"
-# What a document says to a terminal does not reach it, and its special tokens are shown.
+# Control characters of a document do not reach a terminal, and its special tokens are shown.
 printf '{"text": "\\u001b]0;title\\u0007\\u001b[31mred"}\n' >escapes.jsonl
 expect 0 "$tool" --tokenizer with_tokenizer/tokenizer.json --input escapes.jsonl --output-prefix escapes --append-eod
 expect 0 "$tool" inspect escapes_text_document --tokenizer with_tokenizer/tokenizer.json

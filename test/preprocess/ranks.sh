@@ -38,7 +38,7 @@ for ranks in 1 2 3 4 9; do
     fail "on stderr: $(head -c 300 err)"
   nothing_left "ranks${ranks}_text_document.*\(tmp\|rank\)"
 done
-# The parts of a killed run with more ranks go; those that a process has locked, and other files,
+# The parts of a killed run with more ranks go; parts that a process has locked, and other files,
 # stay.
 for suffix in bin idx documents mask; do echo part >"gone_text_document.rank-7.$suffix.tmp"; done
 echo part >gone_text_document.rank-8.bin.tmp

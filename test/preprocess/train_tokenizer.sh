@@ -73,7 +73,7 @@ expect 2 "$tool" --input a_text_document.idx --tokenizer byte-bpe.json --output-
 says err "would overwrite a_text_document.idx, which is an input"
 same corpus.txt a_text_document.idx
 
-# What cannot be written shows before the corpus is read.
+# An output that cannot be written is noticed before the corpus is read.
 mkdir taken.json.tmp
 yes '{"text": "endless"}' 2>/dev/null | timeout 60 "$tool" train-tokenizer --input - --format jsonl \
   --vocab-size 300 --model-prefix taken >out 2>err

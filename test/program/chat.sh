@@ -10,7 +10,7 @@ train 0 run model.max_position_embeddings=128 model.position_embedding=rope trai
 train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope
 chat=("$gptrain" generate --checkpoint run --chat --temperature 0)
 
-# Each line of stdin is a turn. What was said before is part of what the model reads.
+# Each line of stdin is a turn. The model reads the earlier turns before each answer.
 answer() {
     local to=$1
     shift
@@ -108,7 +108,7 @@ END
 { printf '> ' && cat first && printf '> ' && cat second && printf '> \n'; } >expected
 same expected out
 
-# Without --chat a terminal asks for prompts; what cannot be read ends nothing.
+# Without --chat a terminal asks for prompts; a prompt that cannot be read ends nothing.
 expect_exit 0 "$gptrain" generate --checkpoint run --prompt "and the" --max-tokens 8 --temperature 0
 mv out alone
 : >out

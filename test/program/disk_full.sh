@@ -88,7 +88,7 @@ train 0 halted training.steps=40 checkpoint.interval=0
 says out "after step 30"
 same_run passes halted 40
 
-# What a save needs is checked before the first step.
+# The paths that a save needs are checked before the first step.
 mkdir blocked
 : >blocked/checkpoints
 train 5 blocked

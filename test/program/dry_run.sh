@@ -169,7 +169,8 @@ says out " needed (1.00 GiB for libraries), "
 expect_exit 0 "${dry_run[@]}" --world-size 8 --set device=cpu
 says_not out NCCL
 
-# Whether it fits, here and on devices of a given size; the size reported as fitting is the largest.
+# The verdict on whether it fits, here and on devices of a given size; the size reported as fitting
+# is the largest.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \
     --set model.hidden_size=128
 says out "fits here (all 8 ranks on this machine): " " for libraries), "

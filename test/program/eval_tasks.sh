@@ -70,7 +70,8 @@ expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
 [[ $(grep -o '"memory_bytes": [0-9]*' run/metrics.jsonl | tail -n 1) == "\"memory_bytes\": $(predicted_bytes)" ]] ||
     fail "memory: $(grep -o '"memory_bytes": [0-9]*' run/metrics.jsonl | tail -n 1), predicted $(predicted_bytes)"
 
-# What the model writes is what its checkpoints write. Every other answer is what the last one wrote.
+# The model writes in training what its checkpoints write. Every other answer is what the last one
+# wrote.
 make_questions
 train 0 writing "${writer[@]}"
 expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint writing 20)" --task write.yaml --details written
@@ -100,7 +101,7 @@ echo '{"eos_token_id": "x"}' >shared/generation_config.json
 train 3 refused "$writing" data.tokenizer=shared/tokenizer.model
 says err "shared/generation_config.json: 'eos_token_id'"
 
-# What a stop or a crash left out is made up, and nothing is measured twice.
+# Evaluations that a stop or a crash left out are caught up on, and nothing is measured twice.
 cp run/metrics.jsonl all
 grep -v '^{"step": 20, "tasks"' all >run/metrics.jsonl
 train 0 run "$tasks"

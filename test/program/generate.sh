@@ -61,7 +61,7 @@ for precision in compute=bf16 frozen=int8; do
         fail "loss $loss, with $precision: $(cat out)"
 done
 
-# A vocabulary that is larger than the tokenizer's: what has no text is never chosen.
+# A vocabulary that is larger than the tokenizer's: ids without a text are never chosen.
 train 0 padded training.steps=1 model.vocab_size=2048 model.init_std=0.5
 for sampling in "--temperature 0" "--temperature 5 --seed 1" "--temperature 5 --seed 2"; do
     expect_exit 0 "$gptrain" generate --checkpoint padded "${prompt[@]}" $sampling
@@ -228,7 +228,7 @@ for bad_option in "--stop=" "--samples 0" "--min-p 1.5" "--min-p nan" "--repetit
     bad run --prompt and $bad_option
 done
 
-# What a pipe brings is the prompt, without the end of its last line.
+# The text from a pipe is the prompt, without the end of its last line.
 model=run
 generate named "${prompt[@]}" --seed 1
 for line_end in '' '\n' '\r\n'; do

@@ -72,7 +72,7 @@ printf '#!/bin/sh\nshift 2; exec "$1"\n' >bin/mpirun
 chmod +x bin/nvidia-smi bin/mpirun
 programs_that 'echo "${0##*/}: ${GPTRAIN_CUDA_ATTENTION-own choice}, GPUs ${CUDA_VISIBLE_DEVICES-all}," \
     "sharing ${GPTRAIN_SHARE_GPU-0}" >>'"$work/seen"
-# sees PART LINES...: what the programs of a part see, on that machine.
+# sees PART LINES...: the programs of a part report these lines on that machine.
 sees() {
     local part=$1
     shift
@@ -107,7 +107,7 @@ sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.10.0.0"; echo "
 PATH=$work/bin:$PATH checked 0 --only sm90
 says results/log.txt "--tool synccheck --num-cuda-barriers 64"
 
-# Each sanitizer checks only gptrain's kernels; those for sm_90a have parts of their own.
+# Each sanitizer checks only gptrain's kernels; the kernels for sm_90a have separate parts.
 sanitizer_that '[ "$1" != --version ] || exec echo "Version 2026.3.0.0"
 echo "$GPTRAIN_CUDA_ATTENTION $*" | sed "s#$BUILD/test/gpu/##" >>'"$work/seen"
 options="--target-processes all --kernel-name kns=gptrain --report-api-errors no --error-exitcode 42"
@@ -142,7 +142,7 @@ programs_that 'sh -c "trap \"\" TERM; sleep 41.5" & sleep 30'
 checked 77 --only ops.linear --seconds 5
 ! pgrep -f "sleep 41.5" >/dev/null || fail "a process of a part that was ended runs on"
 
-# What there was no time for has neither passed nor failed.
+# Parts that there was no time for have neither passed nor failed.
 programs_that 'echo begun; sleep 30'
 checked 77 --only ops.l --seconds 6
 says out "no time left after" "0 passed, 0 failed, 2 not run"

@@ -12,7 +12,8 @@ make_spec
 sizes=(training.global_batch_size=8 training.steps=1000000 checkpoint.interval=0
     data.num_samples=1000000 faults.hang_seconds=$hang_seconds)
 
-# What each rank runs: files with its number hold its process and finally its exit code and time.
+# The command of each rank: files with its number hold its process and finally its exit code and
+# time.
 cat >rank.sh <<'END'
 "$@" &
 echo $! >pid.$OMPI_COMM_WORLD_RANK.new && mv pid.$OMPI_COMM_WORLD_RANK.new pid.$OMPI_COMM_WORLD_RANK

@@ -40,7 +40,7 @@ for command in "" train inspect generate eval serve import export plan report ne
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"
     done < <(grep -oE '^ +(-h,)?--[a-z-]+' out | grep -oE -- '--[a-z-]+')
 done
-# What the program starts for itself is not shown.
+# The command that the program starts for itself is not shown.
 ! grep -q check-attention text gptrain.man gptrain.bash || fail "check-attention is shown"
 if ! grep -q cuda <("$gptrain" --version | head -n 1); then
     expect_exit 2 "$gptrain" check-attention
@@ -53,7 +53,7 @@ if command -v mandoc >/dev/null; then
     done
 fi
 
-# bash_completes WORD... EXPECTED: what bash offers for the last word of a line of these words.
+# bash_completes WORD... EXPECTED: bash offers EXPECTED for the last word of a line of these words.
 bash_completes() {
     local expected=${!#} words=("${@:1:$#-1}")
     bash -c '

@@ -64,7 +64,7 @@ expect_exit 0 "$gptrain" import hf-unbiased --output from-unbiased
 expect_exit 0 "$gptrain" inspect from-unbiased
 says out "bias: true"
 
-# What cannot be exported or imported leaves nothing.
+# A failed export or import leaves nothing.
 train 0 mixed model.normalization=rmsnorm
 expect_exit 2 "$gptrain" export mixed --format hf --output none
 says err "no class of Hugging Face's transformers" "model.normalization rmsnorm"
@@ -110,7 +110,7 @@ kill -TERM "$pid" 2>kill.err
 wait "$pid"
 [[ -e stopped ]] || (($(ls -A | grep -c '^stopped') == 0)) || fail "left over: $(ls -A | grep '^stopped')"
 
-# What a killed one leaves, the next one removes.
+# The next export removes what a killed one left.
 bash -c 'exit' &
 pid=$!
 wait "$pid"
@@ -172,12 +172,12 @@ generate_ends "[2, ${words[2]}]"
 (($(wc -w <out) < $(wc -w <<<"$written"))) || fail "does not end at ${words[2]}: $(cat out), as $written"
 expect_exit 0 "$gptrain" import ends --output in-ends
 says in-ends/generation_config.json "${words[2]}"
-# A generation_config.json replaces them, also without an end of its own, as in transformers.
+# A generation_config.json replaces them, even if it has no ends, as in transformers.
 echo '{}' >ends/generation_config.json
 generate_ends "[2, ${words[2]}]"
 [[ $(cat out) == "$written" ]] || fail "a generation_config.json without ends: $(cat out), not $written"
 
-# One file for llama.cpp. What it cannot express, or an output that exists, leaves nothing.
+# One file for llama.cpp. A model that it cannot express, or an output that exists, leaves nothing.
 expect_exit 2 "$gptrain" export run --format gguf --output run.gguf
 says err "tokenizer.model: llama.cpp cannot read this tokenizer: a unigram model"
 make_text 1 1000 >text.txt
@@ -283,7 +283,7 @@ expect_exit 0 "$preprocess" --input text.txt --tokenizer named --output-prefix n
 train 0 with-named "${shape[@]}" init_from=named data.tokenizer=named \
     'data.train=[{prefix: named-text_text_document}]'
 says_not out "has no tokenizer"
-# Without a tokenizer of its own, a model ends texts as the given one does.
+# Without its own tokenizer, a model ends texts as the given one does.
 expect_exit 0 "$gptrain" export unnamed --format hf --output given --tokenizer-from bytes
 grep -q '"eos_token_id": [0-9]' given/config.json || fail "no end token: $(cat given/config.json)"
 mv named gone

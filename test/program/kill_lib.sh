@@ -1,4 +1,4 @@
-# Shared by the scripts that kill runs, after lib.sh: what must hold then, and what is counted.
+# Shared by the scripts that kill runs, after lib.sh: checks after each kill, and counts.
 kills=0
 in_saves=0
 lost=0

@@ -117,8 +117,8 @@ make_data() {
     fi
 }
 
-# A run spec, run.yaml, over that data, for the CPU or the requested device: what is expected of a
-# run must not depend on the machine.
+# A run spec, run.yaml, over that data, for the CPU or the requested device: the expected results
+# must not depend on the machine.
 make_spec() {
     cat >run.yaml <<END
 name: tiny

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: local_copies.sh GPTRAIN GPT-PREPROCESS MPIRUN. Ranks on two nodes (as OpenMPI is made to
-# believe), each with a disk of its own, keep copies of their state there. A run that ends goes on
-# from them, with the bits of one that never ended, also if a node has lost its disk.
+# believe), each with its own disk, keep copies of their state there. A run that ends continues from
+# them, with the bits of one that never ended, even if a node has lost its disk.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1

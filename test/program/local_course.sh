@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Local copies belong to the course that a run has taken. Those of one that it has left are not used,
-# wherever they come from.
+# Local copies belong to the course that a run has taken. Copies of a course that it has left are
+# not used, wherever they come from.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec

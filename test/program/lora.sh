@@ -108,7 +108,7 @@ says err "is an adapter of a model with the fingerprint"
 expect_exit 2 "$gptrain" eval --checkpoint base --adapted moved --data other_text_document
 says err "is not an adapter; remove it"
 
-# What cannot be meant.
+# Requests that make no sense.
 expect_exit 2 "$gptrain" export base --format hf --merge --output no
 says err "--merge" "is not an adapter; remove it"
 expect_exit 2 "$gptrain" export tuned --adapted moved --format gguf --output no.gguf

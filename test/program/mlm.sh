@@ -128,7 +128,7 @@ expect_exit 0 "$gptrain" --config "$bert" "${set[@]}"
 awk -v l="$(sed -n 's/.*"step": 1, "loss": \([^,]*\),.*/\1/p' bert/metrics.jsonl)" \
     'BEGIN { exit !(l > 9.9 && l < 10.9) }' || fail "the first loss: $(head -n 1 bert/metrics.jsonl)"
 
-# What needs a causal model.
+# Commands that need a causal model.
 expect_exit 2 "$gptrain" generate --checkpoint learned --prompt and
 says err "learned/checkpoints/step-000300: with objective mlm every token sees the whole text, so the model cannot generate text"
 expect_exit 2 "$gptrain" serve --checkpoint learned --port 0

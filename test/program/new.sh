@@ -28,7 +28,7 @@ make_text 2 20000 >longer.txt
 expect_exit 0 "$gptrain" new --data longer --device cpu
 expect_exit 0 "$gptrain" train longer.yaml --dry-run --world-size 8
 
-# What is there is never overwritten.
+# An existing file is never overwritten.
 cp tiny.yaml before
 expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
 says err tiny.yaml
@@ -80,7 +80,7 @@ expect_exit 0 "$gptrain" inspect null.yaml
 expect_exit 0 "$gptrain" new --data "my text/text_text_document" --device cpu --output "my text/a.yaml"
 says out "train with: gptrain train 'my text/a.yaml'"
 
-# What cannot be.
+# Invalid options.
 expect_exit 2 "$gptrain" new --data text_text_document --hours 1 --tokens 5
 expect_exit 2 "$gptrain" new --data text_text_document --hours 0
 expect_exit 2 "$gptrain" new --data text_text_document --hours nan
@@ -126,7 +126,7 @@ says out "a path is needed" "missing.idx" "'soon' is not a number" "'nan' is not
     "give cpu or cuda" "'0' is not a whole number" "--ranks 100000: this machine has" \
     "--output h4: the name must end" "asked.yaml: exists" "again.yaml: "
 expect_exit 0 "$gptrain" inspect again.yaml
-# What the command line says is not asked for.
+# Values that the command line gives are not asked for.
 printf 'text_text_document\n' >answers
 ask --ranks 1 --tokens 100000 --device cpu --output told.yaml
 says_not out "Ranks" "Hours" "Device" "File to write"

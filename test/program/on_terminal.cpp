@@ -41,7 +41,7 @@ int open_terminal(int controller, bool typed) {
     return terminal;
 }
 
-/// Types what stands in stdin, from a process of its own.
+/// Types the contents of stdin, from a child process.
 pid_t type_stdin(int controller) {
     const pid_t typist = checked(::fork(), "fork");
     if (typist != 0) return typist;

@@ -45,8 +45,8 @@ logging: {interval: 1}
 device: ${GPTRAIN_TEST_DEVICE:-cpu}
 END
 
-# read_tokens OUTPUT-DIR STEP: how many tokens of a, b and c the run has read so far: those whose
-# embedding ever had a gradient. If each was read once, they are 8 for every sample.
+# read_tokens OUTPUT-DIR STEP: how many tokens of a, b and c the run has read so far, by the rows of
+# the embedding that ever had a gradient. If each was read once, they are 8 for every sample.
 read_tokens() {
     h5dump -d /exp_avg/wte.weight -y -w 0 "$(checkpoint "$1" "$2")/model.h5" |
         awk '/DATA \{/ { inside = 1; next } /\}/ { inside = 0 }
@@ -89,7 +89,7 @@ says out "data: from sample 20 on $work/a after its 10 samples of pass 1, $work/
 says base/metrics.jsonl '{"event": "data", "step": 10, "consumed_samples": 20}'
 reads base 20 "120 80 120"
 
-# In parts, the same bits: what a checkpoint keeps of the change is enough, without the old data.
+# In parts, the same bits: the checkpoint's record of the change is enough, without the old data.
 mkdir away
 mv b.* away
 for steps in 13 15 20; do train 0 kept "data.train=[$a, $c]" training.steps=$steps; done
@@ -148,7 +148,7 @@ train 4 spike "data.train=[$a, $c]" training.steps=60 checkpoint.interval=0 \
 says out "data: from sample 20 on" "to $work/spike/checkpoints/step-000010; skipping samples"
 says err "after 2 rollbacks to the newest checkpoint"
 
-# Longer samples: what has not been read is cut anew. b has 27 of its 37 samples left.
+# Longer samples: the unread text is cut anew. b has 27 of its 37 samples left.
 rope=model.position_embedding=rope
 longer=($rope training.seq_length=16 training.steps=20)
 train 0 long $rope
@@ -174,7 +174,7 @@ same_shards long long-parts 30
 train 2 pair training.seq_length=16
 says err "set model.max_position_embeddings: 8, which allows any training.seq_length up to it"
 
-# Faults. What the checkpoint says of the change is damaged, or lacks something.
+# Faults. The checkpoint's record of the change is damaged, or lacks something.
 for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"first_sample":41/'; do
     rm -rf bad
     mkdir -p bad/checkpoints

@@ -142,9 +142,9 @@ train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=
 [[ $(ls kept/checkpoints | paste -sd ' ') == "step-000006 step-000012 step-000018 step-000020" ]] ||
     fail "kept: $(ls kept/checkpoints)"
 
-# The order of the samples is for everyone who may read the other files. What a killed build of it
-# left is removed by the next start, also where nothing is built, unless it is of another node and
-# young: that node may be building.
+# The order of the samples is for everyone who may read the other files. The next start removes what
+# a killed build of it left, also where nothing is built, unless that is of another node and young:
+# that node may be building.
 rm -rf kept/cache
 (umask 022 && train 0 kept training.steps=21 checkpoint.keep_last=2)
 order=$(echo kept/cache/order-*.index)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a user names as an output, and what lies under a name that gptrain uses, is not harmed: every
-# option that takes a path, and every file of a run and of token files.
+# Files that a user names as outputs, and files under a name that gptrain uses, are not harmed:
+# every option that takes a path, and every file of a run and of token files.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -145,8 +145,8 @@ expect_exit 5 "$gptrain" report run --output /dev/full
 "$gptrain" report run --format csv --output /dev/stdout >piped 2>err || fail "/dev/stdout: $(cat err)"
 same piped straight
 
-# Every file of a run, if it leads elsewhere: what it leads to stays as it is, and nothing hangs on
-# a FIFO.
+# Every file of a run, if it is a link or a FIFO: the target of the link stays as it is, and nothing
+# hangs on the FIFO.
 train 0 whole training.steps=4 training.eval_interval=2
 for file in $(cd whole && find . -path ./checkpoints -prune -o -type f -print); do
     for kind in link fifo; do

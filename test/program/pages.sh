@@ -81,7 +81,7 @@ runs() {
                     fail "$PWD: $command: $(tail -c 500 err)"
                     return
                 fi
-                # What `gptrain new` has written is shortened as a printed spec is.
+                # The spec that `gptrain new` has written is shortened as a printed spec is.
                 if [[ $command == 'gptrain new '* ]]; then
                     shortened <stories.yaml >short.yaml && mv short.yaml stories.yaml
                 fi

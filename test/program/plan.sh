@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gptrain plan: what it finds is what a dry run of the written spec says.
+# gptrain plan: the figures that it finds are those of a dry run of the written spec.
 . "$(dirname "$0")/lib.sh"
 configs=$(dirname "$0")/../../configs
 
@@ -13,7 +13,7 @@ training: {seq_length: 2048, global_batch_size: 32, steps: 1000}
 YAML
 sed 's/memory: 85.9e9 /memory: 12e9 /' "$configs/hardware/a100-80gb.yaml" >half.yaml
 plan=("$gptrain" plan --config small.yaml --hardware half.yaml)
-# seconds JSON: those of the fastest, as the table shows them.
+# seconds JSON: the seconds of the fastest settings, as the table shows them.
 seconds() { grep -o '"best":\[{"step_seconds":[0-9.e-]*' "$1" | grep -o '[0-9.e-]*$'; }
 
 # The best settings, written and given to a dry run.
@@ -29,7 +29,8 @@ says out "fits: " "$row s"
 [[ $(grep -o '"step_seconds":[0-9.e-]*' dry.json) == "\"step_seconds\":$(seconds plan.json)" ]] ||
     fail "the dry run of best.yaml does not take $(seconds plan.json) s: $(cat dry.json)"
 
-# What is fixed stays, what leaves memory free fits in less, and a larger batch takes fewer steps.
+# Fixed keys stay, settings that leave memory free fit in less, and a larger batch takes fewer
+# steps.
 expect_exit 0 "${plan[@]}" --world-size 8 --fix parallel.tensor=2 --fix parallel.pipeline=1,2 \
     --memory-headroom 5% --global-batch 32..64 --write fixed.yaml --max-days 0.001
 says out "no settings train in 0.001 days" "global_batch_size 64" " GiB with global_batch_size 32" \
@@ -42,7 +43,7 @@ says_not out " 0.00 "
 says fixed.yaml "tensor: 2" "steps: 500"
 ! grep -q 'GiB of 11.2' out || fail "the headroom does not count"
 
-# What a rule refuses is not too large.
+# Settings that a rule refuses do not count as too large.
 expect_exit 0 "${plan[@]}" --world-size 8 --fix 'parallel.layers=[3,5]' --fix recompute=full
 says out ": 0 too large" "  pipeline 1, 4, 8           parallel.layers has 2 entries"
 

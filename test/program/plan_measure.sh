@@ -42,7 +42,7 @@ says out "known from " "measuring 1 of 1" "measured on 2 ranks" "failed" "crashe
 (($(lines step_seconds) == 1)) || fail "$(cat run/measured.jsonl)"
 says plan.json '"measured_seconds":null' '"failure":"the program ended' '"measured_over_estimated":'
 
-# What it writes.
+# The profile that it writes.
 expect_exit 0 "$gptrain" --config best.yaml --dry-run --world-size 2 --hardware learned.yaml \
     --json learned.json
 says learned.yaml "# correction: measured / estimated step time of 1 mesh on 2 ranks" "correction: "

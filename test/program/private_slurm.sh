@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# A Slurm of its own for a test, with two nodes on this machine: n1, and n2 with the feature
-# "second". Source it after lib.sh.
+# A private Slurm for a test, with two nodes on this machine: n1, and n2 with the feature "second".
+# Source it after lib.sh.
 #
 #   run_privately    runs the script once more as the first process in its own namespaces: its
 #                    ports, host name and processes are private, and the kernel ends them all with

@@ -118,7 +118,7 @@ adapt 2 parts training.steps=30 "$prompt"
 says err 'adapter.kind is "p_tuning" in the checkpoint but "prompt"'
 adapt 0 prompt "$prompt" training.steps=110 adapter.init=random
 
-# What the server writes is what `generate` writes, many texts at a time.
+# The server writes the same texts as `generate`, many at a time.
 if command -v curl >/dev/null; then
     . "$(dirname "$script")/serve_lib.sh"
     serve --checkpoint tuning --answers 3 --context 40
@@ -147,7 +147,7 @@ done
 says peft-prompt/adapter_config.json '"PROMPT_TUNING"'
 says peft-tuning/adapter_config.json '"P_TUNING"' '"encoder_hidden_size": 24'
 
-# What cannot be meant.
+# Requests that make no sense.
 adapt 0 eps "$prompt" training.steps=2 model.norm_eps=0.01
 expect_exit 2 "$gptrain" export eps --format hf --output no
 says err "its model.norm_eps is 0.01" "train the virtual tokens with model.norm_eps: 1e-05"

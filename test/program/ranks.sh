@@ -162,7 +162,7 @@ timeout 60 env -u OMP_NUM_THREADS taskset -c "$one_core" "$mpirun" -n 2 "$gptrai
 ran 0 $? "2 ranks on one core"
 says out "device: CPU with 1 thread per rank"
 
-# A rank bound to a core of its own cannot be measured with more threads.
+# A rank bound to one core cannot be measured with more threads.
 if ((cores > 1)); then
     bound=("$gptrain" plan --calibrate bound.yaml --device cpu)
     timeout 60 env -u OMP_NUM_THREADS "$mpirun" -n 1 "${bound[@]}" : \

@@ -55,7 +55,7 @@ says err "warning: alone/spec.yaml: missing"
 cp wild/spec.yaml new
 expect_exit 0 "$gptrain" report new --output new.html
 
-# What the model achieved on tasks.
+# The model's results on tasks.
 cp -r wild measured
 echo '{"capitals": {"documents": 8, "few_shot": 2, "acc": 0.75, "acc_stderr": 0.16366}}' >measured/tasks.json
 expect_exit 0 "$gptrain" report calm measured --output tasks.html

@@ -66,8 +66,8 @@ for setting in recompute=none recompute=full checkpoint.async=false logging.tens
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint "$setting" 20)/shard-00000.h5"
 done
 
-# A longer run continues with samples that it has not read (training_data.cpp): those of a run that
-# was as long from the start.
+# A longer run continues with samples that it has not read (training_data.cpp): the samples of a run
+# that was as long from the start.
 long() {
     train 0 "$@" data.num_samples=auto lr_schedule.kind=constant checkpoint.interval=0
     says_not out "pass 2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a resumed run may change, what it may not, and where --resume finds its checkpoint.
+# The changes that a resumed run may make and may not, and where --resume finds its checkpoint.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -81,7 +81,7 @@ for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; 
 train 0 older training.steps=12
 says out "after step 10"
 
-# What no tensor's shape tells of a variant of the model.
+# Properties of a variant of the model that no tensor's shape shows.
 variant=(model.position_embedding=rope model.sliding_window=8 'model.full_attention_layers=[0]'
     'model.rope_scaling={kind: yarn, factor: 4, original_max_position_embeddings: 8}')
 train 0 variant "${variant[@]}" training.steps=2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gptrain serve with a model of ids: what it answers, whom it refuses, and its limits.
+# gptrain serve with a model of ids: its answers, its refusals, and its limits.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 command -v curl >/dev/null || not_run "curl is missing"
@@ -11,7 +11,7 @@ train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position
 
 # ---- answers ----
 
-# generated TO OPTION...: what `generate` writes with the same model.
+# generated TO OPTION...: writes the output of `generate` with the same model to TO.
 generated() {
     expect_exit 0 "$gptrain" generate --checkpoint ids "${@:2}"
     head -c -1 out >"$1"  # without its last line feed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The batch scripts of scripts/slurm/ in a real Slurm with two nodes. A job that is stopped comes
-# back and computes what an uninterrupted one computes; a crash loop ends; what no restart can fix
-# is not restarted.
+# back and computes what an uninterrupted one computes; a crash loop ends; a job that no restart can
+# fix is not restarted.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/private_slurm.sh"
 [[ ${3:-} == private ]] || run_privately

@@ -145,7 +145,7 @@ done
 GPTRAIN_MIN_NODES=few ends_with 2 "" run.yaml
 says err "GPTRAIN_MIN_NODES is 'few'"
 
-# The end of the job, for gptrain; what Slurm does not say stays as it was.
+# The end of the job, for gptrain; if Slurm does not report it, the variable stays as it was.
 stand_in gptrain '[[ $1 != inspect ]] || exec echo "output_dir: run"
 echo "end ${SLURM_JOB_END_TIME-unknown}"'
 ends_with 0 "" run.yaml
@@ -161,7 +161,7 @@ for squeue in 'exit 1' 'echo N/A' 'echo; echo error >&2'; do
     says out "end 5"
 done
 
-# What inspect and gptrain are given, and srun.
+# The arguments of inspect, gptrain and srun.
 stand_in gptrain 'printf "<%s>" "$@" >>given; echo >>given
 [[ $1 != inspect ]] || echo "output_dir: run"'
 rm -f given

@@ -75,7 +75,7 @@ page_block() {
         wanted
         !inside && NF { paragraph = $0 }' "$page"
 }
-# shape FILE: what the results of all models have in common.
+# shape FILE: the part of the results that all models have in common.
 shape() { sed -n '/^{/s/\("few_shot":[0-9]*\).*/\1/p; /^[a-z]/s/ *[^ ]* *[^ ]*$//p' "$1"; }
 for file in capitals.jsonl capitals.yaml sums.jsonl sums.yaml; do
     page_block $file >$file

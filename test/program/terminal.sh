@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What gptrain shows only on a terminal. The third argument, ON_TERMINAL, runs a program on one.
+# Output that gptrain shows only on a terminal. The third argument, ON_TERMINAL, runs a program on
+# one.
 . "$(dirname "$0")/lib.sh"
 on_terminal=$(realpath "$3")
 make_data
@@ -71,7 +72,7 @@ if grep -aq $'\033' view; then fail "the answer to a typed prompt: $(cat -v view
 expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
 [[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"
 
-# What a model learns is in colour, unless the terminal or the user has none.
+# Text that a model learns is in colour, unless the terminal has no colours or the user wants none.
 printf '{"prompt": "the", "response": " earth"}\n' >qa.jsonl
 expect_exit 0 "$preprocess" chat --input qa.jsonl --tokenizer tok.model --output-prefix qa
 shows() {
@@ -96,8 +97,8 @@ grep -aqE '\[#+-*\] .*60/60' out || fail "no bar: $(cat -v out)"
 tasks_on dumb
 if grep -aq '\[#' out; then fail "a bar on a dumb terminal: $(cat -v out)"; fi
 
-# sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal of this width, to the file
-# sent: one line each time that a line is written or rewritten.
+# sent COLUMNS TERM OUTPUT-DIR: writes the output of a training run on a terminal of this width to
+# the file sent: one line each time that a line is written or rewritten.
 sent() {
     settings output_dir="$3" training.steps=200 logging.interval=100 lr_schedule.decay_steps=auto
     expect_exit 0 env TERM="$2" "$on_terminal" bash -c 'stty cols "$1" <&1 && exec "${@:2}"' - "$1" \

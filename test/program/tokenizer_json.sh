@@ -19,7 +19,7 @@ expect_exit 0 "$gptrain" eval --checkpoint copy --data text.txt
 expect_exit 0 "$gptrain" eval --checkpoint copy --data text_text_document
 mv away.json tok.json
 
-# What lies next to the tokenizer of a shared model is in the checkpoints, and leaves with an export.
+# The files next to the tokenizer of a shared model are saved in checkpoints and exported.
 mkdir shared
 cp tok.json shared/tokenizer.json
 cat >shared/tokenizer_config.json <<'END'
@@ -36,7 +36,7 @@ says exported/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast
 says exported/generation_config.json '"top_k": 7' '"eos_token_id": 319'
 expect_exit 0 "$gptrain" inspect "$(checkpoint with-shared 10)" --verify
 
-# The same of a tokenizer with a name of its own. Its end of text is the template's eos_token.
+# The same for a tokenizer with an unusual name. Its end of text is the template's eos_token.
 mkdir own
 cp tok.json own/stories.json
 echo '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}' >own/chat_template.jinja

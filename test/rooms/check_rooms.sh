@@ -91,7 +91,7 @@ echo 'struct File {' | tee -a lib/base/file.h >data_tools/file.h
 expect 1 'File is declared in data_tools/file.h, too'
 rm -r data_tools
 
-# What computes uses no RunSpec; what sets up a run, app/ and tests do.
+# Code that computes uses no RunSpec; code that sets up a run, app/ and tests do.
 tree_in_order
 echo 'int steps(const RunSpec& spec);' | tee -a lib/train/run.h app/start.h >test/steps.cpp
 echo 'class RunSpecimen;' >>lib/meter/count.h

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of the checks have in common. Source it with the check's path as the first argument:
+# The common part of the tests of the checks. Source it with the check's path as the first argument:
 # a new git tree has that check in scripts/, and `expect` runs it there.
 set -euo pipefail
 check=$(basename "$1")

@@ -65,8 +65,8 @@ expect "local memory" "$(faults "STL [R1], R2" "@P0 LDL.64 R2, [R1+0x8]" EXIT)" 
 
 # ---- the hottest loop ---------------------------------------------------------------------------
 
-# An outer loop from 20 with one product, an inner loop from 40 with two. The inner one waits in code
-# at the end, which jumps back to its middle and is no loop of its own.
+# An outer loop from 20 with one product, an inner loop from 40 with two. The inner one waits in
+# code at the end, which jumps back to its middle and is no separate loop.
 expect "the inner loop" "$(figures "MOV R1, R2" "MOV R3, R4" "HMMA.16816.F32 R4, R8, R12, R4" \
     "LDSM.16.M88.4 R8, [R1]" "@!P1 BRA 0xd0" "HMMA.16816.F32 R4, R8, R12, R4" \
     "HMMA.16816.F32 R4, R8, R12, R4" "@P0 BRA 0x40" NOP "@P2 BRA 0x20" EXIT NOP "YIELD" "BRA 0x60")" \
@@ -124,7 +124,7 @@ expect "what objects do not hold" "$(differences 32 '?' 1000 10.0)" ""
 expect "a register" "$(differences 33 64 1000 10.0)" "a.cu k<1>: registers 33, was 32"
 expect "instructions" "$(differences 32 64 1021 10.0)" "a.cu k<1>: instructions 1021, was 1000"
 expect "the loop" "$(differences 32 64 1000 10.3)" "a.cu k<1>: per_matrix 10.3, was 10.0"
-# unlisted NAME MATRIX: what the comparison says of a kernel that the table does not have.
+# unlisted NAME MATRIX: the comparison's message on a kernel that the table does not have.
 unlisted() {
     printf 'a.cu\t%s\t1\t1\t1\t1\t1\t%s\t-\t-\t\n' "$@" | awk -f compare.awk "$table" - |
         grep -v 'not in the code' || true

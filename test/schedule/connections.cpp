@@ -1,4 +1,4 @@
-// What the communicators of a mesh connect.
+// The communicators of a mesh: which ranks they connect, and for which traffic.
 #include <map>
 #include <memory>
 #include <vector>

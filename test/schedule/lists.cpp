@@ -1,4 +1,4 @@
-// What the lists contain, without a clock.
+// The lists of actions and messages, without a clock.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,7 +22,7 @@ std::string stage_text(const PipelineShape& shape, std::int64_t stage) {
     return to_text(make_schedule(shape, stage));
 }
 
-/// What a stage does with each microbatch in each chunk, in order: "F BW".
+/// A stage's work on each microbatch in each chunk, in order: "F BW".
 std::map<std::pair<std::int64_t, std::int64_t>, std::string> work_of(const Schedule& schedule) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::string> work;
     for (const Action& action : schedule.actions) {
@@ -33,7 +33,7 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::string> work_of(const Sched
     return work;
 }
 
-/// Whether the action computes what the model's next chunk, or the one before, waits for.
+/// True if the model's next chunk, or the one before, waits for the result of the action.
 bool passes_on(const Action& action) {
     return action.kind == forward || action.kind == backward || action.kind == backward_inputs;
 }

@@ -27,7 +27,7 @@ Timeline unit_timeline(const PipelineShape& shape) {
     return simulate(make_pipeline(shape), unit_costs(shape));
 }
 
-/// What is wrong with a document of tags, attributes and text; empty if nothing is.
+/// The fault of a document of tags, attributes and text; empty if there is none.
 std::string xml_fault(const std::string& xml) {
     std::vector<std::string> open;
     for (std::size_t at = 0; at < xml.size();) {

@@ -29,7 +29,7 @@ data: {train: [{prefix: data/corpus}]}
 training: {seq_length: 2048, global_batch_size: 16, steps: 1000}
 )";
 
-/// What a search needs, for GPUs with less memory than the real ones.
+/// The inputs of a search, for GPUs with less memory than the real ones.
 struct Case {
     RunSpec spec = parse_run_spec(small_spec, "small.yaml");
     HardwareProfile hardware = load_profile("a100-80gb");

@@ -1,4 +1,4 @@
-// What a client's answer is while the client does not read it.
+// The answer to a client while the client does not read it.
 #include "serve/http_exchange.h"
 
 #include "catch.h"

@@ -1,4 +1,4 @@
-// What clients get: streams, whole replies and errors.
+// The replies that clients get: streams, whole replies and errors.
 #include "catch.h"
 #include "client.h"
 #include "serve/completion_reply.h"

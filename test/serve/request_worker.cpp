@@ -1,4 +1,4 @@
-// Requests that take long to read are answered one after the other, on a thread of their own.
+// Requests that are slow to read are answered one after the other, on a separate thread.
 #include "serve/request_worker.h"
 
 #include <atomic>
@@ -53,7 +53,7 @@ TEST_CASE("requests wait for a slow one without holding up the thread that adds 
     begun.get_future().wait();
     worker.add(request_of("leaves"), leaves);
     leaves->left = true;
-    // What waits for a client that has gone is given up at once.
+    // A waiting request of a client that has gone is given up at once.
     worker.add(request_of("stays"), stays);
     CHECK(of_gone == std::this_thread::get_id());
     goes_on.set_value();

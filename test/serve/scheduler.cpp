@@ -1,4 +1,4 @@
-// What each step computes, and where answers end.
+// The contents of each step, and where answers end.
 #include "serve/scheduler.h"
 
 #include <cmath>
@@ -214,7 +214,7 @@ TEST_CASE("short prompts are read before long ones, and the oldest at least with
     CHECK(is_step(steps[1], 1, 0, {21, 22}, 0));
     CHECK(is_step(steps[2], 0, 0, {1, 3, 4, 5}, 0));
     scheduler.take(0, logits_for(5));
-    // What the others leave is the oldest's.
+    // The oldest prompt gets the room that the others leave.
     steps = scheduler.next_steps();
     REQUIRE(steps.size() == 2);
     CHECK(is_step(steps[0], 1, 2, {23, 24, 25, 26}, 1));

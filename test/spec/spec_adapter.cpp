@@ -1,4 +1,4 @@
-// adapter: what it counts, and what contradicts it.
+// adapter: the parameters that it counts, the specs that contradict it, and its initial values.
 #include <cmath>
 
 #include "planned_spec.h"

@@ -56,10 +56,11 @@ std::string words_of_rule(const ListOf<Item>& rule, bool bounds) {
     }
 }
 
-/// What the rule allows for a value of the type, in addition to the word that leaves it open.
 template <class T>
 concept WordList = Enumeration<typename T::value_type>;
 
+/// The choices that the rule allows for a value of the type, in addition to the word that leaves it
+/// open.
 template <class T, class Rule>
 Words choices_of(const T& value, const Rule& rule, bool bounds) {
     Words choices;
@@ -228,7 +229,7 @@ std::string run_spec_page() {
 // ---- comparison
 // ----------------------------------------------------------------------------------
 
-/// What the key needs to have a place: the list or the open section that contains it.
+/// The settings without which the key has no place: the list or the open section that contains it.
 Words around(const std::string& key) {
     if (key.starts_with("data.validation.N")) return {"data.validation=[{prefix: /data/v}]"};
     if (key.starts_with("model.rope_scaling."))

@@ -55,7 +55,7 @@ TEST_CASE("patterns of frozen parameters must fit the model") {
           "same GEMM reads; freeze both or neither");
     CHECK(contradiction({"training.frozen=[\"*\"]"}) ==
           "training.frozen: leaves nothing to train; remove a pattern");
-    // A tied head has no tensor of its own.
+    // A tied head has no separate tensor.
     CHECK(holds(contradiction({"training.frozen=[head.weight]"}), "'head.weight'"));
     CHECK(plan_of({"training.frozen=[head.weight]", "model.tie_embeddings=false"})
               .parameters.frozen.size() == 1);

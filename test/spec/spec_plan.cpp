@@ -61,7 +61,7 @@ TEST_CASE("the work that stands for parameters which no GEMM reads") {
     const std::int64_t positions = tied.model.max_positions * h;
     const std::int64_t vectors = tied.model.layers * layer + 2 * h;
     CHECK(flops_outside_gemms(tied) == 6.0 * static_cast<double>(vectors + positions));
-    // A head of its own leaves the embedding a table.
+    // With an untied head, the embedding is only a table.
     CHECK(flops_outside_gemms(plan_of({"model.tie_embeddings=false"})) ==
           6.0 * static_cast<double>(vectors + positions + tied.model.vocab * h));
     // The gradients of frozen parameters cost nothing.

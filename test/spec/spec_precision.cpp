@@ -1,4 +1,4 @@
-// What the precision asks of the model and of the mesh.
+// The demands of the precision on the model and the mesh.
 #include "planned_spec.h"
 #include "spec/plan_checks.h"
 

@@ -1,4 +1,4 @@
-// What the reader accepts.
+// The specs that the reader accepts.
 #include <filesystem>
 
 #include "minimal_spec.h"

@@ -1,4 +1,4 @@
-// What a checkpoint holds of a run besides its tensors.
+// The record of a run that a checkpoint holds besides its tensors.
 #include "stored/saved_run.h"
 
 #include <cstddef>

@@ -20,7 +20,7 @@ public:
         if (::dup2(before_, STDERR_FILENO) >= 0) ::close(before_);
     }
     std::string text() const { return contents(folder_ / "stderr"); }
-    /// What was printed since the last call.
+    /// The text printed since the last call.
     std::string take() {
         std::string said = text();
         file_.truncate(0);
@@ -33,7 +33,7 @@ private:
     int before_;
 };
 
-/// What `act` prints there.
+/// The text that `act` prints there.
 std::string stderr_of(const auto& act) {
     const CapturedStderr captured;
     act();

@@ -1,4 +1,4 @@
-// What tests of several ranks share that work in one folder together.
+// Helpers for tests of several ranks that work in one folder together.
 #pragma once
 
 #include <exception>

@@ -11,7 +11,7 @@ namespace gptrain {
 
 class HostBackend : public EachOp<Backend, HostBackend> {
 public:
-    /// What it says of itself: without it, it is used as a device is.
+    /// The answer of is_host(): if false, the backend is used as a device is.
     bool host_memory = true;
 
     std::string_view name() const override { return "host"; }

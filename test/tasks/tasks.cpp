@@ -80,7 +80,7 @@ TEST_CASE("a written text ends where the model, a stop text or a limit ends it")
     spec.stop = {{"never"}};
     spec.max_tokens = 100;
     EndTokens ends;
-    // What is written of the ids after the first two, and how many of them are taken.
+    // The text written of the ids after the first two, and how many of them are taken.
     const auto write = [&](std::int64_t most_tokens) {
         const WritingRules rules = {tokenizer, ends, tokenizer.vocab_size(), most_tokens};
         const WriteRequest request = {{ids.begin(), ids.begin() + given}, &spec};

@@ -9,7 +9,7 @@ using gptrain::StopTexts;
 
 namespace {
 
-/// What is shown of a stream, with "|" after each piece, and whether it was stopped.
+/// The text shown of a stream, with "|" after each piece, and " stopped" if it was stopped.
 std::string shown(std::vector<std::string> texts, const std::vector<std::string>& pieces) {
     StopTexts stop(std::move(texts));
     std::string out;

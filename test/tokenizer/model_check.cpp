@@ -65,7 +65,7 @@ const std::string& nfkc_model() {
     return model;
 }
 
-/// What the message on each file must contain.
+/// The text that the message on each file must contain.
 const std::map<std::string, std::string> faults = {
     {"empty_file", "it has no pieces"},
     {"text_file", "is a text file"},

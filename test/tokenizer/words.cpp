@@ -1,4 +1,4 @@
-// What byte-level BPE looks up words and characters in.
+// The tables in which byte-level BPE looks up words and characters.
 #include <cstdint>
 #include <span>
 #include <string>

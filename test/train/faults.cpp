@@ -1,4 +1,4 @@
-// What a run reports about steps and ranks at fault.
+// The reports of a run about steps and ranks at fault.
 #include <cmath>
 
 #include "catch.h"

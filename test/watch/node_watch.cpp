@@ -1,5 +1,5 @@
-// How nodes find a hang together: simulated nodes with clocks of their own, that write and read
-// news that are late by random times, and of which some are lost.
+// How nodes find a hang together: simulated nodes, each with its own clock, that write and read
+// news. Some news is late by a random time, and some is lost.
 #include "watch/node_watch.h"
 
 #include <algorithm>

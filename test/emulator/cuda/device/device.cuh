@@ -1,6 +1,6 @@
 // Twin of cuda/device/device.cuh for the host compiler: the same functions, which also check how
-// they are used. Copies, tiles and products take effect only where CUDA guarantees it. What orders
-// memory accesses has its place as an additional argument (emulator/sites.h).
+// they are used. Copies, tiles and products take effect only where CUDA guarantees it. Functions
+// that order memory accesses take their place as an additional argument (emulator/sites.h).
 #pragma once
 
 #include <bit>
