@@ -30,7 +30,7 @@ from torch_gpt import GPT2, GPU_MODELS, build_model
 
 
 def time_case(options, shape, dtype, results):
-    """Puts the seconds of each step into `results`; runs in a process of its own."""
+    """Puts the seconds of each step into `results`; runs in a child process."""
     import torch
 
     torch.set_num_threads(options.threads)

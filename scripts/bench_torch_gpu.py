@@ -108,7 +108,7 @@ def model_for(options, torch, size, checkpointing):
 
 
 def compiled(options, torch, model, by_block):
-    """What runs the model: itself, its blocks compiled in place, or the model compiled as a whole."""
+    """The model to run: itself, its blocks compiled in place, or compiled as a whole."""
     if not options.compile:
         return model
     if not by_block:
@@ -158,8 +158,7 @@ def step_times(options, torch, model, run, size, sdpa):
 
 
 def time_on_gpu(options, checkpointing, sdpa, results):
-    """Sends the case's numbers to `results`; runs in a process of its own, whose memory goes with
-    it."""
+    """Sends the case's numbers to `results` from a child process, whose end frees its memory."""
     import torch
     import torch._functorch.config
 
@@ -198,7 +197,7 @@ def fastest_attention(options, results):
 
 
 def in_process(limit, work, *arguments):
-    """What `work` sends from a process of its own; None where it fails or takes longer."""
+    """The numbers that `work` sends from a child process; None where it fails or takes longer."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(*arguments, sender), daemon=True)

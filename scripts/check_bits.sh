@@ -132,7 +132,7 @@ train() {
         </dev/null >"log$side" 2>&1
 }
 
-# numbers RUN: what its steps computed, without times.
+# numbers RUN: the numbers that its steps computed, without times.
 numbers() {
     sed -nE '/^\{"step": /{
         s/, "(seconds|tokens_per_s|step_time_s|tflops_per_device|mfu)": [^,}]*//g

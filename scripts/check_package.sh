@@ -82,8 +82,8 @@ inside() {
 }
 as_user() { inside --userspec=nobody:nogroup bash -c "cd $HOME && $*"; }
 
-# files: what is there, but for caches, logs, apt's and dpkg's own lists, and what adduser leaves for
-# groups of other packages.
+# files: all files, but for caches, logs, apt's and dpkg's own lists, and files that adduser leaves
+# for groups of other packages.
 files() {
     (cd "$root" && find . -path ./proc -prune -o -path ./home/user -prune -o -path ./run -prune -o \
         -path './etc/*-' -prune -o -path ./var/cache -prune -o -path ./var/log -prune -o \

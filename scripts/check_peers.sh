@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares gptrain with other programs: installs them from PyPI into a virtual environment of their
-# own, lets them judge the programs of a build, and prints one line for each claim.
+# Compares gptrain with other programs: installs them from PyPI into a separate virtual environment,
+# lets them judge the programs of a build, and prints one line for each claim.
 #
 #   scripts/check_peers.sh [--venv DIR] [--build DIR] [PROOF...]
 #

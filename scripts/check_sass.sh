@@ -99,7 +99,7 @@ resources() {
         }'
 }
 
-# measure FILE: what join.awk writes, for all kernels of the file, to a file of its own.
+# measure FILE: writes the output of join.awk for all kernels of the file to a separate file.
 measure() {
     local code ptx=
     if [[ $build ]]; then

@@ -2,8 +2,8 @@
 # Checks lib, app and data_tools with clang-tidy 14, as .clang-tidy lists. Exit code 0: nothing found;
 # 1: something; 77: no clang-tidy 14 here, so the check did not run.
 #
-# clang-tidy spends its time on the headers of libraries, so the sources of a room are checked as one.
-# Left out are the kernels of lib/cpu, which have compiler flags of their own and cannot be joined.
+# clang-tidy spends its time on the headers of libraries, so the sources of a room are checked as
+# one. Left out are the kernels of lib/cpu, which have separate compiler flags and cannot be joined.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -19,7 +19,7 @@ cmake --preset coverage
 cmake --build --preset coverage
 build=build/coverage
 find $build -name '*.gcda' -delete
-# What failing tests reach counts as well.
+# Lines that failing tests reach count as well.
 failed=0
 ctest --preset coverage "$@" || failed=1
 

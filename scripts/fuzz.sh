@@ -4,9 +4,10 @@
 #   scripts/fuzz.sh [SECONDS] [TARGET...]    each target (default: all) for SECONDS (default: 60)
 #   scripts/fuzz.sh --merge [TARGET...]      add to test/fuzz/corpus what reaches new code
 #
-# What is found lies in build/fuzz/corpus/TARGET and is the next run's start. An input that fails is
-# left in build/fuzz/failures/; exit code 1 then. The test suite replays test/fuzz/corpus without
-# clang; an input that failed belongs there once it is mended, under a name that describes it.
+# The inputs found lie in build/fuzz/corpus/TARGET, from which the next run starts. An input that
+# fails is left in build/fuzz/failures/; exit code 1 then. The test suite replays test/fuzz/corpus
+# without clang; an input that failed belongs there once it is mended, under a name that describes
+# it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -80,14 +80,14 @@ sanitize() {
     return "$code"
 }
 
-# at_least YEAR.NUMBER: whether stdin names such a version of the sanitizer, or a newer one.
+# at_least YEAR.NUMBER: true if stdin names such a version of the sanitizer, or a newer one.
 at_least() {
     local version
     version=$(grep -oE '[0-9]{4}\.[0-9]+' | head -n 1)
     [[ -n $version && $(printf '%s\n' "$1" "$version" | sort -V | head -n 1) == "$1" ]]
 }
 
-# about_gpu QUERY: what nvidia-smi reports of the GPU that the parts see.
+# about_gpu QUERY: the answer of nvidia-smi about the GPU that the parts see.
 about_gpu() {
     nvidia-smi --id="$CUDA_VISIBLE_DEVICES" --query-gpu="$1" --format=csv,noheader 2>/dev/null ||
         nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
@@ -114,7 +114,7 @@ of_ranks() {
     start_ranks "$@"
 }
 
-# on_gpus N PROGRAM ARGUMENTS...: as N ranks, each on a GPU of its own.
+# on_gpus N PROGRAM ARGUMENTS...: as N ranks, each on a separate GPU.
 on_gpus() {
     local count
     if [[ -n $all_gpus ]]; then
@@ -133,10 +133,10 @@ on_gpus() {
 
 start_ranks() { OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$mpirun" -n "$@" --abort; }
 
-# found_by_sanitizer FILE: whether it reports a fault. The end of the program is none.
+# found_by_sanitizer FILE: true if it reports a fault. The end of the program is none.
 found_by_sanitizer() { grep -qiE '^=+ (invalid|misaligned|barrier error|error: (race|potential))' "$1"; }
 
-# chosen NAME: whether --only has a word of it.
+# chosen NAME: true if a word of --only is part of it, or --only is not given.
 chosen() {
     local word words
     IFS=, read -ra words <<<"$only"
@@ -168,7 +168,7 @@ part() {
         ((limit <= left)) || limit=$left cut=yes
         export -f sanitize at_least about_gpu on_sm90 as_users of_ranks on_gpus start_ranks
         export root ops mpirun all_gpus
-        # `timeout` makes a process group: what is left of it would keep the GPU busy.
+        # `timeout` makes a process group: processes left in it would keep the GPU busy.
         (cd "$scratch" && exec timeout --kill-after=5 "$limit" bash -c '"$@"' part "$@") \
             >"$scratch/out" 2>&1 &
         group=$!

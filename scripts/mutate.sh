@@ -72,7 +72,7 @@ fits() {
     [[ $rest != "$code" && $rest != *"$find"* && $find != "${replacements[$1]}" ]]
 }
 
-# target_of TEST: what has to be built for it, if anything.
+# target_of TEST: the targets that have to be built for it, if any.
 target_of() {
     case $1 in
         program_*) printf '%s\n' gptrain gpt-preprocess ;;

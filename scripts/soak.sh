@@ -7,8 +7,8 @@
 #   --only REGEX   those of the tests whose names match (all with the label soak)
 #   BUILD=...      a build folder to use instead of build/cpu
 #
-# stdout is the table of figures that stands in docs/durability.md; what the tests say otherwise is
-# in soak.log in the build folder. Exit code 1 if one fails, or proves nothing because it did not run.
+# stdout is the table of figures in docs/durability.md; all other output of the tests is in soak.log
+# in the build folder. Exit code 1 if one fails, or proves nothing because it did not run.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 

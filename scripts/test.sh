@@ -50,7 +50,7 @@ install() {
     scripts/install_dependencies.sh || return
     [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh clang-tidy-14 libomp-14-dev || true
-    # One test runs jobs in a Slurm of its own, as root; without these it reports that it did not run.
+    # One test runs jobs in a private Slurm, as root; without these it reports that it did not run.
     ((EUID != 0)) || [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh slurm-wlm munge iproute2 || true
 }

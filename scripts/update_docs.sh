@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$GPTRAIN" "$work/bin/gptrain"
 
-# printed COMMAND LINES: what it prints, in a folder of its own.
+# printed COMMAND LINES: the first LINES lines that COMMAND prints in a new folder.
 printed() {
     local folder
     folder=$(mktemp -d "$work/XXXX")

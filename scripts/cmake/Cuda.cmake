@@ -1,4 +1,4 @@
-# Whether the CUDA backend is built: GPTRAIN_HAS_CUDA, and CUDA's own targets if so.
+# Decides if the CUDA backend is built: sets GPTRAIN_HAS_CUDA, and makes CUDA's own targets if so.
 set(GPTRAIN_CUDA AUTO CACHE STRING
   "The CUDA backend: ON, OFF, or AUTO (where nvcc, cublasLt.h and nccl.h are found)")
 set_property(CACHE GPTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)

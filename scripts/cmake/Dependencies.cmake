@@ -16,7 +16,7 @@ find_package(dnnl REQUIRED)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(MPI REQUIRED COMPONENTS C)
 
-# What --version lists of the libraries that cannot be asked when the program runs.
+# The versions that --version lists of the libraries that cannot be asked when the program runs.
 set(libraries_with_known_version)
 if(yaml-cpp_VERSION)
   string(APPEND libraries_with_known_version ", yaml-cpp ${yaml-cpp_VERSION}")

@@ -1,6 +1,6 @@
 # Unity builds: the sources of a room are compiled as one, so that a header is read once a room in
 # place of once a source. That halves the time of a full build. -DGPTRAIN_UNITY=OFF suits those who
-# rebuild after every edit, and shows sources that lack an include of their own.
+# rebuild after every edit, and shows sources that lack an include.
 option(GPTRAIN_UNITY "Compile the sources of a room as one" ON)
 
 # These repeat a local name of another source of their room, or give a class a member of a local

@@ -21,12 +21,13 @@ function units(opcode, matrix) {
     return opcode ~ /^(LDG|STG|LDGSTS)\./ ? bytes_of(opcode) / 16 : 0
 }
 
-# What decides between paths: work, and copies that the next pass needs.
+# The value of an instruction in the choice between paths: work, and copies that the next pass
+# needs.
 function worth(opcode, matrix) {
     return units(opcode, matrix) + (matrix && opcode ~ /^LDGSTS/)
 }
 
-# Whether the way from i to j closes a loop.
+# True if the way from i to j closes a loop.
 function closes(i, j) { return (j in headers) && ((j, i) in body) }
 
 # Sets came_from[] along the best paths from `start` over the instructions of body[start, ]; returns
@@ -69,9 +70,9 @@ function ends(i, start, ways, j) {
     return 0
 }
 
-# What an instruction of a warp takes besides an issue slot: the pipe of fp32 arithmetic and integer
-# multiplication, that of other arithmetic, that of special functions. Matrix fragments that are
-# loaded count on their own.
+# The resource that an instruction of a warp takes besides an issue slot: the pipe of fp32
+# arithmetic and integer multiplication, that of other arithmetic, that of special functions. Loads
+# of matrix fragments are counted separately.
 function pipe(opcode) {
     if (opcode ~ /^(FFMA|FADD|FMUL|IMAD|HFMA2|HADD2|HMUL2|HSET2)/) return "fma"
     if (opcode ~ /^MUFU/) return "mufu"

@@ -57,7 +57,7 @@ node_options() {
         /^TresPerNode=/{s/gres[:\/]//g; s/^TresPerNode=/--gres=/p}'
 }
 
-# can_do_without LIST: whether Slurm has enough nodes for this job besides those.
+# can_do_without LIST: true if Slurm has enough nodes for this job without those in the list.
 can_do_without() {
     local like
     mapfile -t like < <(node_options)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the batch scripts of this folder have in common. They source it with the arguments of sbatch,
+# The common part of the batch scripts of this folder. They source it with the arguments of sbatch,
 #   RUN.yaml [--set KEY.PATH=VALUE ...]
 # and may have set two arrays: `gptrain`, the command that starts gptrain, and `srun_options`, further
 # options of srun. $GPTRAIN_MPI is the kind of srun --mpi, pmix by default.
