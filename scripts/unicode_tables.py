@@ -113,7 +113,7 @@ def main():
           range_rows(classes, str))
     for composes, comment, name in (
             (True, "Pairs that decompose and compose.", "composites"),
-            (False, "What decomposes and never composes.", "decomposed_only")):
+            (False, "Characters that decompose and never compose.", "decomposed_only")):
         table(comment, "Decomposition " + name,
               [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b, yes in decompositions()
                if yes == composes])

@@ -799,7 +799,7 @@ constexpr Decomposition composites[] = {
 };
 // clang-format on
 
-/// What decomposes and never composes.
+/// Characters that decompose and never compose.
 // clang-format off
 constexpr Decomposition decomposed_only[] = {
     {0x340, 0x300, 0x0}, {0x341, 0x301, 0x0}, {0x343, 0x313, 0x0}, {0x344, 0x308, 0x301},
