@@ -2,6 +2,7 @@
 
 #include "catch.h"
 #include "cpu/cpu_backend.h"
+#include "support/temp_folder.h"
 
 namespace gptrain {
 namespace {
