@@ -172,7 +172,7 @@ struct RunPlan {
     std::string shortening_note;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
     EndOfDocument end_of_document;
-    /// That an evaluation may blend; 0 if there are fewer than two.
+    /// Sources that an evaluation may blend; 0 if there are fewer than two.
     std::int64_t validation_sources = 0;
     bool scores_tasks = false;  ///< the run has tasks that measure its model (eval_tasks)
     Objective objective;
