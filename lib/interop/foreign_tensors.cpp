@@ -107,7 +107,7 @@ public:
                 {"wpe.weight"});
         }
         for (std::int64_t i = 0; i < model_.layers; ++i)
-            block(text(names_.block, i, "."), text("h.", i, "."));
+            block(text(names_.block, i, "."), BlockId{i}.name + ".");
         norm(std::string(names_.ln_f), "ln_f");
         if (!model_.tie_embeddings || names_.needs_head) {
             add(text(names_.head, ".weight"), {model_.vocab, model_.hidden},

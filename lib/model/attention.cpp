@@ -2,15 +2,16 @@
 
 namespace gptrain {
 
-Attention::Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
+Attention::Attention(const ModelContext& context, const Parameters& parameters,
+                     const BlockId& block)
     : context_(context),
-      layer_(layer),
-      half_(context, parameters, layer, {.norm = "ln_1", .in = "attn.qkv", .proj = "attn.proj"},
+      layer_(block.layer),
+      half_(context, parameters, block, {.norm = "ln_1", .in = "attn.qkv", .proj = "attn.proj"},
             {.output = DropoutSite::attention_output,
              .in = DropoutSite::lora_qkv,
              .proj = DropoutSite::lora_attn_proj}),
-      q_norm_(parameters.group(text("h.", layer, ".attn.q_norm.weight"))),
-      k_norm_(parameters.group(text("h.", layer, ".attn.k_norm.weight"))) {}
+      q_norm_(parameters.group(block.name + ".attn.q_norm.weight")),
+      k_norm_(parameters.group(block.name + ".attn.k_norm.weight")) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {

@@ -33,7 +33,7 @@ struct KvCache {
 
 class Attention {
 public:
-    Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+    Attention(const ModelContext& context, const Parameters& parameters, const BlockId& block);
 
     /// The norm and the two linear layers of this half.
     const BlockHalf& half() const { return half_; }

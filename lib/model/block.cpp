@@ -14,8 +14,11 @@ void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from) 
     backend.copy(to.mlp.du, from.mlp.du);
 }
 
-Block::Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
-    : context_(context), attention_(context, parameters, layer), mlp_(context, parameters, layer) {}
+Block::Block(const ModelContext& context, const Parameters& parameters, const BlockId& block)
+    : context_(context),
+      name_(block.name),
+      attention_(context, parameters, block),
+      mlp_(context, parameters, block) {}
 
 SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                           std::int64_t seq_length) const {

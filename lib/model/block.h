@@ -33,7 +33,10 @@ void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);
 
 class Block {
 public:
-    Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+    Block(const ModelContext& context, const Parameters& parameters, const BlockId& block);
+
+    /// For profiles.
+    const std::string& name() const { return name_; }
 
     SavedBlock reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                        std::int64_t seq_length) const;
@@ -69,6 +72,7 @@ private:
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 
     const ModelContext& context_;
+    std::string name_;
     Attention attention_;
     Mlp mlp_;
 };

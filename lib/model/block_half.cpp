@@ -2,16 +2,16 @@
 
 namespace gptrain {
 
-BlockHalf::BlockHalf(const ModelContext& context, const Parameters& parameters, std::int64_t layer,
-                     const Names& names, const Sites& sites)
+BlockHalf::BlockHalf(const ModelContext& context, const Parameters& parameters,
+                     const BlockId& block, const Names& names, const Sites& sites)
     : context_(context),
-      layer_(layer),
+      layer_(block.layer),
       output_(sites.output),
-      norm_(context, parameters, text("h.", layer, ".", names.norm)),
-      in_(context, parameters, text("h.", layer, ".", names.in), Linear::Split::column,
-          {sites.in, layer}),
-      proj_(context, parameters, text("h.", layer, ".", names.proj), Linear::Split::row,
-            {sites.proj, layer}) {}
+      norm_(context, parameters, text(block.name, ".", names.norm)),
+      in_(context, parameters, text(block.name, ".", names.in), Linear::Split::column,
+          {sites.in, block.layer}),
+      proj_(context, parameters, text(block.name, ".", names.proj), Linear::Split::row,
+            {sites.proj, block.layer}) {}
 
 SavedHalf BlockHalf::reserve_stream(Arena& arena, std::int64_t tokens) const {
     SavedHalf saved;

@@ -44,7 +44,7 @@ public:
         DropoutSite in;
         DropoutSite proj;
     };
-    BlockHalf(const ModelContext& context, const Parameters& parameters, std::int64_t layer,
+    BlockHalf(const ModelContext& context, const Parameters& parameters, const BlockId& block,
               const Names& names, const Sites& sites);
 
     std::int64_t u_width() const { return in_.outputs(); }

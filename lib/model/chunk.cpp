@@ -26,10 +26,8 @@ GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const Ch
     GPTRAIN_CHECK(part.num_layers > 0, "a chunk needs at least one layer");
     if (part.embedding) embedding_.emplace(context, parameters);
     blocks_.reserve(static_cast<std::size_t>(part.num_layers));
-    for (std::int64_t i = 0; i < part.num_layers; ++i) {
-        blocks_.emplace_back(context, parameters, part.first_layer + i);
-        names_.push_back(text("h.", part.first_layer + i));
-    }
+    for (std::int64_t i = 0; i < part.num_layers; ++i)
+        blocks_.emplace_back(context, parameters, BlockId{part.first_layer + i});
     if (part.head) head_.emplace(context, parameters);
 }
 
@@ -91,7 +89,7 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     Stream stream = {.r = r, .y = {}, .dropout = {}};
     start_stream(pass, boundary.input, r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        const ProfileRange range(context_.backend, names_[i]);
+        const ProfileRange range(context_.backend, blocks_[i].name());
         wait_for_block(i);
         blocks_[i].forward(stream, saved.blocks[i], buffers, pass);
     }
@@ -233,7 +231,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     }
     begin_gradient(pass, saved, boundary.input, grad);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
-        const ProfileRange range(context_.backend, names_[i]);
+        const ProfileRange range(context_.backend, blocks_[i].name());
         blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part, deferred[i]);
         if (final && part == BackwardPart::whole) final(flat_.blocks[i].end);
     }
@@ -245,7 +243,7 @@ void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,
                                 const GradsFinal& final) const {
     StreamGrad unused;
     for (std::size_t i = blocks_.size(); i-- > 0;) {
-        const ProfileRange range(context_.backend, names_[i]);
+        const ProfileRange range(context_.backend, blocks_[i].name());
         blocks_[i].backward(saved.blocks[i], unused, {}, pass, BackwardPart::weights,
                             saved.deferred[i]);
         if (final) final(flat_.blocks[i].end);

@@ -123,7 +123,6 @@ private:
     ChunkRange flat_;
     std::optional<Embedding> embedding_;
     std::vector<Block> blocks_;
-    std::vector<std::string> names_;  ///< names of the blocks, for profiles
     std::optional<Head> head_;
 };
 

@@ -65,7 +65,7 @@ std::vector<Group> groups_of(const LayoutRequest& request, const ChunkPart& part
     for (std::int64_t i = 0; i < part.num_layers; ++i) {
         const std::int64_t layer = part.first_layer + i;
         const bool fp8 = request.fp8 && layer > 0 && layer < request.model.layers - 1;
-        for (TensorGroup& group : layer_tensors(request.model, layer)) {
+        for (TensorGroup& group : layer_tensors(request.model, {layer})) {
             groups.push_back({std::move(group)});
             groups.back().fp8 = fp8 && groups.back().linear;
             groups.back().layer = static_cast<std::size_t>(i);

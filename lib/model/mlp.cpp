@@ -2,9 +2,9 @@
 
 namespace gptrain {
 
-Mlp::Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
+Mlp::Mlp(const ModelContext& context, const Parameters& parameters, const BlockId& block)
     : context_(context),
-      half_(context, parameters, layer, {.norm = "ln_2", .in = "mlp.fc_gate", .proj = "mlp.proj"},
+      half_(context, parameters, block, {.norm = "ln_2", .in = "mlp.fc_gate", .proj = "mlp.proj"},
             {.output = DropoutSite::mlp_output,
              .in = DropoutSite::lora_fc_gate,
              .proj = DropoutSite::lora_mlp_proj}) {}

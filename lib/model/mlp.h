@@ -10,7 +10,7 @@ namespace gptrain {
 
 class Mlp {
 public:
-    Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+    Mlp(const ModelContext& context, const Parameters& parameters, const BlockId& block);
 
     /// The norm and the two linear layers of this half.
     const BlockHalf& half() const { return half_; }

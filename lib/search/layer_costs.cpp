@@ -144,7 +144,7 @@ std::vector<std::string> LayerCostTable::frozen_in_any_layer() const {
         }
     };
     for (std::int64_t layer = 0; layer < plan.model.layers; ++layer)
-        add(layer_tensors(plan.model, layer), text("h.", layer, "."));
+        add(layer_tensors(plan.model, {layer}), BlockId{layer}.name + ".");
     add(embedding_tensors(plan.model), "");
     add(head_tensors(plan.model), "");
     return {frozen.begin(), frozen.end()};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
@@ -139,7 +138,7 @@ void for_each_group(const ModelShape& model, const auto& visit) {
     for (const TensorGroup& group : embedding_tensors(model))
         visit(group);
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-        for (const TensorGroup& group : layer_tensors(model, layer))
+        for (const TensorGroup& group : layer_tensors(model, {layer}))
             visit(group);
     }
     for (const TensorGroup& group : head_tensors(model))
@@ -168,8 +167,8 @@ void check_whole(const ParameterRules& rules, const TensorGroup& group) {
 
 }  // namespace
 
-std::vector<TensorGroup> layer_tensors(const ModelShape& model, std::int64_t layer) {
-    const std::string at = text("h.", layer, ".");
+std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& block) {
+    const std::string at = block.name + ".";
     const std::int64_t q_size = model.heads * model.head_dim;
     const std::int64_t kv_size = model.groups * model.head_dim;
     using enum TensorSplit;
@@ -235,7 +234,7 @@ std::string_view head_matrix(const ModelShape& model) {
 std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer) {
     if (!plan.parameters.freezes_any()) return 0;
     std::int64_t sum = 0;
-    for (const TensorGroup& group : layer_tensors(plan.model, layer))
+    for (const TensorGroup& group : layer_tensors(plan.model, {layer}))
         sum += frozen_in(plan.parameters, group);
     return sum;
 }

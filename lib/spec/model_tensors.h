@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -43,9 +44,15 @@ struct TensorGroup {
     bool linear = false;  ///< the matrix of a block's linear layer
 };
 
-/// The groups of one layer, of those before the first and of those after the last one, in the
+/// A block. The names of its tensors begin with `name` and a dot.
+struct BlockId {
+    std::int64_t layer = 0;  ///< decides its dropout masks and its attention window
+    std::string name = text("h.", layer);
+};
+
+/// The groups of one block, of those before the first and of those after the last one, in the
 /// model's order. A tied head has no tensor.
-std::vector<TensorGroup> layer_tensors(const ModelShape& model, std::int64_t layer);
+std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& block);
 std::vector<TensorGroup> embedding_tensors(const ModelShape& model);
 std::vector<TensorGroup> head_tensors(const ModelShape& model);
 

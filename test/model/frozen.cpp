@@ -50,7 +50,7 @@ TEST_CASE("the tensors of a model have as many elements as it has parameters", "
         groups.insert(groups.end(), more.begin(), more.end());
     };
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        add(layer_tensors(model, layer));
+        add(layer_tensors(model, {layer}));
     add(head_tensors(model));
     std::int64_t elements = 0;
     for (const TensorGroup& group : groups) {

@@ -109,7 +109,7 @@ TEST_CASE("an adapter's initial values have the variances of PEFT's") {
     // Uniform between -b and b with b = 1 / sqrt(I) has the variance b^2 / 3.
     const auto drawn = [](double inputs) { return Approx(1 / std::sqrt(3 * inputs)); };
     const RunPlan lora = plan_of({"init_from=/model", all_layers});
-    const auto layer = layer_tensors(lora.model, 0);
+    const auto layer = layer_tensors(lora.model, {0});
     CHECK(init_of(layer, "h.0.attn.q.lora_a") == drawn(64));
     CHECK(init_of(layer, "h.0.mlp.proj.lora_a") == drawn(256));
     CHECK(init_of(layer, "h.0.mlp.proj.lora_b") == 0);

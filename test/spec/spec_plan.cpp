@@ -89,7 +89,7 @@ TEST_CASE("the parameters of a model are those of its tensors") {
         };
         add(embedding_tensors(model));
         for (std::int64_t layer = 0; layer < model.layers; ++layer)
-            add(layer_tensors(model, layer));
+            add(layer_tensors(model, {layer}));
         add(head_tensors(model));
         CHECK(parameter_count(model) == elements);
     }
