@@ -6,22 +6,24 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters,
                      const BlockId& block)
     : context_(context),
       layer_(block.layer),
-      half_(context, parameters, block, {.norm = "ln_1", .in = "attn.qkv", .proj = "attn.proj"},
-            {.output = DropoutSite::attention_output,
-             .in = DropoutSite::lora_qkv,
-             .proj = DropoutSite::lora_attn_proj}),
+      branch_(context, parameters, block, "ln_1", DropoutSite::attention_output),
+      linears_(context, parameters, block, {.name = "attn.qkv", .site = DropoutSite::lora_qkv},
+               {.name = "attn.proj", .site = DropoutSite::lora_attn_proj}),
       q_norm_(parameters.group(block.name + ".attn.q_norm.weight")),
       k_norm_(parameters.group(block.name + ".attn.k_norm.weight")) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
     const std::int64_t tokens = sequences * seq_length;
-    if (recompute == Recompute::full) return {half_.reserve_stream(arena, tokens), {}, {}};
+    SavedAttention saved;
+    if (recompute == Recompute::full) {
+        saved.norm.r = arena.allocate(context_.compute, context_.stream_shape(tokens));
+        return saved;
+    }
     const bool all = recompute == Recompute::none;
-    SavedAttention saved = {
-        half_.reserve(arena, tokens, {.inputs = all, .a_for_f = true}),
-        arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length}),
-        {}};
+    saved.norm = branch_.norm().reserve(arena, tokens);
+    saved.linears = linears_.reserve(arena, tokens, {.inputs = all, .a_for_g = true});
+    saved.lse = arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length});
     // all_to_all leaves q, k and v there as it exchanged them.
     const bool exchanged =
         shares_sequence() && context_.context_method == ContextMethod::all_to_all;
@@ -31,7 +33,7 @@ SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_
 
 Tensor Attention::reserve_normalised(Arena& arena, std::int64_t tokens) const {
     if (!normalises()) return {};
-    return arena.allocate(context_.compute, {tokens, half_.u_width()});
+    return arena.allocate(context_.compute, linears_.u_shape(tokens));
 }
 
 KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
@@ -50,11 +52,13 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
 
 SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tensor& stream,
                                          const Batch& batch) const {
-    return {half_.with_workspace(kept, stream, batch.tokens()),
-            kept_or_temporary(kept.lse, context_, DType::f32,
-                              {batch.sequences(), context_.shape.heads, batch.seq_length()}),
-            kept.normalised.empty() ? reserve_normalised(context_.workspace(), batch.tokens())
-                                    : kept.normalised};
+    const Shape lse = {batch.sequences(), context_.shape.heads, batch.seq_length()};
+    return {.norm = branch_.norm().with_workspace(kept.norm, stream, batch.tokens()),
+            .linears = linears_.with_workspace(kept.linears, batch.tokens()),
+            .lse = kept.lse.empty() ? context_.temporary_f32(lse) : kept.lse,
+            .normalised = kept.normalised.empty()
+                              ? reserve_normalised(context_.workspace(), batch.tokens())
+                              : kept.normalised};
 }
 
 Tensor Attention::heads_of(const Tensor& packed, const Batch& batch) const {
@@ -86,7 +90,7 @@ void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) c
 void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const {
     if (normalises()) {
         const auto eps = static_cast<float>(context_.shape.norm_eps);
-        const PackedQkv from = split_rows(saved.u);
+        const PackedQkv from = split_rows(saved.linears.u);
         const PackedQkv to = split_rows(saved.normalised);
         context_.backend.run(
             HeadNormForward{.x = from.q, .weight = q_norm_.weight, .eps = eps, .y = to.q});
@@ -109,7 +113,7 @@ void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
     rotate(dqkv, batch, true);
     if (!normalises()) return;
     const auto eps = static_cast<float>(context_.shape.norm_eps);
-    const PackedQkv x = split_rows(saved.u);
+    const PackedQkv x = split_rows(saved.linears.u);
     const PackedQkv dx = split_rows(dqkv);
     context_.backend.run(HeadNormBackward{.dy = dx.q,
                                           .x = x.q,
@@ -130,7 +134,7 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
     return {.q = heads.q,
             .k = heads.k,
             .v = heads.v,
-            .o = output_heads(saved.a.values, pass.batch),
+            .o = output_heads(saved.linears.a.values, pass.batch),
             .lse = saved.lse,
             .q_begin = first_query(pass.batch),
             .first_visible = first_visible(pass.batch),
@@ -141,7 +145,7 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
     const Batch& batch = pass.batch;
     return {.qkv = heads_of(saved.qkv(), batch),
-            .o = output_heads(saved.a.values, batch),
+            .o = output_heads(saved.linears.a.values, batch),
             .lse = saved.lse,
             .first_query = first_query(batch),
             .first_visible = first_visible(batch),
@@ -194,9 +198,11 @@ void Attention::local_attention_forward(const SavedAttention& saved, const Pass&
     }
 }
 
-void Attention::forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
-                                  KvCache* cache) const {
-    half_.forward_in(stream, saved, pass);
+void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass& pass,
+                        KvCache* cache) const {
+    const auto& [n, u, a] = saved.linears;
+    branch_.norm().forward(stream, saved.norm, n, pass);
+    linears_.in().forward(n, u, pass);
     normalise_and_rotate(saved, pass.batch);
     if (shares_sequence()) {
         context_attention_forward(context_.context_method, context_args(saved, pass),
@@ -207,7 +213,13 @@ void Attention::forward_attention(Stream& stream, const SavedAttention& saved, c
     // A separate pass, because the attention kernels have no registers to spare for it. In a block
     // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27
     // GB: 56 us at 4.8 TB/s, out of about 8 ms.
-    if (half_.fp8()) context_.backend.run(UpdateAmax{.x = saved.a.values, .amax = saved.a.amax});
+    if (fp8()) context_.backend.run(UpdateAmax{.x = a.values, .amax = a.amax});
+}
+
+void Attention::project(Stream& stream, const SavedAttention& saved, const Tensor& y,
+                        const Pass& pass) const {
+    linears_.proj().forward(saved.linears.a, y, pass);
+    branch_.join(stream, y, pass);
 }
 
 void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_o,
@@ -236,14 +248,19 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
                          const DeferredHalf& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
-    const SavedHalf saved = half_.with_n(kept, pass, part);
-    const SavedAttention complete = inputs ? with_normalised(kept, pass.batch) : kept;
-    const BlockHalf::Grads grads = half_.start_backward(grad, deferred, pass, part);
-    const Tensor d_o =
-        inputs ? context_.temporary({pass.batch.tokens(), half_.a_width()}) : Tensor();
-    half_.projection_backward(saved, {.dy = grads.dy, .da = d_o}, pass, part);
-    if (inputs) attention_backward(complete, d_o, grads.du.values, pass);
-    half_.finish_backward(saved, grads.du, grad, branch_dropout, pass, part);
+    const std::int64_t tokens = pass.batch.tokens();
+    SavedAttention saved = kept;
+    if (linears_.in().lacks(kept.linears.n, part))
+        saved.linears.n.values = branch_.norm().rebuild(kept.norm);
+    if (inputs) saved = with_normalised(saved, pass.batch);
+    const LinearOperand dy = branch_.output_gradient(grad, deferred.dy, part);
+    const Tensor du = context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens));
+    const Tensor d_o = inputs ? context_.temporary(linears_.a_shape(tokens)) : Tensor();
+    linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o, .gelu_input = {}}, pass,
+                             part);
+    if (inputs) attention_backward(saved, d_o, du, pass);
+    branch_.input_gradient(linears_.input_gradient(saved.linears, {du, {}}, pass, part), saved.norm,
+                           grad, branch_dropout, pass);
 }
 
 }  // namespace gptrain

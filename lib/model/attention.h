@@ -1,27 +1,30 @@
-// The attention half of a block (block_half.h), for T = B S tokens, N heads and G query groups on
-// this rank:
+// The attention half of a block, for T = B S tokens, N heads and G query groups on this rank:
 //
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
 //   q, k = norm(q), norm(k)                       with qk_norm, each head
 //   q, k = rope(q), rope(k)                       with rotary positions
 //   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal or bidirectional
+//
+// between the norm of normed_branch.h and the projection of two_linears.h.
 #pragma once
 
-#include "model/block_half.h"
 #include "model/context_attention.h"
 #include "model/packed_qkv.h"
+#include "model/two_linears.h"
 
 namespace gptrain {
 
 /// What forward keeps for backward.
-struct SavedAttention : SavedHalf {
+struct SavedAttention {
+    SavedNorm norm;
+    SavedLinears linears;
     Tensor lse;  ///< fp32 [B, N, S]
     /// With qk_norm, [T, (N + 2 G) D] like u, with q and k normalised and rotated. Otherwise empty,
     /// and q and k of u are rotated in place.
     Tensor normalised;
 
     /// q, k and v as the scores read them.
-    const Tensor& qkv() const { return normalised.empty() ? u : normalised; }
+    const Tensor& qkv() const { return normalised.empty() ? linears.u : normalised; }
 };
 
 /// Keys and values of the tokens seen so far, for generation.
@@ -35,12 +38,16 @@ class Attention {
 public:
     Attention(const ModelContext& context, const Parameters& parameters, const BlockId& block);
 
-    /// The norm and the two linear layers of this half.
-    const BlockHalf& half() const { return half_; }
+    const NormedBranch& branch() const { return branch_; }
+    /// True if its GEMMs are FP8.
+    bool fp8() const { return linears_.fp8(); }
 
     /// Allocates what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                            std::int64_t seq_length) const;
+    DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const {
+        return linears_.reserve_deferred(arena, tokens);
+    }
     KvCache reserve_cache(Arena& arena, std::int64_t sequences, std::int64_t capacity) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.
@@ -49,8 +56,11 @@ public:
 
     /// Computes n, u and a from the stream; `saved` must be complete. With a cache, the tokens of
     /// the batch follow those in it, or those of their text (Pass::texts), and are appended.
-    void forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
-                           KvCache* cache = nullptr) const;
+    void forward(Stream& stream, const SavedAttention& saved, const Pass& pass,
+                 KvCache* cache = nullptr) const;
+    /// Computes y from a. It joins the stream.
+    void project(Stream& stream, const SavedAttention& saved, const Tensor& y,
+                 const Pass& pass) const;
 
     /// Turns grad.dy into the gradient of the stream before this half. `branch_dropout` is the
     /// dropout of the branch that the norm added to the stream. `deferred`, unless empty, keeps
@@ -118,7 +128,8 @@ private:
 
     const ModelContext& context_;
     std::int64_t layer_;
-    BlockHalf half_;
+    NormedBranch branch_;
+    TwoLinears linears_;
     GroupTensors q_norm_;  ///< empty without qk_norm
     GroupTensors k_norm_;
 };

@@ -1,11 +1,13 @@
 // A pre-norm transformer block, as in GPT-2, on the residual stream x [T, H]:
 //
 //   x = x + dropout(attention(norm_1(x)))
-//   x = x + dropout(mlp(norm_2(x)))
+//   x = x + dropout(feed_forward(norm_2(x)))
 //
 // The norm that follows a branch computes its sum, so the block's last sum is left to the next
 // block or the head.
 #pragma once
+
+#include <variant>
 
 #include "model/attention.h"
 #include "model/mlp.h"
@@ -15,13 +17,13 @@ namespace gptrain {
 /// What forward keeps of a block. Full recomputation keeps attention.norm.r only.
 struct SavedBlock {
     SavedAttention attention;
-    SavedHalf mlp;
+    SavedMlp feed_forward;
     Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, in FP8 blocks
 };
 
 struct DeferredBlock {
     DeferredHalf attention;
-    DeferredHalf mlp;
+    DeferredHalf feed_forward;
 };
 
 /// The tensors of a block that only B reads: reusable, once its B is done, for the deferred
@@ -56,14 +58,19 @@ public:
                   const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const;
 
     /// True if its GEMMs with weights are FP8.
-    bool fp8() const { return attention_.half().fp8(); }
+    bool fp8() const { return attention_.fp8(); }
     /// How many of the gradient's amaxes `backward` takes.
     static constexpr std::int64_t grad_amax_count = 3;
 
     /// Dropout of the branch that leaves the block.
-    Dropout output_dropout(const Pass& pass) const { return mlp_.half().output_dropout(pass); }
+    Dropout output_dropout(const Pass& pass) const;
 
 private:
+    /// f(the half after attention)
+    template <class F>
+    auto feed_forward(const F& f) const {
+        return std::visit(f, feed_forward_);
+    }
     /// Allocates the amaxes of `saved`, if the block computes in FP8.
     void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
     /// `kept` with its amaxes set to 0, in the workspace if it has none.
@@ -74,7 +81,7 @@ private:
     const ModelContext& context_;
     std::string name_;
     Attention attention_;
-    Mlp mlp_;
+    std::variant<Mlp> feed_forward_;
 };
 
 }  // namespace gptrain

@@ -15,7 +15,7 @@ Recompute kept_mode(const SavedSizes& sizes) {
 }
 
 bool recomputes_blocks(const SavedChunk& saved) {
-    return saved.blocks.front().attention.u.empty();
+    return saved.blocks.front().attention.linears.u.empty();
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
 }
 
 SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
-    return head_->reserve(arena, context_.stream_length(context_.sequences * seq_length));
+    return head_->reserve(arena, context_.sequences * seq_length);
 }
 
 DeferredHead GptChunk::reserve_deferred_head(Arena& arena, std::int64_t seq_length) const {
@@ -115,8 +115,7 @@ template <class UseHead>
 void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary,
                            const UseHead& use_head) const {
     const ArenaFrame frame(context_.workspace());
-    const StreamBuffers buffers =
-        stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
+    const StreamBuffers buffers = stream_buffers(context_.stream_shape(pass.batch.tokens()));
     Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
     if (!head_) return finish_stream(pass, stream, boundary.output);
     wait_for_block(blocks_.size());

@@ -36,10 +36,16 @@ struct ModelContext {
     std::int64_t stream_length(std::int64_t rows) const {
         return sequence_parallel ? div_exact(rows, mesh.tp().size()) : rows;
     }
+    /// [T, H] of the residual stream for `tokens` tokens of a batch.
+    Shape stream_shape(std::int64_t tokens) const { return {stream_length(tokens), shape.hidden}; }
 
     Arena& workspace() const { return memory[MemoryUse::workspace]; }
     /// Workspace memory for the current action, in the compute dtype.
     Tensor temporary(const Shape& wanted) const { return workspace().allocate(compute, wanted); }
+    /// `kept` unless it is empty, else such memory.
+    Tensor kept_or_temporary(const Tensor& kept, const Shape& wanted) const {
+        return kept.empty() ? temporary(wanted) : kept;
+    }
     Tensor temporary_f32(const Shape& wanted) const {
         return workspace().allocate(DType::f32, wanted);
     }
@@ -78,9 +84,6 @@ struct Pass {
     /// Local sequence length S of the residual stream.
     std::int64_t stream_length(const ModelContext& context) const {
         return context.stream_length(batch.seq_length());
-    }
-    std::int64_t stream_tokens(const ModelContext& context) const {
-        return context.stream_length(batch.tokens());
     }
 };
 
@@ -132,11 +135,5 @@ struct StreamGrad {
 /// What a backward action computes: everything (BW), only what earlier layers wait for (B), or only
 /// the weight gradients of linear layers (W).
 enum class BackwardPart { whole, inputs, weights };
-
-/// `kept` unless it is empty, else workspace memory of that shape.
-inline Tensor kept_or_temporary(const Tensor& kept, const ModelContext& context, DType dtype,
-                                const Shape& shape) {
-    return kept.empty() ? context.workspace().allocate(dtype, shape) : kept;
-}
 
 }  // namespace gptrain

@@ -21,14 +21,12 @@ Head::Head(const ModelContext& context, const Parameters& parameters)
 SavedHead Head::reserve(Arena& arena, std::int64_t tokens) const {
     SavedHead saved;
     saved.norm = norm_.reserve(arena, tokens);
-    saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
-    saved.dn = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.dn = arena.allocate(context_.compute, context_.stream_shape(tokens));
     return saved;
 }
 
 DeferredHead Head::reserve_deferred(Arena& arena, std::int64_t tokens) const {
-    return {.n = arena.allocate(context_.compute,
-                                {context_.stream_length(tokens), context_.shape.hidden}),
+    return {.n = arena.allocate(context_.compute, context_.stream_shape(tokens)),
             .dlogits = allocate_logits(arena, tokens)};
 }
 
@@ -135,7 +133,7 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
 void Head::forward_backward(Stream& stream, const SavedHead& saved, const DeferredHead& deferred,
                             const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    const Tensor n = kept_or_temporary(deferred.n, context_, context_.compute, saved.dn.shape());
+    const Tensor n = context_.kept_or_temporary(deferred.n, saved.dn.shape());
     norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = allocate_whole(context_, saved.dn);
     loss(gather_rows(context_, n), {.dn = dn, .dlogits = deferred.dlogits}, pass);
@@ -154,8 +152,7 @@ void Head::weight_gradient(const DeferredHead& deferred) const {
 }
 
 Tensor Head::normalised(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
-    const SavedNorm saved = norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}},
-                                                 pass.stream_tokens(context_));
+    const SavedNorm saved = norm_.with_workspace({}, buffers.r, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, {n, {}}, pass);
     return gather_rows(context_, n);

@@ -37,7 +37,7 @@ class Head {
 public:
     Head(const ModelContext& context, const Parameters& parameters);
 
-    /// Allocates what `tokens` rows of the stream keep.
+    /// Allocates what a batch of `tokens` tokens keeps.
     SavedHead reserve(Arena& arena, std::int64_t tokens) const;
     /// Allocates what a batch of `tokens` tokens leaves to WH.
     DeferredHead reserve_deferred(Arena& arena, std::int64_t tokens) const;

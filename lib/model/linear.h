@@ -37,6 +37,10 @@ public:
     bool has_adapter() const { return lora_.present(); }
     /// True if backward reads x, for the gradient of the weight or of the adapter.
     bool needs_input() const { return weight_.trained() || has_adapter(); }
+    /// True if the part of backward reads x, and x was not kept.
+    bool lacks(const LinearOperand& x, BackwardPart part) const {
+        return part != BackwardPart::inputs && needs_input() && !x.is_kept();
+    }
     /// True if x by columns is all that backward needs of x: forward converts x to FP8 anyway, and
     /// both forms at once take less traffic. Not if the layer gathers slices of x.
     bool keeps_columns() const;

@@ -4,51 +4,66 @@ namespace gptrain {
 
 Mlp::Mlp(const ModelContext& context, const Parameters& parameters, const BlockId& block)
     : context_(context),
-      half_(context, parameters, block, {.norm = "ln_2", .in = "mlp.fc_gate", .proj = "mlp.proj"},
-            {.output = DropoutSite::mlp_output,
-             .in = DropoutSite::lora_fc_gate,
-             .proj = DropoutSite::lora_mlp_proj}) {}
+      branch_(context, parameters, block, "ln_2", DropoutSite::mlp_output),
+      linears_(context, parameters, block,
+               {.name = "mlp.fc_gate", .site = DropoutSite::lora_fc_gate},
+               {.name = "mlp.proj", .site = DropoutSite::lora_mlp_proj}) {}
 
-SavedHalf Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
+SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
     if (recompute == Recompute::full) return {};
-    const bool all = recompute == Recompute::none;
-    return half_.reserve(arena, tokens, {.inputs = all});
+    return {.norm = branch_.norm().reserve(arena, tokens),
+            .linears = linears_.reserve(arena, tokens, {.inputs = recompute == Recompute::none})};
 }
 
-void Mlp::forward_activation(Stream& stream, const SavedHalf& saved, const Pass& pass) const {
-    if (fuses_gelu()) return half_.forward_in(stream, saved, pass, saved.a.values);
-    half_.forward_in(stream, saved, pass);
-    context_.backend.run(ActivationForward{
-        .activation = activation(), .u = saved.u, .y = saved.a.values, .amax = saved.a.amax});
+SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch) const {
+    return {.norm = branch_.norm().with_workspace(kept.norm, stream, batch.tokens()),
+            .linears = linears_.with_workspace(kept.linears, batch.tokens())};
 }
 
-SavedHalf Mlp::rebuilt(const SavedHalf& kept, const Pass& pass, BackwardPart part) const {
-    SavedHalf saved = half_.with_n(kept, pass, part);
-    const bool needed = part != BackwardPart::inputs && half_.needs_a();
-    if (!needed || kept.a.is_kept()) return saved;
-    saved.a.values = context_.temporary({pass.batch.tokens(), half_.a_width()});
+void Mlp::forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
+    const auto& [n, u, a] = saved.linears;
+    branch_.norm().forward(stream, saved.norm, n, pass);
+    linears_.in().forward(n, u, pass, fuses_gelu() ? a.values : Tensor());
+    if (fuses_gelu()) return;
+    context_.backend.run(
+        ActivationForward{.activation = activation(), .u = u, .y = a.values, .amax = a.amax});
+}
+
+void Mlp::project(Stream& stream, const SavedMlp& saved, const Tensor& y, const Pass& pass) const {
+    linears_.proj().forward(saved.linears.a, y, pass);
+    branch_.join(stream, y, pass);
+}
+
+SavedLinears Mlp::rebuilt(const SavedMlp& kept, const Pass& pass, BackwardPart part) const {
+    SavedLinears saved = kept.linears;
+    if (linears_.in().lacks(saved.n, part)) saved.n.values = branch_.norm().rebuild(kept.norm);
+    if (!linears_.proj().lacks(saved.a, part)) return saved;
+    saved.a.values = context_.temporary(linears_.a_shape(pass.batch.tokens()));
     context_.backend.run(
         ActivationForward{.activation = activation(), .u = saved.u, .y = saved.a.values});
     return saved;
 }
 
-void Mlp::backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branch_dropout,
+void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch_dropout,
                    const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
-    const SavedHalf saved = rebuilt(kept, pass, part);
-    auto [dy, du] = half_.start_backward(grad, deferred, pass, part);
-    if (half_.fp8()) du.amax = grad.amax_pool.next();
+    const std::int64_t tokens = pass.batch.tokens();
+    const SavedLinears saved = rebuilt(kept, pass, part);
+    const LinearOperand dy = branch_.output_gradient(grad, deferred.dy, part);
+    LinearOperand du = {context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens)), {}};
+    if (linears_.fp8()) du.amax = grad.amax_pool.next();
     Tensor da = du.values;
-    if (gated(activation()) && inputs)
-        da = context_.temporary({pass.batch.tokens(), half_.a_width()});
-    half_.projection_backward(
-        saved, {.dy = dy, .da = da, .gelu_input = fuses_gelu() ? saved.u : Tensor()}, pass, part);
+    if (gated(activation()) && inputs) da = context_.temporary(linears_.a_shape(tokens));
+    linears_.proj().backward(
+        {.x = saved.a, .dy = dy, .dx = da, .gelu_input = fuses_gelu() ? saved.u : Tensor()}, pass,
+        part);
     if (inputs && !fuses_gelu()) {
         context_.backend.run(ActivationBackward{
             .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
     }
-    half_.finish_backward(saved, du, grad, branch_dropout, pass, part);
+    branch_.input_gradient(linears_.input_gradient(saved, du, pass, part), kept.norm, grad,
+                           branch_dropout, pass);
 }
 
 }  // namespace gptrain

@@ -17,18 +17,24 @@ Norm NormLayer::norm() const {
             .bias = bias_.weight};
 }
 
+void NormLayer::reserve_statistics(SavedNorm& saved, Arena& arena, std::int64_t tokens) const {
+    const Shape rows = {context_.stream_length(tokens)};
+    if (!norm().rms) saved.mean = arena.allocate(DType::f32, rows);
+    saved.rstd = arena.allocate(DType::f32, rows);
+}
+
 SavedNorm NormLayer::reserve(Arena& arena, std::int64_t tokens) const {
     SavedNorm saved;
-    if (!norm().rms) saved.mean = arena.allocate(DType::f32, {tokens});
-    saved.rstd = arena.allocate(DType::f32, {tokens});
+    reserve_statistics(saved, arena, tokens);
+    saved.r = arena.allocate(context_.compute, context_.stream_shape(tokens));
     return saved;
 }
 
-SavedNorm NormLayer::with_workspace(SavedNorm kept, std::int64_t tokens) const {
-    if (!kept.rstd.empty()) return kept;
-    SavedNorm saved = reserve(context_.workspace(), tokens);
-    saved.r = kept.r;
-    return saved;
+SavedNorm NormLayer::with_workspace(SavedNorm kept, const Tensor& stream,
+                                    std::int64_t tokens) const {
+    if (kept.rstd.empty()) reserve_statistics(kept, context_.workspace(), tokens);
+    if (kept.r.empty()) kept.r = stream;
+    return kept;
 }
 
 void NormLayer::forward(Stream& stream, const SavedNorm& saved, const LinearOperand& n,
@@ -48,7 +54,8 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const LinearOper
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
-void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
+Tensor NormLayer::rebuild(const SavedNorm& saved) const {
+    const Tensor n = context_.temporary(saved.r.shape());
     context_.backend.run(ResidualNormForward{.r = saved.r,
                                              .y = {},
                                              .dropout = {},
@@ -57,6 +64,7 @@ void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
                                              .n = n,
                                              .mean = saved.mean,
                                              .rstd = saved.rstd});
+    return n;
 }
 
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,

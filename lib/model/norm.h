@@ -23,17 +23,18 @@ class NormLayer {
 public:
     NormLayer(const ModelContext& context, const Parameters& parameters, const std::string& name);
 
-    /// Fills missing statistics with workspace memory.
-    SavedNorm with_workspace(SavedNorm kept, std::int64_t tokens) const;
-    /// Allocates the statistics of `tokens` rows.
+    /// Allocates what backward reads of a batch of `tokens` tokens.
     SavedNorm reserve(Arena& arena, std::int64_t tokens) const;
+    /// Fills missing statistics with workspace memory; `stream` stands in for a residual stream
+    /// that was not kept.
+    SavedNorm with_workspace(SavedNorm kept, const Tensor& stream, std::int64_t tokens) const;
 
     /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r
     /// without a branch. If it has no branch yet, stream.r must be saved.r.
     void forward(Stream& stream, const SavedNorm& saved, const LinearOperand& n,
                  const Pass& pass) const;
-    /// Recomputes n bit for bit, so its amax stays valid.
-    void rebuild(const SavedNorm& saved, const Tensor& n) const;
+    /// Recomputes n bit for bit in the workspace, so its amax stays valid.
+    Tensor rebuild(const SavedNorm& saved) const;
     /// grad.dr (+)= the gradient through the norm; grad.dy = the gradient of the branch summed
     /// before it, `branch_dropout` being its dropout. Without `accumulate` the gradient of the
     /// stream starts here.
@@ -42,6 +43,7 @@ public:
 
 private:
     Norm norm() const;
+    void reserve_statistics(SavedNorm& saved, Arena& arena, std::int64_t tokens) const;
 
     const ModelContext& context_;
     GroupTensors weight_;

@@ -37,10 +37,9 @@ StageMemory reserve_forward(const ModelContext& context, const StageSizes& sizes
         memory.batches.push_back(
             reserve_batch(context.memory[MemoryUse::batch], batch, sizes.masks, sizes.stream));
     }
-    const std::int64_t rows = context.stream_length(batch.elements());
     for (std::int64_t buffer = 0; buffer < sizes.buffers; ++buffer) {
         memory.buffers.push_back(context.memory[MemoryUse::boundaries].allocate(
-            context.compute, {rows, context.shape.hidden}));
+            context.compute, context.stream_shape(batch.elements())));
     }
     return memory;
 }
