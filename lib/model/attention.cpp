@@ -27,13 +27,9 @@ SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_
     // all_to_all leaves q, k and v there as it exchanged them.
     const bool exchanged =
         shares_sequence() && context_.context_method == ContextMethod::all_to_all;
-    if (all || exchanged) saved.normalised = reserve_normalised(arena, tokens);
+    if (normalises() && (all || exchanged))
+        saved.normalised = arena.allocate(context_.compute, linears_.u_shape(tokens));
     return saved;
-}
-
-Tensor Attention::reserve_normalised(Arena& arena, std::int64_t tokens) const {
-    if (!normalises()) return {};
-    return arena.allocate(context_.compute, linears_.u_shape(tokens));
 }
 
 KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
@@ -53,12 +49,11 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
 SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tensor& stream,
                                          const Batch& batch) const {
     const Shape lse = {batch.sequences(), context_.shape.heads, batch.seq_length()};
+    const Shape u = linears_.u_shape(batch.tokens());
     return {.norm = branch_.norm().with_workspace(kept.norm, stream, batch.tokens()),
             .linears = linears_.with_workspace(kept.linears, batch.tokens()),
             .lse = kept.lse.empty() ? context_.temporary_f32(lse) : kept.lse,
-            .normalised = kept.normalised.empty()
-                              ? reserve_normalised(context_.workspace(), batch.tokens())
-                              : kept.normalised};
+            .normalised = normalises() ? context_.kept_or_temporary(kept.normalised, u) : Tensor()};
 }
 
 Tensor Attention::heads_of(const Tensor& packed, const Batch& batch) const {
@@ -103,7 +98,7 @@ void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& b
 
 SavedAttention Attention::with_normalised(SavedAttention kept, const Batch& batch) const {
     if (!normalises() || !kept.normalised.empty()) return kept;
-    kept.normalised = reserve_normalised(context_.workspace(), batch.tokens());
+    kept.normalised = context_.temporary(linears_.u_shape(batch.tokens()));
     normalise_and_rotate(kept, batch);
     return kept;
 }

@@ -79,8 +79,6 @@ private:
     PackedQkv split_rows(const Tensor& packed) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     bool normalises() const { return !q_norm_.weight.empty(); }
-    /// Memory for SavedAttention::normalised, empty without qk_norm.
-    Tensor reserve_normalised(Arena& arena, std::int64_t tokens) const;
     /// saved.normalised = u with the heads of q and k normalised and rotated; without qk_norm,
     /// rotates them in u.
     void normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const;

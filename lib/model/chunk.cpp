@@ -49,15 +49,11 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
 }
 
 SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
-    return head_->reserve(arena, context_.sequences * seq_length);
+    return head_->norm().reserve(arena, context_.sequences * seq_length);
 }
 
 DeferredHead GptChunk::reserve_deferred_head(Arena& arena, std::int64_t seq_length) const {
     return head_->reserve_deferred(arena, context_.sequences * seq_length);
-}
-
-StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
-    return {.r = context_.temporary(shape), .y = context_.temporary(shape)};
 }
 
 void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const {
@@ -99,56 +95,39 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     head_->forward_backward(stream, saved.head, deferred, pass);
 }
 
-Stream GptChunk::run_without_saving(const Pass& pass, const Tensor& input,
-                                    const StreamBuffers& buffers,
-                                    std::vector<KvCache>* caches) const {
+template <class UseHead>
+void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
+                           const UseHead& use_head) const {
+    const ArenaFrame frame(context_.workspace());
+    const Shape shape = context_.stream_shape(pass.batch.tokens());
+    const StreamBuffers buffers = {.r = context_.temporary(shape), .y = context_.temporary(shape)};
     Stream stream = {.r = buffers.r, .y = {}, .dropout = {}};
-    start_stream(pass, input, stream.r);
+    start_stream(pass, boundary.input, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         wait_for_block(i);
         blocks_[i].forward(stream, {}, buffers, pass, caches == nullptr ? nullptr : &(*caches)[i]);
     }
-    return stream;
-}
-
-template <class UseHead>
-void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary,
-                           const UseHead& use_head) const {
-    const ArenaFrame frame(context_.workspace());
-    const StreamBuffers buffers = stream_buffers(context_.stream_shape(pass.batch.tokens()));
-    Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
     if (!head_) return finish_stream(pass, stream, boundary.output);
     wait_for_block(blocks_.size());
-    use_head(stream, buffers);
+    use_head([&] { return head_->norm().forward(stream, buffers, pass); });
 }
 
 void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
-    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
-        head_->forward(stream, buffers, pass);
-    });
+    run_to_head(pass, boundary, nullptr,
+                [&](const auto& norm) { head_->loss().add(norm(), {}, pass); });
 }
 
 void GptChunk::score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const {
-    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
-        head_->score(stream, buffers, pass, scores);
-    });
+    run_to_head(pass, boundary, nullptr,
+                [&](const auto& norm) { head_->loss().score(norm(), pass, scores); });
 }
 
 void GptChunk::logits(const Pass& pass, const Boundary& boundary,
-                      std::span<const std::int64_t> rows, const Tensor& logits) const {
-    run_to_head(pass, boundary, [&](Stream& stream, const StreamBuffers& buffers) {
-        if (!rows.empty()) head_->logits(stream, buffers, pass, rows, logits);
+                      std::span<const std::int64_t> rows, const Tensor& logits,
+                      std::vector<KvCache>* caches) const {
+    run_to_head(pass, boundary, caches, [&](const auto& norm) {
+        if (!rows.empty()) head_->loss().logits(norm(), rows, logits);
     });
-}
-
-void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,
-                          std::vector<KvCache>& caches, const Boundary& boundary,
-                          const Tensor& logits) const {
-    const ArenaFrame frame(context_.workspace());
-    const StreamBuffers buffers = stream_buffers({pass.batch.tokens(), context_.shape.hidden});
-    Stream stream = run_without_saving(pass, boundary.input, buffers, &caches);
-    if (!head_) return finish_stream(pass, stream, boundary.output);
-    if (!rows.empty()) head_->logits(stream, buffers, pass, rows, logits);
 }
 
 void GptChunk::next_logits(const Batch& batch, std::vector<KvCache>& caches,
@@ -156,14 +135,14 @@ void GptChunk::next_logits(const Batch& batch, std::vector<KvCache>& caches,
     std::vector<std::int64_t> rows;
     for (std::int64_t end = batch.seq_length(); end <= batch.tokens(); end += batch.seq_length())
         rows.push_back(end - 1);
-    run_cached({.batch = batch, .step = {}, .training = false}, rows, caches, boundary, logits);
+    this->logits({.batch = batch, .step = {}, .training = false}, boundary, rows, logits, &caches);
 }
 
 void GptChunk::continue_texts(const Batch& batch, std::span<const TextRows> texts,
                               std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
                               const Boundary& boundary, const Tensor& logits) const {
-    run_cached({.batch = batch, .step = {}, .training = false, .texts = texts}, rows, caches,
-               boundary, logits);
+    this->logits({.batch = batch, .step = {}, .training = false, .texts = texts}, boundary, rows,
+                 logits, &caches);
 }
 
 std::vector<KvCache> GptChunk::reserve_caches(Arena& arena, std::int64_t sequences,
@@ -190,7 +169,7 @@ void GptChunk::wait_for_block(std::size_t layer) const {
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
                               StreamGrad& grad) const {
     const Dropout last = input_dropout(blocks_.size(), pass);
-    if (head_) return head_->backward(saved.head, grad, last, pass);
+    if (head_) return head_->norm().backward(saved.head, grad, last, pass);
     context_.backend.copy(grad.dr, input);
     grad.dy = {grad.dr, {}};
     if (last.probability == 0) return;

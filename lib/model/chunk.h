@@ -65,9 +65,10 @@ public:
     /// The same, but the last chunk fills `scores` instead of adding the loss.
     void score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const;
     /// The same, but the last chunk writes the logits [R, V] (V of this rank) of the tokens after
-    /// `rows` of the batch, ascending; may be empty.
+    /// `rows` of the batch, ascending; may be empty. With caches, one for each layer of the chunk,
+    /// the batch follows the tokens in them.
     void logits(const Pass& pass, const Boundary& boundary, std::span<const std::int64_t> rows,
-                const Tensor& logits) const;
+                const Tensor& logits, std::vector<KvCache>* caches = nullptr) const;
     /// True for the last chunk.
     bool has_head() const { return head_.has_value(); }
     /// BW, B or W. `final` may be empty.
@@ -76,12 +77,11 @@ public:
     /// WH, in the last chunk. `final` may be empty.
     void head_weights(const DeferredHead& deferred, const GradsFinal& final) const;
 
-    /// Runs the tokens that follow those in the caches, one cache for each layer of the chunk. The
-    /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.
+    /// Runs the tokens that follow those in the caches. The last chunk writes the logits [B, V] of
+    /// the token after each sequence.
     void next_logits(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
                      const Tensor& logits) const;
-    /// The same for a batch [1, T] of several texts. `rows`: the tokens whose logits [R, V] the
-    /// last chunk writes, ascending; may be empty.
+    /// The same for a batch [1, T] of several texts; logits [R, V] as in `logits`.
     void continue_texts(const Batch& batch, std::span<const TextRows> texts,
                         std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
                         const Boundary& boundary, const Tensor& logits) const;
@@ -89,17 +89,11 @@ public:
                                         std::int64_t capacity) const;
 
 private:
-    StreamBuffers stream_buffers(const Shape& shape) const;
-    /// Runs the embedding and the blocks and keeps nothing.
-    Stream run_without_saving(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
-                              std::vector<KvCache>* caches) const;
-    /// Runs a pass that saves nothing. With a head, calls use_head(stream, buffers) at its end.
+    /// Runs a pass that saves nothing. With a head, calls use_head(norm) at its end: norm()
+    /// computes n, which the head's loss reads.
     template <class UseHead>
-    void run_to_head(const Pass& pass, const Boundary& boundary, const UseHead& use_head) const;
-    /// Runs a pass over the caches, up to the logits of `rows`.
-    void run_cached(const Pass& pass, std::span<const std::int64_t> rows,
-                    std::vector<KvCache>& caches, const Boundary& boundary,
-                    const Tensor& logits) const;
+    void run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
+                     const UseHead& use_head) const;
     /// Starts the stream: r = the embeddings, or the previous chunk's output.
     void start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const;
     /// output = the sum that the next chunk's first norm reads.

@@ -4,7 +4,7 @@
 //   a = g(u)                 [T, A]
 //   y = a Wproj^T + bproj    [T, H]
 //
-// Each half has another g.
+// Attention and mlp each have a g.
 #pragma once
 
 #include <string_view>

@@ -1,8 +1,6 @@
-#include "model/head.h"
+#include "model/vocabulary_loss.h"
 
 #include <algorithm>
-
-#include "model/slices.h"
 
 namespace gptrain {
 namespace {
@@ -13,35 +11,14 @@ constexpr std::int64_t widened_rows = 8192;
 
 }  // namespace
 
-Head::Head(const ModelContext& context, const Parameters& parameters)
-    : context_(context),
-      norm_(context, parameters, "ln_f"),
-      weight_(parameters.group(context.shape.tie_embeddings ? "wte.weight" : "head.weight")) {}
-
-SavedHead Head::reserve(Arena& arena, std::int64_t tokens) const {
-    SavedHead saved;
-    saved.norm = norm_.reserve(arena, tokens);
-    saved.dn = arena.allocate(context_.compute, context_.stream_shape(tokens));
-    return saved;
-}
-
-DeferredHead Head::reserve_deferred(Arena& arena, std::int64_t tokens) const {
-    return {.n = arena.allocate(context_.compute, context_.stream_shape(tokens)),
-            .dlogits = allocate_logits(arena, tokens)};
-}
-
-Tensor Head::allocate_logits(Arena& arena, std::int64_t rows) const {
+Tensor VocabularyLoss::allocate_logits(Arena& arena, std::int64_t rows) const {
     const std::int64_t vocab = weight_.weight.size(0);
-    return arena.allocate(context_.compute, {rows, row_stride(vocab)}).slice(1, 0, vocab);
+    const std::int64_t size = size_of(context_.compute);
+    const std::int64_t stride = round_up(vocab * size, context_.backend.row_alignment()) / size;
+    return arena.allocate(context_.compute, {rows, stride}).slice(1, 0, vocab);
 }
 
-std::int64_t Head::row_stride(std::int64_t vocab) const {
-    const std::int64_t bytes =
-        round_up(vocab * size_of(context_.compute), context_.backend.row_alignment());
-    return bytes / size_of(context_.compute);
-}
-
-void Head::multiply(const Tensor& x, const Tensor& y) const {
+void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
     Backend& backend = context_.backend;
     const Int8Matrix& int8 = weight_.int8;
     if (int8.empty())
@@ -60,7 +37,7 @@ void Head::multiply(const Tensor& x, const Tensor& y) const {
     }
 }
 
-void Head::cross_entropy(const CrossEntropy& args) const {
+void VocabularyLoss::cross_entropy(const CrossEntropy& args) const {
     Communicator& tp = context_.mesh.tp();
     if (tp.size() == 1) {
         context_.backend.run(args);
@@ -76,8 +53,8 @@ void Head::cross_entropy(const CrossEntropy& args) const {
                                                .sums = scores.sums});
 }
 
-void Head::score_targets(const Tensor& logits, const Tensor& targets,
-                         const TargetScores& scores) const {
+void VocabularyLoss::score_targets(const Tensor& logits, const Tensor& targets,
+                                   const TargetScores& scores) const {
     Communicator& tp = context_.mesh.tp();
     context_.backend.run(VocabParallelMaximum{.logits = logits, .maximum = scores.maximum});
     tp.all_reduce(scores.maximum, Reduce::max).wait();
@@ -89,7 +66,7 @@ void Head::score_targets(const Tensor& logits, const Tensor& targets,
     tp.all_reduce(scores.sums, Reduce::sum).wait();
 }
 
-void Head::weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const {
+void VocabularyLoss::weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const {
     if (!weight_.trained()) return;
     context_.backend.run(LinearWeightGrad{.x = n,
                                           .dy = dlogits,
@@ -98,7 +75,7 @@ void Head::weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) c
                                           .accumulate = !(first && weight_.storage.overwritten)});
 }
 
-void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const {
+void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass& pass) const {
     const bool gradient = !gradients.dn.empty();
     const bool defers = !gradients.dlogits.empty();
     const std::int64_t tokens = pass.batch.tokens();
@@ -130,43 +107,15 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
     }
 }
 
-void Head::forward_backward(Stream& stream, const SavedHead& saved, const DeferredHead& deferred,
-                            const Pass& pass) const {
-    const ArenaFrame frame(context_.workspace());
-    const Tensor n = context_.kept_or_temporary(deferred.n, saved.dn.shape());
-    norm_.forward(stream, saved.norm, {n, {}}, pass);
-    const Tensor dn = allocate_whole(context_, saved.dn);
-    loss(gather_rows(context_, n), {.dn = dn, .dlogits = deferred.dlogits}, pass);
-    context_.backend.run(CheckLoss{.step = pass.step});
-    reduce_parts(context_, saved.dn, dn).wait();
-}
-
-void Head::weight_gradient(const DeferredHead& deferred) const {
-    const ArenaFrame frame(context_.workspace());
-    const Tensor n = gather_rows(context_, deferred.n);
+void VocabularyLoss::weight_gradient(const Tensor& n, const Tensor& dlogits) const {
     // In the chunks in which F would have added it, so that the sum has the same bits.
     for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
-        weight_gradient(n.slice(0, begin, count), deferred.dlogits.slice(0, begin, count), false);
+        weight_gradient(n.slice(0, begin, count), dlogits.slice(0, begin, count), false);
     }
 }
 
-Tensor Head::normalised(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
-    const SavedNorm saved = norm_.with_workspace({}, buffers.r, pass.batch.tokens());
-    const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, {n, {}}, pass);
-    return gather_rows(context_, n);
-}
-
-void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
-    const ArenaFrame frame(context_.workspace());
-    loss(normalised(stream, buffers, pass), {}, pass);
-}
-
-void Head::score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
-                 const TargetScores& scores) const {
-    const ArenaFrame frame(context_.workspace());
-    const Tensor n = normalised(stream, buffers, pass);
+void VocabularyLoss::score(const Tensor& n, const Pass& pass, const TargetScores& scores) const {
     const Tensor targets = pass.batch.targets.view({n.size(0)});
     for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
         const ArenaFrame rows(context_.workspace());
@@ -178,7 +127,7 @@ void Head::score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
     }
 }
 
-Tensor Head::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const {
+Tensor VocabularyLoss::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const {
     if (std::ssize(rows) == n.size(0)) return n;
     const Tensor chosen = context_.temporary({std::ssize(rows), n.size(1)});
     for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
@@ -191,17 +140,9 @@ Tensor Head::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) co
     return chosen;
 }
 
-void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
-                  std::span<const std::int64_t> rows, const Tensor& logits) const {
-    const ArenaFrame frame(context_.workspace());
-    const Tensor n = normalised(stream, buffers, pass);
-    const Tensor chosen = chosen_rows(n, rows);
-    multiply(chosen, logits.slice(1, 0, weight_.outputs()));
-}
-
-void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch_dropout,
-                    const Pass& pass) const {
-    norm_.backward(saved.dn, saved.norm, grad, branch_dropout, pass, false);
+void VocabularyLoss::logits(const Tensor& n, std::span<const std::int64_t> rows,
+                            const Tensor& logits) const {
+    multiply(chosen_rows(n, rows), logits.slice(1, 0, weight_.outputs()));
 }
 
 }  // namespace gptrain
