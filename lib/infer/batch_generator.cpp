@@ -154,8 +154,9 @@ void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& tak
     runner.listeners().add(listener_);
     runner.run(schedule_, [&](std::size_t index, const Boundary& ends) {
         const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
-        model_.chunks()[chunk].continue_texts(batch, rows.texts, rows.logits, caches_[chunk], ends,
-                                              logits);
+        model_.chunks()[chunk].logits(
+            {.batch = batch, .step = {}, .training = false, .texts = rows.texts}, ends, rows.logits,
+            logits, &caches_[chunk]);
     });
     if (count > 0) deliver(steps, count, take);
 }

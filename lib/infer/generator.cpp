@@ -102,12 +102,16 @@ void Generator::pass(std::span<const std::int32_t> tokens, std::int64_t first) {
         rows.push_back(buffer.slice(0, 0, batch.tokens()));
     Tensor logits;
     if (has_head_) logits = logits_.own(plan_.micro_batch_size);
+    std::vector<std::int64_t> last;  // token of each sequence
+    for (std::int64_t end = batch.seq_length(); end <= batch.tokens(); end += batch.seq_length())
+        last.push_back(end - 1);
 
     ActionRunner runner(context, rows);
     runner.listeners().add(listener_);
     runner.run(schedule_, [&](std::size_t index, const Boundary& ends) {
         const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
-        model_.chunks()[chunk].next_logits(batch, caches_[chunk], ends, logits);
+        model_.chunks()[chunk].logits({.batch = batch, .step = {}, .training = false}, ends, last,
+                                      logits, &caches_[chunk]);
     });
 }
 

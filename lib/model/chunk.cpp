@@ -130,21 +130,6 @@ void GptChunk::logits(const Pass& pass, const Boundary& boundary,
     });
 }
 
-void GptChunk::next_logits(const Batch& batch, std::vector<KvCache>& caches,
-                           const Boundary& boundary, const Tensor& logits) const {
-    std::vector<std::int64_t> rows;
-    for (std::int64_t end = batch.seq_length(); end <= batch.tokens(); end += batch.seq_length())
-        rows.push_back(end - 1);
-    this->logits({.batch = batch, .step = {}, .training = false}, boundary, rows, logits, &caches);
-}
-
-void GptChunk::continue_texts(const Batch& batch, std::span<const TextRows> texts,
-                              std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
-                              const Boundary& boundary, const Tensor& logits) const {
-    this->logits({.batch = batch, .step = {}, .training = false, .texts = texts}, boundary, rows,
-                 logits, &caches);
-}
-
 std::vector<KvCache> GptChunk::reserve_caches(Arena& arena, std::int64_t sequences,
                                               std::int64_t capacity) const {
     std::vector<KvCache> caches;

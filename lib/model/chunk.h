@@ -77,14 +77,6 @@ public:
     /// WH, in the last chunk. `final` may be empty.
     void head_weights(const DeferredHead& deferred, const GradsFinal& final) const;
 
-    /// Runs the tokens that follow those in the caches. The last chunk writes the logits [B, V] of
-    /// the token after each sequence.
-    void next_logits(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
-                     const Tensor& logits) const;
-    /// The same for a batch [1, T] of several texts; logits [R, V] as in `logits`.
-    void continue_texts(const Batch& batch, std::span<const TextRows> texts,
-                        std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
-                        const Boundary& boundary, const Tensor& logits) const;
     std::vector<KvCache> reserve_caches(Arena& arena, std::int64_t sequences,
                                         std::int64_t capacity) const;
 
