@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What forward keeps for backward.
+/// The tensors that forward keeps for backward.
 struct SavedAttention {
     SavedNorm norm;
     SavedLinears linears;

@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What forward keeps of a block. Full recomputation keeps attention.norm.r only.
+/// The tensors that forward keeps of a block: attention.norm.r only with full recomputation.
 struct SavedBlock {
     SavedAttention attention;
     SavedMlp feed_forward;

@@ -16,7 +16,7 @@
 
 namespace gptrain {
 
-/// What a chunk keeps of a microbatch, from F to the last backward action.
+/// The tensors that a chunk keeps of a microbatch, from F to the last backward action.
 struct SavedChunk {
     std::vector<SavedBlock> blocks;
     SavedHead head;
@@ -26,7 +26,7 @@ struct SavedChunk {
     std::vector<DeferredBlock> deferred;
 };
 
-/// What determines the size of SavedChunk.
+/// Everything that the size of SavedChunk depends on.
 struct SavedSizes {
     std::int64_t seq_length = 0;
     Recompute recompute = Recompute::selective;

@@ -1,5 +1,5 @@
-// What every part of the model receives: resources, sizes, and the residual stream, r + dropout(y)
-// [T, H] with T = B S.
+// The arguments of every part of the model: resources, sizes, and the residual stream,
+// r + dropout(y) [T, H] with T = B S.
 #pragma once
 
 #include <cstdint>
@@ -132,8 +132,8 @@ struct StreamGrad {
     AmaxPool amax_pool;  ///< for the gradients that backward produces, 0 at first
 };
 
-/// What a backward action computes: everything (BW), only what earlier layers wait for (B), or only
-/// the weight gradients of linear layers (W).
+/// The part of backward that an action computes: everything (BW), only what earlier layers wait for
+/// (B), or only the weight gradients of linear layers (W).
 enum class BackwardPart { whole, inputs, weights };
 
 }  // namespace gptrain

@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-/// What F keeps for B: the norm's input, and the gradient of its output, because F already runs the
+/// Kept from F to B: the norm's input, and the gradient of its output, because F already runs the
 /// backward of the loss.
 struct SavedHead {
     SavedNorm norm;

@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// What F keeps for WH: the operands of the weight gradient.
+/// Kept from F to WH: the operands of the weight gradient.
 struct DeferredHead {
     Tensor n;        ///< [T, H], T this rank's rows of the stream
     Tensor dlogits;  ///< [B S, V]

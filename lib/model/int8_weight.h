@@ -10,7 +10,7 @@ namespace gptrain {
 /// Empty in FP8.
 Tensor whole_weight(const ModelContext& context, const GroupTensors& weight);
 
-/// What a forward of `rows` rows multiplies by: whole_weight, or an empty tensor if the rows are so
+/// The factor of a forward of `rows` rows: whole_weight, or an empty tensor if the rows are so
 /// few that reading the int8 form (Int8LinearForward) is faster.
 Tensor forward_weight(const ModelContext& context, const GroupTensors& weight, std::int64_t rows);
 

@@ -21,7 +21,7 @@ constexpr std::int64_t bucket_elements = 40'000'000;
 /// A group in a rank's part of the model.
 struct Group : TensorGroup {
     bool fp8 = false;
-    bool own_bucket = false;  ///< in a bucket of its own
+    bool own_bucket = false;  ///< alone in its bucket
     bool both_ends = false;   ///< the tied embedding, if its ends are on different stages
     bool is_copy = false;     ///< of a parameter that another stage owns
     /// Counted from the chunk's first one; empty for the embedding and the head.
@@ -29,7 +29,7 @@ struct Group : TensorGroup {
 };
 
 /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges: it
-/// gets a bucket of its own.
+/// gets a separate bucket.
 void mark_tied_end(Group& token_embedding, bool is_copy) {
     token_embedding.own_bucket = true;
     token_embedding.both_ends = true;

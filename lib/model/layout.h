@@ -131,7 +131,7 @@ enum class Int8Matrices {
     inference,  ///< those of linear layers, and a copy of the head's
 };
 
-/// What determines a rank's layout.
+/// Everything that a rank's layout depends on.
 struct LayoutRequest {
     const ModelShape& model;        ///< the whole model
     std::vector<ChunkPart> chunks;  ///< this rank's, in the model's order
@@ -149,7 +149,7 @@ struct LayoutRequest {
     /// Parameters of blocks belong whole to one of several owners, as equally as possible.
     bool whole_parameters = false;
     bool whole_chunks = false;  ///< one bucket for each chunk
-    bool defers_head = false;   ///< the head's weight has a bucket of its own, ready last
+    bool defers_head = false;   ///< the head's weight has a separate bucket, ready last
     bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
     Int8Matrices int8 = Int8Matrices::none;
     ParameterRules rules = {};  ///< which parameters are trained, and how
@@ -160,7 +160,7 @@ struct LayoutRequest {
 
 ParameterLayout make_layout(const LayoutRequest& request);
 
-/// What a step has to clear of the gradients: all but the overwritten groups. Ascending, with gaps.
+/// The gradients that a step has to clear: all but the overwritten groups. Ascending, with gaps.
 std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout);
 
 }  // namespace gptrain

@@ -20,7 +20,7 @@
 
 namespace gptrain {
 
-/// What draws the dropout masks of a linear layer's adapter.
+/// The coordinates of the dropout masks of a linear layer's adapter.
 struct LoraSite {
     DropoutSite site = DropoutSite::lora_qkv;
     std::int64_t layer = 0;

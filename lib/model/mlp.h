@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// What forward keeps for backward.
+/// The tensors that forward keeps for backward.
 struct SavedMlp {
     SavedNorm norm;
     SavedLinears linears;

@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// What the norm's backward reads.
+/// The tensors that the norm's backward reads.
 struct SavedNorm {
     Tensor r;     ///< [T, H]: the residual stream, input of the norm
     Tensor mean;  ///< fp32 [T]; empty for rmsnorm

@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What forward keeps for backward. Backward rebuilds n and a unless they are kept
+/// The tensors that forward keeps for backward, which rebuilds n and a unless they are kept
 /// (LinearOperand::is_kept).
 struct SavedLinears {
     LinearOperand n;  ///< [T, H]
@@ -42,7 +42,7 @@ public:
         return !fp8() && !in_.int8() && !in_.has_adapter() && !proj_.has_adapter();
     }
 
-    /// What to keep in addition to u.
+    /// The tensors to keep in addition to u.
     struct Kept {
         bool inputs;           ///< n and a as the gradients of the weights read them
         bool a_for_g = false;  ///< the values of a, which the backward of g reads
