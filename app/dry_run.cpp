@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "device.h"
-#include "engine/fit_advice.h"
 #include "engine/long_step.h"
 #include "engine/memory_check.h"
 #include "planner/flop_costs.h"
@@ -19,6 +18,7 @@
 #include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
 #include "search/table_text.h"
+#include "spec/fit_advice.h"
 #include "spec/model_tensors.h"
 #include "timeline.h"
 

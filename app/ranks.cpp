@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "comm/run_rank.h"
-#include "report/run_directory.h"
+#include "metrics/run_directory.h"
 #include "version.h"
 
 namespace gptrain {

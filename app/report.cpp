@@ -21,11 +21,11 @@
 #include "device.h"
 #include "hardware.h"
 #include "help/option_checks.h"
-#include "page/page.h"
-#include "page/summary.h"
-#include "page/tables.h"
-#include "page/watch_view.h"
-#include "report/run_directory.h"
+#include "metrics/run_directory.h"
+#include "report/page.h"
+#include "report/summary.h"
+#include "report/tables.h"
+#include "report/watch_view.h"
 #include "version.h"
 
 namespace gptrain {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "help/option_checks.h"
-#include "report/console.h"
+#include "metrics/console.h"
 #include "search/table_text.h"
 
 namespace gptrain {

@@ -65,8 +65,8 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         # Knows named shards only.
         closed["checkpoint"] = "model schedule optim"
         # Who uses RunSpec; whatever else computes gets a RunPlan.
-        spec_users = "^lib/((spec|stored|report|page|search|train|infer|answers)/.*" \
-                     "|(interop/hf_folder|engine/fit_advice|calibrate/probes|calibrate/probe_run)" \
+        spec_users = "^lib/((spec|stored|metrics|report|search|train|infer|answers)/.*" \
+                     "|(interop/hf_folder|calibrate/probes|calibrate/probe_run)" \
                      "[.](h|cpp))$"
         for (i = 1; i < ARGC; ++i) is_source[ARGV[i]] = 1
     }

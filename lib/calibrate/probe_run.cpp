@@ -6,10 +6,10 @@
 #include "base/log.h"
 #include "calibrate/made_up_batch.h"
 #include "calibrate/samples.h"
+#include "calibrate/tuning.h"
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "engine/memory_check.h"
-#include "engine/tuning.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {

@@ -13,11 +13,11 @@
 #include "interop/hf_folder.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
+#include "stored/identity.h"
+#include "stored/interval_loss.h"
+#include "stored/loss_spikes.h"
 #include "stored/saved_run.h"
 #include "tokenizer/tokenizer.h"
-#include "train/identity.h"
-#include "train/interval_loss.h"
-#include "train/loss_spikes.h"
 
 namespace gptrain {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "meter/meter_backend.h"
+#include "spec/fit_advice.h"
 #include "text/stop_texts.h"
 
 namespace gptrain {

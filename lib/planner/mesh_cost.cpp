@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "base/parallel_for.h"
-#include "report/comm_metrics.h"
+#include "metrics/comm_metrics.h"
 
 namespace gptrain {
 namespace {

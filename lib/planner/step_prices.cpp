@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hardware/message_time.h"
-#include "report/comm_metrics.h"
+#include "metrics/comm_metrics.h"
 
 namespace gptrain {
 namespace {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "infer/batch_generator.h"
 #include "infer/conversation_codec.h"
@@ -20,6 +19,7 @@
 #include "serve/scheduler.h"
 #include "serve/service.h"
 #include "serve/step_message.h"
+#include "spec/fit_advice.h"
 #include "watch/stop_signals.h"
 
 namespace gptrain {

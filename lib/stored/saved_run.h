@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "checkpoint/manifest.h"
 #include "data/continued_data.h"
-#include "report/goodput.h"
+#include "metrics/goodput.h"
 
 namespace gptrain {
 

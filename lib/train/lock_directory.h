@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "comm/mpi_session.h"
-#include "report/run_directory.h"
+#include "metrics/run_directory.h"
 
 namespace gptrain {
 

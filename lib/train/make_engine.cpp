@@ -1,7 +1,7 @@
 #include "train/make_engine.h"
 
-#include "engine/tuning.h"
-#include "report/run_directory.h"
+#include "calibrate/tuning.h"
+#include "metrics/run_directory.h"
 
 namespace gptrain {
 

@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "engine/next_batch.h"
+#include "data/next_batch.h"
 #include "spec/make_plan.h"
-#include "train/identity.h"
+#include "stored/identity.h"
 #include "train/make_engine.h"
 #include "train/run_lines.h"
 

@@ -14,7 +14,7 @@
 #include "data/batch_loader.h"
 #include "engine/engine.h"
 #include "engine/measure.h"
-#include "report/run_directory.h"
+#include "metrics/run_directory.h"
 #include "stored/initial_weights.h"
 #include "train/injected_faults.h"
 #include "train/numerical_faults.h"

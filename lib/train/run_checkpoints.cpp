@@ -10,8 +10,8 @@
 #include "checkpoint/folder.h"
 #include "spec/plan_checks.h"
 #include "spec/spec_json.h"
+#include "stored/identity.h"
 #include "tokenizer/tokenizer.h"
-#include "train/identity.h"
 
 namespace gptrain {
 namespace {

@@ -12,7 +12,7 @@
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
 #include "engine/engine.h"
-#include "report/run_directory.h"
+#include "metrics/run_directory.h"
 #include "stored/saved_run.h"
 #include "train/run_inputs.h"
 #include "train/run_state.h"

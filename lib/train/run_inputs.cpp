@@ -10,9 +10,9 @@
 #include "chat/chat_template.h"
 #include "data/token_index.h"
 #include "spec/plan_checks.h"
+#include "stored/identity.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_config.h"
-#include "train/identity.h"
 
 namespace gptrain {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "report/comm_metrics.h"
-#include "report/reports.h"
+#include "metrics/comm_metrics.h"
+#include "metrics/reports.h"
 #include "train/high_loss.h"
 #include "train/run_devices.h"
 #include "train/run_inputs.h"

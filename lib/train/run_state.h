@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "backend/step_state.h"
-#include "report/goodput.h"
-#include "train/interval_loss.h"
-#include "train/loss_spikes.h"
+#include "metrics/goodput.h"
+#include "stored/interval_loss.h"
+#include "stored/loss_spikes.h"
 
 namespace gptrain {
 

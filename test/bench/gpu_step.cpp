@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/philox.h"
+#include "calibrate/tuning.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/needs.h"
 #include "cuda/runtime/runtime.h"
@@ -11,7 +12,6 @@
 #include "data/training_data.h"
 #include "engine/engine.h"
 #include "engine/measure.h"
-#include "engine/tuning.h"
 #include "gpu_bench.h"
 #include "spec/make_plan.h"
 #include "support/temp_folder.h"

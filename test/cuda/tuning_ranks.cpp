@@ -3,12 +3,12 @@
 #include <cmath>
 #include <optional>
 
+#include "calibrate/tuning.h"
 #include "catch.h"
 #include "comm/mpi_mesh.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/fake_cublas_lt.h"
 #include "emulator/grid.h"
-#include "engine/tuning.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"

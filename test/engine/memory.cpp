@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "catch.h"
-#include "engine/fit_advice.h"
 #include "engine/memory_check.h"
+#include "spec/fit_advice.h"
 #include "support/temp_folder.h"
 
 namespace gptrain {

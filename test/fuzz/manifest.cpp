@@ -8,12 +8,12 @@
 #include "fuzz/target.h"
 #include "infer/inference.h"
 #include "spec/make_plan.h"
+#include "stored/identity.h"
+#include "stored/interval_loss.h"
+#include "stored/loss_spikes.h"
 #include "stored/saved_run.h"
 #include "support/sealed_manifest.h"
 #include "support/version_1_manifest.h"
-#include "train/identity.h"
-#include "train/interval_loss.h"
-#include "train/loss_spikes.h"
 
 using namespace gptrain;
 

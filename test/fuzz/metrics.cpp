@@ -3,10 +3,10 @@
 
 #include "base/json.h"
 #include "fuzz/target.h"
-#include "page/page.h"
-#include "page/tables.h"
-#include "page/watch_view.h"
-#include "report/metrics_log.h"
+#include "metrics/metrics_log.h"
+#include "report/page.h"
+#include "report/tables.h"
+#include "report/watch_view.h"
 #include "support/temp_folder.h"
 
 using namespace gptrain;

@@ -22,10 +22,10 @@
 #include "cpu/cpu_backend.h"
 #include "reference.h"
 #include "schedule/stage_plan.h"
+#include "stored/interval_loss.h"
 #include "stored/saved_run.h"
 #include "support/hdf5_fixture.h"
 #include "tiny_run.h"
-#include "train/interval_loss.h"
 
 using namespace gptrain;
 using namespace gptrain::test;

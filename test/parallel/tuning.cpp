@@ -1,5 +1,5 @@
 // How the ranks agree on ways to compute linear ops, on a backend that only records requests.
-#include "engine/tuning.h"
+#include "calibrate/tuning.h"
 
 #include "catch.h"
 #include "meter/meter_backend.h"

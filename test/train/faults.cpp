@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "catch.h"
+#include "stored/loss_spikes.h"
 #include "train/high_loss.h"
-#include "train/loss_spikes.h"
 #include "train/replicas.h"
 #include "train/step_fault.h"
 

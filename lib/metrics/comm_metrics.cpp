@@ -1,0 +1,64 @@
+#include "metrics/comm_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gptrain {
+
+const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis) {
+    const auto found = std::find_if(comm.begin(), comm.end(),
+                                    [&](const CommMetric& each) { return each.axis == axis; });
+    return found == comm.end() ? nullptr : &*found;
+}
+
+Axis reported_axis(Axis axis, const MeshShape& shape) {
+    if (const SubAxis* part = find_sub_axis(axis)) return reported_axis(part->parent, shape);
+    switch (axis) {
+        case Axis::dp_cp: return Axis::dp;
+        case Axis::embedding_ends: return Axis::pp;
+        case Axis::model: return shape.pipeline > 1 ? Axis::pp : Axis::tp;
+        default: return axis;
+    }
+}
+
+namespace {
+
+bool connects(Axis axis, const MeshShape& shape) {
+    switch (axis) {
+        case Axis::tp: return shape.tensor > 1;
+        case Axis::cp: return shape.context > 1;
+        case Axis::dp: return shape.data * shape.context > 1;
+        default: return shape.pipeline > 1;
+    }
+}
+
+}  // namespace
+
+void CommMetrics::add_step(const CommTotals& step) {
+    for (int i = 0; i < axes; ++i) {
+        const auto axis = static_cast<Axis>(i);
+        AxisTotal& sum = sums_[static_cast<std::size_t>(reported_axis(axis, shape_))];
+        sum.bytes += step[axis].bytes;
+        sum.seconds += step[axis].seconds;
+    }
+    ++steps_;
+}
+
+std::vector<CommMetric> CommMetrics::take(const MpiSession& ranks) {
+    std::vector<CommMetric> metrics;
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
+        if (!connects(axis, shape_)) continue;
+        const AxisTotal& sum = sums_[static_cast<std::size_t>(axis)];
+        CommMetric metric = {.axis = name_of(axis), .bytes = ranks.max(sum.bytes) / steps_};
+        const auto nanoseconds = static_cast<std::int64_t>(std::llround(sum.seconds * 1e9));
+        const double longest = static_cast<double>(ranks.max(nanoseconds)) * 1e-9;
+        if (timed_) metric.seconds = longest / static_cast<double>(steps_);
+        metrics.push_back(metric);
+    }
+    sums_ = {};
+    steps_ = 0;
+    return metrics;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,106 @@
+#include "metrics/metrics_log.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+/// True if a crash may have left this at the end of the file: the start of one of our lines, or
+/// zeros if the disk lost data already counted in the file's size.
+bool is_torn(std::string_view last_line) {
+    if (last_line.find('\0') != std::string_view::npos) return true;
+    return last_line.starts_with('{') && !last_line.ends_with('\n');
+}
+
+std::string_view last_line_of(std::string_view lines) {
+    if (lines.empty()) return {};
+    const auto before = lines.substr(0, lines.size() - 1).rfind('\n');
+    return before == std::string_view::npos ? lines : lines.substr(before + 1);
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& file) : file_(file, File::Mode::append) {
+    sync_folder(folder_of(file));
+    read_back();
+}
+
+void MetricsLog::read_back() {
+    const MappedFile mapped(file_.path());
+    std::string_view lines(reinterpret_cast<const char*>(mapped.bytes().data()),
+                           mapped.bytes().size());
+    const std::string_view last_line = last_line_of(lines);
+    if (is_torn(last_line)) {
+        lines.remove_suffix(last_line.size());
+        file_.file().truncate(static_cast<std::int64_t>(lines.size()));
+    } else if (!last_line.empty() && !last_line.ends_with('\n')) {
+        file_.file().write("\n");
+    }
+    std::int64_t first_unknown = 0;
+    std::int64_t unknown = 0;
+    for (std::int64_t number = 1; !lines.empty(); ++number) {
+        const std::string_view line = lines.substr(0, lines.find('\n'));
+        if (const auto read = parse_metrics_line(line)) {
+            std::visit([this](const auto& known) { note(known); }, *read);
+        } else if (unknown++ == 0) {
+            first_unknown = number;
+        }
+        lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    }
+    if (unknown == 0) return;
+    warn(file_.path().string(), ", line ", first_unknown, ": not a line of this log",
+         unknown > 1 ? text(" (and ", unknown - 1, " later ones)") : "", "; kept but ignored");
+}
+
+void MetricsLog::note(const StepMetrics& metrics) {
+    if (metrics.goodput.sum() > 0) time_spent_ = metrics.goodput;
+}
+
+void MetricsLog::note(const Validation& validation) {
+    validations_.insert(validation.step);
+}
+
+void MetricsLog::note(const TaskEvaluation& evaluation) {
+    task_evaluations_.insert(evaluation.step);
+}
+
+void MetricsLog::note(const RunEvent& event) {
+    if (event.kind != RunEvent::Kind::resume) return;
+    for (std::set<std::int64_t>* steps : {&validations_, &task_evaluations_})
+        steps->erase(steps->upper_bound(event.step), steps->end());
+}
+
+void MetricsLog::note(const EndOfStart& end) {
+    time_spent_ = end.goodput;
+}
+
+void MetricsLog::write_step(const StepMetrics& metrics) {
+    file_.append(to_text(metrics) + '\n');
+}
+
+void MetricsLog::write_validation(const Validation& validation) {
+    file_.append(to_text(validation) + '\n');
+    note(validation);
+}
+
+void MetricsLog::write_tasks(const TaskEvaluation& evaluation) {
+    file_.append(to_text(evaluation) + '\n');
+    note(evaluation);
+}
+
+void MetricsLog::write_event(const RunEvent& event) {
+    file_.append(to_text(event) + '\n');
+    note(event);
+}
+
+void MetricsLog::write_end(const EndOfStart& end) {
+    file_.append(to_text(end) + '\n');
+}
+
+}  // namespace gptrain

@@ -1,0 +1,65 @@
+// metrics.jsonl: one JSON object per line, append-only.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "metrics/metrics_line.h"
+#include "metrics/report_file.h"
+
+namespace gptrain {
+
+/// The log of one run, of the lines in metrics_line.h. If a step has two lines of one kind, the
+/// later one counts. Each line is written at once, or later if the disk refuses it (ReportFile).
+class MetricsLog {
+public:
+    /// Opens or creates `file`. Truncates a last line torn by a crash. Lines of other kinds are
+    /// kept but ignored; one warning names the first of them.
+    explicit MetricsLog(const std::filesystem::path& file);
+    /// Syncs, so that the log survives a run that ends with an error.
+    ~MetricsLog() { sync(); }
+    MetricsLog(const MetricsLog&) = delete;
+    MetricsLog& operator=(const MetricsLog&) = delete;
+
+    /// True if the log has an evaluation of the weights after `step` steps that a later resume from
+    /// an earlier step did not undo.
+    bool has_validation(std::int64_t step) const { return validations_.contains(step); }
+    /// The same for an evaluation on tasks.
+    bool has_tasks(std::int64_t step) const { return task_evaluations_.contains(step); }
+
+    /// The time account of the last logged step, or of the last start's end if that is later.
+    const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
+
+    /// True if nothing was ever logged.
+    bool empty() const { return file_.file().size() == 0; }
+
+    void write_step(const StepMetrics& metrics);
+    void write_validation(const Validation& validation);
+    void write_tasks(const TaskEvaluation& evaluation);
+    void write_event(const RunEvent& event);
+    void write_end(const EndOfStart& end);
+
+    /// Makes the lines durable; a failure is a warning.
+    void sync() { file_.sync(); }
+    /// The same after the last line. Error (io) if lines are lost.
+    void finish() { file_.finish(); }
+
+private:
+    void read_back();
+    /// Takes over what a later start must know of a line.
+    void note(const StepMetrics& metrics);
+    void note(const Validation& validation);
+    void note(const TaskEvaluation& evaluation);
+    void note(const RunEvent& event);
+    void note(const EndOfStart& end);
+
+    ReportFile file_;
+    std::set<std::int64_t> validations_;
+    std::set<std::int64_t> task_evaluations_;
+    std::optional<TimeSpent> time_spent_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,118 @@
+#include "metrics/run_directory.h"
+
+#include <cerrno>
+#include <system_error>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/temporary_file.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+/// The beginning of what runs write into their lock.
+constexpr std::string_view lock_text = "process ";
+
+std::string this_process() {
+    return text(lock_text, static_cast<std::int64_t>(::getpid()), " on ", host_name());
+}
+
+/// Creates the folder with those above it. Returns the folders that were missing, the lowest first.
+std::vector<std::filesystem::path> create(const std::filesystem::path& folder) {
+    std::error_code error;
+    if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error)) {
+        fail(ExitCode::usage, "output_dir ", folder.string(), ": is a file, not a folder");
+    }
+    std::vector<std::filesystem::path> missing;
+    for (std::filesystem::path at = folder; !at.empty(); at = at.parent_path()) {
+        if (std::filesystem::exists(at, error) || error) break;
+        missing.push_back(at);
+    }
+    create_folders(folder);
+    return missing;
+}
+
+File open_lock(const RunPaths& paths) {
+    if (::access(paths.folder.c_str(), W_OK | X_OK) != 0) {
+        fail_errno(errno, "output_dir ", paths.folder.string(), ": is not writable");
+    }
+    return {paths.lock(), File::Mode::update};
+}
+
+std::string text_of(File& lock) {
+    std::string name(512, '\0');
+    name.resize(lock.read(std::as_writable_bytes(std::span(name))));
+    return name;
+}
+
+std::string holder_named_in(File& lock) {
+    const std::string name = text_of(lock);
+    return name.empty() ? "another process" : name;
+}
+
+/// The lock may be another file under this name, which must not be emptied.
+void require_lock_text(File& lock) {
+    const std::string name = text_of(lock);
+    if (name.empty() || name.starts_with(lock_text)) return;
+    fail(ExitCode::usage, lock.path().string(), ": is not the lock of a run; remove it");
+}
+
+bool holds_only(const std::filesystem::path& folder, const std::filesystem::path& file) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(folder, error), end; at != end;
+         at.increment(error)) {
+        if (error || at->path() != file) return false;
+    }
+    return !error;
+}
+
+void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
+    switch (lock.try_lock()) {
+        case File::Lock::taken: {
+            require_lock_text(lock);
+            lock.truncate(0);
+            const std::string name = this_process();
+            return lock.write_at(0, std::as_bytes(std::span(name)));
+        }
+        case File::Lock::held:
+            fail(if_held, "output_dir ", paths.folder.string(), ": in use by ",
+                 holder_named_in(lock), "; stop that run or choose another output_dir");
+        case File::Lock::unsupported:
+            warn(paths.folder.string(),
+                 ": this file system does not support locks; make sure that "
+                 "no other run writes there");
+    }
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const std::filesystem::path& folder, ExitCode if_held)
+    : paths_{folder},
+      new_folders_(create(folder)),
+      folder_(paths_.folder, File::Mode::read),
+      lock_(open_lock(paths_)) {
+    take_lock(lock_, paths_, if_held);
+}
+
+RunDirectory::~RunDirectory() {
+    if (new_folders_.empty() || !still_held() || !holds_only(paths_.folder, paths_.lock())) return;
+    std::error_code error;
+    std::filesystem::remove(paths_.lock(), error);
+    for (const std::filesystem::path& made : new_folders_) {
+        std::filesystem::remove(made, error);
+        if (error) return;  // it holds something
+    }
+}
+
+void RunDirectory::write_spec(std::string_view yaml) const {
+    remove_abandoned_files(paths_.spec());
+    write_file_durably(paths_.spec(), yaml);
+}
+
+bool RunDirectory::still_held() const {
+    return folder_.is_at(paths_.folder) && lock_.is_at(paths_.lock());
+}
+
+}  // namespace gptrain
