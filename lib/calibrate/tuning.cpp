@@ -27,10 +27,10 @@ std::int64_t bytes(const LinearOp& op) {
 }
 
 std::int64_t largest_bytes(const LinearOps& ops) {
-    std::int64_t largest = 0;
+    std::int64_t most = 0;
     for (const LinearOp& op : ops)
-        largest = std::max(largest, bytes(op));
-    return largest;
+        most = std::max(most, bytes(op));
+    return most;
 }
 
 /// Memory for one op at a time. Runs ops on it.
