@@ -53,8 +53,8 @@ spec() { awk -v wanted="$2" '/^```yaml/ { ++n; next } /^```/ { if (n == wanted &
 shortened() {
     if [[ -n $whole ]]; then cat; else
         sed -E 's/steps: [0-9]+/steps: 4/; s/(eval_|)interval: [0-9]+/\1interval: 2/; s/hidden_size: 256/hidden_size: 64/
-            s/training.steps=500/training.steps=6/; s/training.steps=550/training.steps=8/
-            s/step-000500/step-000006/; s/--max-tokens 200/--max-tokens 8/'
+            s/training.steps=250/training.steps=6/; s/training.steps=275/training.steps=8/
+            s/step-000250/step-000006/; s/--max-tokens 200/--max-tokens 8/'
     fi
 }
 
