@@ -66,8 +66,7 @@ Device open_cuda(int index, const std::vector<std::string>& attention_faults, co
     options.check_attention = [](int /*device*/) { return std::string(); };
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
-    if (cache && !cache->empty() && session.rank() == 0)
-        options.tuning_file = *cache / "products.txt";
+    if (cache && !cache->empty() && session.rank() == 0) options.tuning_file = *cache / "gemms.txt";
     return {.backend = cuda::make_backend(index, options),
             .cuda = true,
             .deterministic = spec.deterministic};

@@ -8,7 +8,7 @@
 #
 #   MODEL             gpt2-124m (microbatches of 64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b
 #                     (4 x 2048; needs 116 GiB): whole training steps, data loading and optimizer
-#                     included, after 3 seconds of products of 8192 x 8192, the ceiling of what can
+#                     included, after 3 seconds of GEMMs of 8192 x 8192, the ceiling of what can
 #                     be reached
 #   --sweep attention every compiled attention and each of PyTorch's, in the shapes of the models
 #   --kernels         bandwidth of each memory-bound kernel and that of a copy
@@ -191,7 +191,7 @@ row "ms a step" "$(round 2 "1e3 * $(value step_time_s "$ours")")" \
 row "tokens/s" "$(round 0 "$speed")" "$(round 0 "$torch_speed")"
 row "against PyTorch" "$ratio" ""
 row "MFU, %" "$(round 1 "100 * $(value mfu "$ours")")" "$(round 1 "100 * $(value torch_mfu "$theirs")")"
-row "% of $(round 0 "$ceiling_tflops") TFLOP/s of products" "$of_ceiling" "$torch_of_ceiling"
+row "% of $(round 0 "$ceiling_tflops") TFLOP/s of GEMMs" "$of_ceiling" "$torch_of_ceiling"
 row "memory, GiB: plan" "$(gib "$(value plan_device_bytes "$ours")")" ""
 row "memory, GiB: taken" "$(gib "$(value taken_device_bytes "$ours")")" \
     "$(gib "$(value torch_peak_bytes "$theirs")")"

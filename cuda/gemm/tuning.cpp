@@ -10,7 +10,10 @@
 namespace gptrain::cuda {
 namespace {
 
-constexpr std::string_view form = "gptrain products 1: ";
+constexpr std::string_view form = "gptrain gemms 1: ";
+/// The file and the start of its first line in earlier versions.
+constexpr std::string_view old_name = "products.txt";
+constexpr std::string_view old_form = "gptrain products 1: ";
 constexpr std::string_view end_mark = "entries ";
 /// A model has a few dozen GEMMs.
 constexpr std::int64_t max_file_bytes = std::int64_t{16} << 20;
@@ -46,11 +49,15 @@ std::optional<Entries> read_entries(std::string_view text) {
 
 void TuningTable::open(const std::string& machine) {
     machine_ = machine;
+    if (file_.empty()) return;
     std::error_code error;
-    if (file_.empty() || !std::filesystem::exists(file_, error)) return;
-    const std::string contents = read_file(file_, max_file_bytes, ExitCode::usage);
+    std::filesystem::path file = file_;
+    if (!std::filesystem::exists(file, error)) file.replace_filename(old_name);
+    if (!std::filesystem::exists(file, error)) return;
+    std::string contents = read_file(file, max_file_bytes, ExitCode::usage);
+    if (contents.starts_with(old_form)) contents.replace(0, old_form.size(), form);
     if (replace(contents)) return;
-    warn(file_.string(), " is from another machine than ", machine_,
+    warn(file.string(), " is from another machine than ", machine_,
          " or is damaged: tuning GEMMs again; results may differ from earlier runs in the last "
          "bits");
 }

@@ -19,9 +19,9 @@ public:
     /// Stored in `file`, or only in memory if `file` is empty.
     explicit TuningTable(std::filesystem::path file = {}) : file_(std::move(file)) {}
 
-    /// Sets the machine that entries are for and reads the file. If the table is from another
-    /// machine or the file is incomplete, it starts empty and warns that results may differ from
-    /// earlier runs in the last bits.
+    /// Sets the machine that entries are for and reads the file, or else products.txt in its
+    /// folder, which earlier versions wrote. If the table is from another machine or incomplete, it
+    /// starts empty and warns that results may differ from earlier runs in the last bits.
     void open(const std::string& machine);
 
     std::optional<std::string> find(const std::string& key) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/json.h"
 #include "spec/model_tensors.h"
 
 namespace gptrain {
@@ -59,12 +58,16 @@ StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
     return estimate;
 }
 
-std::string to_json(const StepEstimate& estimate) {
+Json json_of(const StepTime& step) {
     Json seconds;
     for (int i = 0; i < spent_kinds; ++i) {
         const auto spent = static_cast<Spent>(i);
-        seconds[std::string(name_of(spent))] = estimate.step[spent];
+        seconds[std::string(spent == Spent::gemms ? "products" : name_of(spent))] = step[spent];
     }
+    return seconds;
+}
+
+std::string to_json(const StepEstimate& estimate) {
     const Json json = {
         {"hardware", estimate.hardware},
         {"calibrated", estimate.calibrated},
@@ -77,7 +80,7 @@ std::string to_json(const StepEstimate& estimate) {
         {"days", estimate.days},
         {"device_hours", estimate.device_hours},
         {"memory_bytes", {{"device", estimate.device_bytes}, {"host", estimate.host_bytes}}},
-        {"seconds", seconds}};
+        {"seconds", json_of(estimate.step)}};
     return to_line(json) + "\n";
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "planner/mesh_cost.h"
 #include "planner/traced_step.h"
 
@@ -29,6 +30,9 @@ struct StepEstimate {
 /// batch ramp-up count by their samples.
 StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
                            const HardwareProfile& hardware);
+
+/// The seconds of a step by category (docs/outputs.md): in files GEMMs are "products".
+Json json_of(const StepTime& step);
 
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).
 std::string to_json(const StepEstimate& estimate);

@@ -10,7 +10,7 @@ namespace {
 
 Spent spent_on(OpWork::Kind kind) {
     switch (kind) {
-        case OpWork::Kind::gemm: return Spent::products;
+        case OpWork::Kind::gemm: return Spent::gemms;
         case OpWork::Kind::attention_forward:
         case OpWork::Kind::attention_backward: return Spent::attention;
         case OpWork::Kind::optimizer: return Spent::optimizer;
@@ -94,7 +94,7 @@ StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
     StepPrices prices;
     for (const OpWork& op : trace.ops) {
         const Spent spent = spent_on(op.kind);
-        const bool is_arithmetic = spent == Spent::products || spent == Spent::attention;
+        const bool is_arithmetic = spent == Spent::gemms || spent == Spent::attention;
         const double seconds = op_seconds(hardware.device, op, devices);
         prices.ops.push_back({seconds * (is_arithmetic ? arithmetic : 1), spent});
     }

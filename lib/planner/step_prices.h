@@ -10,11 +10,11 @@
 
 namespace gptrain {
 
-/// The categories of a step's time.
-enum class Spent { products, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
+/// The categories of a step's time; their words are printed.
+enum class Spent { gemms, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
 constexpr auto words_of(Spent) {
     using enum Spent;
-    return std::to_array<Word<Spent>>({{products, "products"},
+    return std::to_array<Word<Spent>>({{gemms, "GEMMs"},
                                        {attention, "attention"},
                                        {other, "other"},
                                        {optimizer, "optimizer"},

@@ -6,11 +6,6 @@ Json json_of(const Found& found) {
     const Choices& choices = found.choices;
     const ParallelSpec& parallel = choices.parallel;
     const StepEstimate& estimate = found.estimate;
-    Json seconds;
-    for (int i = 0; i < spent_kinds; ++i) {
-        const auto kind = static_cast<Spent>(i);
-        seconds[std::string(name_of(kind))] = estimate.step[kind];
-    }
     return {{"step_seconds", estimate.step.seconds},
             {"tokens_per_s", estimate.tokens_per_second},
             {"mfu", estimate.mfu},
@@ -35,7 +30,7 @@ Json json_of(const Found& found) {
               {"precision.compute", choices.compute ? name_of(*choices.compute) : "auto"},
               {"precision.grad_reduce", name_of(choices.grad_reduce)},
               {"recompute", name_of(choices.recompute)}}},
-            {"seconds", std::move(seconds)}};
+            {"seconds", json_of(estimate.step)}};
 }
 
 std::string to_json(const SearchReport& report, const SearchContext& context) {

@@ -188,7 +188,7 @@ std::string largest_loss(const StepTime& step) {
     auto largest = Spent::other;
     for (int i = 0; i < spent_kinds; ++i) {
         const auto kind = static_cast<Spent>(i);
-        if (kind == Spent::products || kind == Spent::attention) continue;
+        if (kind == Spent::gemms || kind == Spent::attention) continue;
         if (step[kind] > step[largest]) largest = kind;
     }
     return text(name_of(largest), " ", fixed(100 * step[largest] / step.seconds, 0), " %");

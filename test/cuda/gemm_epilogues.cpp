@@ -176,7 +176,7 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
     const bool apart = GENERATE(true, false);
     const Delay delay(apart ? fake_with_epilogue : fake_plain);
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     Device device;
     const EpilogueOps ops;
     const auto tune = [&] {
@@ -329,7 +329,7 @@ TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[
 
 TEST_CASE("a table without bias gradients keeps its entries when they are tuned", "[gemms]") {
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     Device device;
     const Eight x(1);
     const Eight dweight(0, DType::f32);

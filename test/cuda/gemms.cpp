@@ -51,7 +51,7 @@ bool computes_by(FakeAlgorithm algorithm, Gemms& gemms, Device& device) {
 TEST_CASE("tuning takes the fastest algorithm, and GEMMs do so afterwards", "[gemms]") {
     const TempFolder folder;
     Device device;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     CHECK(contains(tuned(file, device), " " + std::string(fastest)));
     TuningTable table(file);
     Gemms gemms(device.properties, &table);
@@ -60,7 +60,7 @@ TEST_CASE("tuning takes the fastest algorithm, and GEMMs do so afterwards", "[ge
 
 TEST_CASE("what the tuning table holds is not timed, unless the library cannot run it", "[gemms]") {
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     Device device;
     const auto replaced = [](std::string text, std::string_view from, std::string_view to) {
         return text.replace(text.find(from), from.size(), to);
@@ -78,7 +78,7 @@ TEST_CASE("what the tuning table holds is not timed, unless the library cannot r
 
 TEST_CASE("another GPU tunes anew", "[gemms]") {
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     Device device;
     const std::string found = tuned(file, device);
     CHECK(contains(found, "emulated device"));
@@ -100,7 +100,7 @@ TEST_CASE("without an entry the library's first choice is taken, and nothing is 
 TEST_CASE("GEMMs take another rank's table, but not another machine's", "[gemms]") {
     const TempFolder folder;
     Device device;
-    const std::string found = tuned(folder / "products.txt", device);
+    const std::string found = tuned(folder / "gemms.txt", device);
     TuningTable table;
     Gemms gemms(device.properties, &table);
     CHECK(computes_by(fake_slow, gemms, device));
@@ -189,7 +189,7 @@ TEST_CASE("a recorded algorithm that the library cannot check gives way to its f
           "[gemms]") {
     const TempFolder folder;
     Device device;
-    const std::string found = tuned(folder / "products.txt", device);
+    const std::string found = tuned(folder / "gemms.txt", device);
     TuningTable table;
     Gemms gemms(device.properties, &table);
     CHECK(gemms.use_table(found));

@@ -12,7 +12,7 @@ using test::TempFolder;
 
 TEST_CASE("a tuning table finds again what was noted, in its file too") {
     const TempFolder folder;
-    const auto file = folder / "cache/products.txt";
+    const auto file = folder / "cache/gemms.txt";
     {
         TuningTable table(file);
         table.open("a GPU, library 1");
@@ -24,8 +24,7 @@ TEST_CASE("a tuning table finds again what was noted, in its file too") {
         CHECK(!std::filesystem::exists(file));
         table.save();
     }
-    CHECK(contents(file) ==
-          "gptrain products 1: a GPU, library 1\n64,32 0100\n8,8 11\nentries 2\n");
+    CHECK(contents(file) == "gptrain gemms 1: a GPU, library 1\n64,32 0100\n8,8 11\nentries 2\n");
     TuningTable again(file);
     again.open("a GPU, library 1");
     CHECK(again.find("64,32") == "0100");
@@ -34,7 +33,7 @@ TEST_CASE("a tuning table finds again what was noted, in its file too") {
 
 TEST_CASE("a tuning table of another machine is not used, which is said, and replaced") {
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     {
         TuningTable table(file);
         table.open("library 1");
@@ -48,13 +47,27 @@ TEST_CASE("a tuning table of another machine is not used, which is said, and rep
     CHECK(!other.find("8,8"));
     other.record("9,9", "22");
     other.save();
-    CHECK(contents(file) == "gptrain products 1: library 2\n9,9 22\nentries 1\n");
+    CHECK(contents(file) == "gptrain gemms 1: library 2\n9,9 22\nentries 1\n");
+}
+
+TEST_CASE("a tuning table of an earlier version is read, unless there is a newer one") {
+    const TempFolder folder;
+    const auto file = folder / "gemms.txt";
+    test::fill(folder / "products.txt", "gptrain products 1: m\n8,8 11\nentries 1\n");
+    TuningTable table(file);
+    table.open("m");
+    CHECK(table.find("8,8") == "11");
+    table.record("8,8", "22");
+    table.save();
+    CHECK(contents(file) == "gptrain gemms 1: m\n8,8 22\nentries 1\n");
+    table.open("m");
+    CHECK(table.find("8,8") == "22");
 }
 
 TEST_CASE("a damaged tuning table is not used") {
-    const std::string whole = "gptrain products 1: m\n8,8 11\n9,9 22\nentries 2\n";
+    const std::string whole = "gptrain gemms 1: m\n8,8 11\n9,9 22\nentries 2\n";
     const TempFolder folder;
-    const auto file = folder / "products.txt";
+    const auto file = folder / "gemms.txt";
     const auto finds = [&](const std::string& contents) {
         test::fill(file, contents);
         TuningTable table(file);
@@ -65,10 +78,10 @@ TEST_CASE("a damaged tuning table is not used") {
     // Truncated anywhere.
     for (std::size_t size = 0; size < whole.size(); ++size)
         CHECK(!finds(whole.substr(0, size)));
-    CHECK(!finds("gptrain products 1: m\n9,9 22\nentries 2\n"));
-    CHECK(!finds("gptrain products 1: m\n9,9 22\n\nentries 1\n"));
-    CHECK(!finds("gptrain products 1: m\n9,9 22\n8,8\nentries 2\n"));
-    CHECK(!finds("gptrain products 1: m\n9,9 22\n 8,8\nentries 2\n"));
+    CHECK(!finds("gptrain gemms 1: m\n9,9 22\nentries 2\n"));
+    CHECK(!finds("gptrain gemms 1: m\n9,9 22\n\nentries 1\n"));
+    CHECK(!finds("gptrain gemms 1: m\n9,9 22\n8,8\nentries 2\n"));
+    CHECK(!finds("gptrain gemms 1: m\n9,9 22\n 8,8\nentries 2\n"));
     CHECK(!finds(whole + "more\n"));
     CHECK(!finds(std::string(100, '\0')));
 }

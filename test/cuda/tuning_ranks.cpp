@@ -104,7 +104,7 @@ TEST_CASE("rank 0 times the GEMMs of all ranks, and all compute by its choices")
     if (session().size() == 1 && precision != Precision::bf16) return;
     const RunSpec spec = pipeline_spec(precision, llama);
     const TempFolder folder;
-    const auto file = folder / "cache/products.txt";
+    const auto file = folder / "cache/gemms.txt";
 
     Start start(spec, file);
     CHECK((start.tune() > 0) == first);
@@ -129,10 +129,10 @@ TEST_CASE("all ranks do epilogues apart where rank 0 found that faster") {
     const RunSpec spec = pipeline_spec(Precision::bf16, false);
     const TempFolder folder;
     fake_cublas_lt_delay(fake_with_epilogue, 50);
-    Start start(spec, folder / "products.txt");
+    Start start(spec, folder / "gemms.txt");
     start.tune();
     fake_cublas_lt_delay(fake_with_epilogue, 0);
-    Start resumed(spec, folder / "products.txt");
+    Start resumed(spec, folder / "gemms.txt");
     CHECK(resumed.tune() == 0);
     for (Start* each : {&start, &resumed}) {
         const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
@@ -164,8 +164,8 @@ TEST_CASE("a table of another machine is made anew on rank 0, which says so") {
     const bool first = session().rank() == 0;
     const RunSpec spec = pipeline_spec(Precision::bf16, false);
     const TempFolder folder;
-    const auto file = folder / "products.txt";
-    test::fill(file, "gptrain products 1: another GPU\n1,2,3 00ff\nentries 1\n");
+    const auto file = folder / "gemms.txt";
+    test::fill(file, "gptrain gemms 1: another GPU\n1,2,3 00ff\nentries 1\n");
     std::optional<Start> start;
     const std::string said = stderr_of([&] { start.emplace(spec, file); });
     CHECK(contains(said, "results may differ from earlier runs in the last bits") == first);

@@ -10,7 +10,7 @@ namespace gptrain::test {
 TEST_CASE("ops follow each other") {
     const StepTime time = time_of(Script().op(gemm(3)).op(traffic(2)).trace());
     CHECK(time.seconds == Approx(5));
-    CHECK(time[Spent::products] == Approx(3));
+    CHECK(time[Spent::gemms] == Approx(3));
     CHECK(time[Spent::other] == Approx(2));
 }
 
@@ -118,10 +118,10 @@ TEST_CASE("GEMMs wait for the slowest device, and other ops do not") {
     hardware.device.op_spread = 0.05;
     hardware.software.speed = 0.5;
     const StepTrace step = Script().op(gemm(3)).op(traffic(2)).trace();
-    CHECK(time_of(step, {}, hardware)[Spent::products] == Approx(6));
+    CHECK(time_of(step, {}, hardware)[Spent::gemms] == Approx(6));
     const StepTime time = time_of(step, data_and_tensor, hardware);
     // Four ranks, of which pairs share a model.
-    CHECK(time[Spent::products] == Approx(6 * slowest(0.1, 4) * slowest(0.05, 2)));
+    CHECK(time[Spent::gemms] == Approx(6 * slowest(0.1, 4) * slowest(0.05, 2)));
     CHECK(time[Spent::other] == Approx(2));
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("stages wait for each other's messages") {
     last.parts.push_back({static_cast<std::int32_t>(last.bodies.size()) - 1, {}});
     const StepTime time = time_of(std::vector{last, second}, {.pipeline = 2});
     CHECK(time.seconds == Approx(3 + 2 + 4));
-    CHECK(time[Spent::bubble] + time[Spent::pp] == Approx(time.seconds - time[Spent::products]));
+    CHECK(time[Spent::bubble] + time[Spent::pp] == Approx(time.seconds - time[Spent::gemms]));
     REQUIRE(time.timeline.events.size() == 2);
 }
 

@@ -213,8 +213,9 @@ expect_exit 2 "$gptrain" --config equal.yaml --check
 options_of_time=(--dry-run --world-size 8 --hardware h100-sxm --json time.json --timeline time.svg)
 expect_exit 0 "$gptrain" --config equal.yaml "${options_of_time[@]}"
 says out "time on 8 x h100-sxm, estimated" "tokens per second" MFU HFU device-hours bubble \
-    "fits: " "products"
+    "fits: " "  GEMMs "
 says_not out "0 to 0"
+grep -q '"products":' time.json || fail "the seconds of GEMMs have another name in JSON"
 grep -q "</svg>" time.svg || fail "no timeline was drawn"
 awk -F '[{}:,]' '{
     for (i = 1; i <= NF; ++i) {

@@ -10,7 +10,7 @@ needs_gpu
 # like OTHER NAME KEY=VALUE...: a run with the same choice of GEMM algorithms as the other.
 like() {
     mkdir -p "$2/cache"
-    cp "$1/cache/products.txt" "$2/cache" || fail "$1 has not kept how it computed its products"
+    cp "$1/cache/gemms.txt" "$2/cache" || fail "$1 has not kept its choice of GEMM algorithms"
     train 0 "${@:2}"
 }
 
