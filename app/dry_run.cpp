@@ -205,8 +205,7 @@ RankCosts of_stage(RankCosts ranks, int stage) {
     return {begin, end};
 }
 
-/// Of the ranks of a stage the one that needs the most memory, or the first one if that has more
-/// microbatches.
+/// The rank of a stage that needs the most memory, or the first one if that has more microbatches.
 const StepCost& longest_step(RankCosts of_stage, bool cuda) {
     const StepCost& largest = largest_rank(of_stage, cuda).cost;
     const StepCost& first = of_stage.front().cost;

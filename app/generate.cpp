@@ -35,7 +35,7 @@ struct GenerateCommand {
 };
 
 constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
-// Of texts whose length is not known before, without --context: more takes memory that few
+// The positions of texts of unknown length, without --context: more would take memory that few
 // conversations use.
 constexpr std::int64_t generate_context = 8192;
 

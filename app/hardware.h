@@ -11,7 +11,7 @@ namespace gptrain {
 /// The cores that this process may use.
 std::int64_t own_cores();
 
-/// The profile `cpu` with so many cores, the memory of this machine, and the threads that
+/// The profile `cpu` with this many cores, the memory of this machine, and the threads that
 /// OMP_NUM_THREADS gives a rank. It has no other nodes.
 HardwareProfile this_cpu(std::int64_t cores = own_cores());
 

@@ -79,7 +79,7 @@ void inspect_spec(const InspectCommand& options) {
     print_blend("validation", spec.data.validation);
 }
 
-/// The section `model` of a run that starts from it.
+/// Prints the `model` section of a run that starts from this folder.
 void inspect_hf_folder(const std::filesystem::path& path) {
     const HfFolder folder(path);
     warn_of_unused_tensors(folder);
@@ -89,7 +89,7 @@ void inspect_hf_folder(const std::filesystem::path& path) {
     print(to_yaml(spec));
 }
 
-/// The first documents as text, with what is learned of them marked.
+/// The first documents as text, with the learned text marked.
 void show_documents(const IndexedDataset& data, const std::filesystem::path& path) {
     const Tokenizer tokenizer(path);
     if (data.meta()) {

@@ -174,8 +174,8 @@ void check_data(const NewOptions& options) {
     vocabulary_of(data, tokenizer_of(options, data));
 }
 
-/// Without --data, a terminal is asked for everything that the command line does not say. Each
-/// answer is checked at once.
+/// Without --data, asks on a terminal for everything that the command line leaves out. Each answer
+/// is checked at once.
 void ask_for_the_rest(NewOptions& options) {
     Questions questions;
     // Takes an answer into a copy, which replaces the options if `check` accepts it.

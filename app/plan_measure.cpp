@@ -74,7 +74,7 @@ MeasuredTime summary_of(std::vector<double> seconds) {
         .seconds = median, .spread = (seconds.back() - seconds.front()) / median, .failure = ""};
 }
 
-/// Nothing if a signal interrupted it.
+/// Empty if a signal interrupted it.
 std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measurement& measurement) {
     Ranks& ranks = measurement.ranks;
     const MpiSession& session = ranks.session();

@@ -61,7 +61,7 @@ struct TrainingProblem {
 
 TrainingProblem read_training_problem(const PlanOptions& options, std::int64_t cores = own_cores());
 
-/// Writes the user's spec with what differs in the settings found (--write).
+/// Writes the user's spec, changed only where the settings found differ (--write).
 void write_best(const PlanOptions& options, const Found& best);
 
 /// The space of the spec with the keys of --fix limited.

@@ -31,7 +31,7 @@
 namespace gptrain {
 namespace {
 
-/// Of a picture, and of the results of tasks.
+/// The largest file that is read: a picture, or results of tasks.
 constexpr std::int64_t max_file_bytes = std::int64_t{16} << 20;
 
 struct ReportOptions {

@@ -19,7 +19,7 @@ struct EncodeOptions {
     std::string output_prefix;
     bool append_eod = false;
     std::int64_t workers = 0;  ///< of each rank; 0: all cores of the machine, shared by its ranks
-    /// Of `gpt-preprocess chat`: the corpus is JSON lines with conversations.
+    /// Set by `gpt-preprocess chat`: the corpus is JSON lines with conversations.
     std::optional<ChatLineOptions> chat;
 };
 

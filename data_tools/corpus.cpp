@@ -163,7 +163,7 @@ std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t r
         const double share = static_cast<double>(rank + 1) / static_cast<double>(ranks);
         const double limit = static_cast<double>(total) * share;
         ranges[rank].begin = input;
-        // An input belongs to the rank in whose share its middle lies.
+        // An input belongs to the rank whose share contains its middle.
         const auto middle = [&] {
             const std::int64_t begin = input == 0 ? 0 : ends[input - 1];
             return 0.5 * (static_cast<double>(begin) + static_cast<double>(ends[input]));

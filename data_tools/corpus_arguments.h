@@ -25,7 +25,7 @@ struct CorpusArguments {
     CLI::Option* json_key_option = nullptr;
 
     void add_to(CLI::App& app);
-    /// Of a corpus that is JSON lines in any case.
+    /// Adds the options for a corpus that is always JSON lines.
     void add_json_lines_to(CLI::App& app);
     /// The file `tokenizer` is no corpus file of a folder.
     CorpusOptions resolved(const std::string& tokenizer = "") const;

@@ -12,12 +12,12 @@
 
 namespace gptrain {
 
-/// Takes the number at the beginning of a line that ranks exchange, and the blank after it.
+/// Takes the number at the beginning of a line that ranks exchange, and the space after it.
 std::int64_t take_number(std::string_view& line);
 
 /// The ranks exchange their progress at intervals of a tenth of the elapsed time, at most one
 /// second, so that the failure of one soon ends all, and rank 0 knows the progress of all. A rank
-/// that finishes early waits little longer than the others work. All ranks make one and call `run`
+/// that finishes early waits hardly longer than the others work. All ranks make one and call `run`
 /// once.
 class JointWork {
 public:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures on two cores how much of one rank's speed on both is left when two ranks with one thread
 # each share the work: GPT-2 124M shape, fp32, 32 sequences of 64 tokens a step in microbatches of 4.
-# Every case does the same work a step: one rank and the two of tp and pp 8 microbatches, each of the
-# two of dp 4.
+# Every case does the same work in a step: 8 microbatches on one rank and on the two of tp or pp,
+# and 4 on each of the two of dp.
 #
 #   scripts/bench_parallel.sh [--rounds N] [--steps N] [--timelines DIR]
 #

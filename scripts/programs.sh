@@ -5,7 +5,7 @@
 # and gives `program NAME`, its path. BUILD is the build folder (build/cuda).
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 
-# NAME and path in a build folder of all that a bundle carries. The first two are in every build.
+# The programs of a bundle: NAME and path in a build folder. The first two are in every build.
 bundle_programs=(
     "gptrain app/gptrain"
     "gpt-preprocess data_tools/gpt-preprocess"

@@ -74,7 +74,7 @@ private:
     PreparedGemm& prepare(const Gemm& gemm);
     /// The table's choice, or the library's first; during tuning the fastest.
     GemmChoice choose(const Gemm& gemm, const Call& call);
-    /// None if the library accepts none.
+    /// Empty if the library accepts none.
     std::optional<Algorithm> fastest(const PreparedGemm& prepared, const Gemm& gemm,
                                      const Call& call) const;
     double time_of(const GemmPlan& plan, const Call& call);

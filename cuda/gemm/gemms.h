@@ -14,7 +14,7 @@ namespace gptrain::cuda {
 
 class TuningTable;
 
-/// Runs a part of a plan by a kernel of ours.
+/// Runs a part of a plan with one of our kernels.
 using PartKernel = void(const GemmPart& part, const OpContext& context);
 
 /// Sums are in fp32 (except with `fast_accumulation`), and fp32 operands keep full precision (never

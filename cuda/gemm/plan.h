@@ -1,8 +1,8 @@
 // How a GEMM is computed: a list of parts, which one loop runs in turn (gemms.cpp).
 //
 // plan_of decides everything but the outcome of timing, which it asks for: which sizes are divided,
-// which epilogues the library fuses, and which kernels of ours do the rest. Another way to compute
-// a GEMM is another kind of part.
+// which epilogues the library fuses, and which of our kernels do the rest. Another way to compute a
+// GEMM is another kind of part.
 #pragma once
 
 #include <array>

@@ -139,7 +139,7 @@ void NcclCommunicator::settle(ncclResult_t status, std::string_view call) {
     check(status, call);
 }
 
-/// NCCL connects ranks on first use, which takes long and needs all ranks.
+/// NCCL connects ranks on first use, which is slow and needs all ranks.
 void NcclCommunicator::warm_up() {
     // Freed at the end of this function, when nothing uses it any more or everything has failed.
     const auto release_memory = [](std::byte* data) { release(data, MemorySpace::device); };

@@ -48,8 +48,8 @@ private:
 /// another rank was lost. The next call of the communicator or of a `wait` detects faults of the
 /// network or of another rank. It then warns of the fault, aborts all communicators of this rank
 /// and throws an Error: `hang` if a rank, its connection or a device was lost, `usage` if NCCL
-/// cannot connect these ranks, otherwise `bug`. The warning comes first because aborting may take
-/// long.
+/// cannot connect these ranks, otherwise `bug`. The warning comes first because aborting may be
+/// slow.
 class NcclCommunicator final : public Communicator {
 public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host

@@ -7,8 +7,8 @@
 
 namespace gptrain::cuda {
 
-/// Each op is a GEMM with an epilogue, which its plan divides into calls of the library and kernels
-/// of ours (gemm/plan.h). Either way results are rounded once, but for gelu_input (gemm/gemm.h). A
+/// Each op is a GEMM with an epilogue, which its plan divides into calls of the library and of our
+/// kernels (gemm/plan.h). Either way results are rounded once, but for gelu_input (gemm/gemm.h). A
 /// GELU after a GEMM is a separate kernel on the stored sums, or, if the context need not be
 /// deterministic, may be fused too.
 ///

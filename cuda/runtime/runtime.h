@@ -62,7 +62,8 @@ public:
     void record(const Stream& stream) const;
     void synchronize() const;
     bool done() const;
-    /// Device time in milliseconds between two completed events, made to tell the time.
+    /// Device time in milliseconds between two completed events, which were created to measure
+    /// time.
     double milliseconds_since(const Event& start) const;
     CUevent_st* handle() const { return handle_; }
 

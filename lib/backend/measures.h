@@ -56,7 +56,7 @@ inline constexpr auto measure_rows = std::to_array<MeasureRow>({
 /// The prefix of a measure's name in an evaluation.
 constexpr std::string_view validation_prefix = "val_";
 
-/// How many layers and sources a step or an evaluation has numbers of. Of 0 there are none.
+/// The number of layers and of sources for which a step or an evaluation has numbers.
 struct MeasureCounts {
     std::int64_t layers = 0;
     std::int64_t sources = 0;

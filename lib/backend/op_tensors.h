@@ -44,8 +44,8 @@ private:
 };
 
 /// Calls f(tensor, access) for each tensor of an op that is not empty. The step state, which is
-/// small, is left out. Of a table whose rows are named by ids, only as many rows as there are ids
-/// are listed.
+/// small, is left out. A table whose rows are named by ids is listed with only as many rows as
+/// there are ids.
 template <class Op, class F>
 void visit_tensors(const Op& op, const F& f) {
     op.tensors(TensorList<F>(f));

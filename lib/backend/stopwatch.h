@@ -12,7 +12,7 @@ public:
     /// A lap ends, and the next one begins, when the device has done all work issued so far.
     virtual void lap() = 0;
     /// Waits for the device. Returns the seconds of each lap after the first call of `lap`, and
-    /// starts anew.
+    /// starts over.
     virtual std::vector<double> take_laps() = 0;
 };
 

@@ -16,7 +16,7 @@ struct FileIdentity {
     auto operator<=>(const FileIdentity&) const = default;
 };
 
-/// Of the file at the end of all links; nothing if there is none.
+/// The identity of the file at the end of all links; empty if there is none.
 std::optional<FileIdentity> identity_of(const std::filesystem::path& path);
 
 /// Remembers a plain file and its path; `File` calls it for each that it opens to read. Devices,

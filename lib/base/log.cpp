@@ -53,7 +53,8 @@ std::int64_t terminal_size(unsigned short winsize::*side, const char* name, std:
     return count && *count > 0 ? *count : usual;
 }
 
-/// Of one valid character: C0 but for line feed and tab, DEL, and C1 (U+0080 to U+009F).
+/// True if one valid character is a control character: C0 but for line feed and tab, DEL, and C1
+/// (U+0080 to U+009F).
 bool is_control(std::string_view character) {
     const auto first = static_cast<unsigned char>(character.front());
     if (character.size() == 1)

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of what a path leads to; nothing if there is nothing yet.
+/// The status of what a path leads to; empty if nothing is there yet.
 std::optional<struct stat> status_at(const fs::path& path) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) == 0) return status;
@@ -26,7 +26,7 @@ std::optional<struct stat> status_at(const fs::path& path) {
     fail_errno(errno, path.string());
 }
 
-/// The name of the file itself, behind all links, whether it exists or not.
+/// The name of the file at the end of all links, even if it does not exist.
 fs::path behind_links(fs::path path) {
     constexpr int most_links = 40;  // as the kernel
     std::error_code error;
@@ -92,7 +92,7 @@ void write_plain(const fs::path& path, const std::optional<struct stat>& old,
     if (keep || !replace(path, old, bytes, durably)) write_in_place(path, bytes, durably);
 }
 
-/// `status`: of what the path leads to.
+/// `status`: that of the path's target.
 void write_anything(const fs::path& path, const std::optional<struct stat>& status,
                     std::string_view bytes, bool durably) {
     if (status && !S_ISREG(status->st_mode)) return File(path, File::Mode::through).write(bytes);

@@ -81,7 +81,7 @@ sigset_t all_handled() {
     return set;
 }
 
-// Of the one CatchInterrupt; a handler cannot reach the object.
+// The state of the only CatchInterrupt, here because a handler cannot reach the object.
 std::atomic<bool> interrupted{false};
 struct sigaction interrupt_before {};
 

@@ -42,7 +42,7 @@ std::optional<std::int64_t> parse_int(std::string_view word);
 std::optional<double> parse_double(std::string_view word);
 
 /// Parses a byte count with unit, "80GB" or "1.5 GiB". Units are MB, GB, TB (powers of 1000) and
-/// MiB, GiB, TiB (powers of 1024). Nothing for other units and for values that are not positive.
+/// MiB, GiB, TiB (powers of 1024). Empty for other units and for values that are not positive.
 std::optional<std::int64_t> parse_bytes(std::string_view word);
 
 /// "12.3%": the share of `part` in `whole`; 0% of nothing.

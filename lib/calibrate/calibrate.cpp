@@ -63,7 +63,7 @@ std::vector<AttentionRate> attention_rates(const std::vector<MeasuredOp>& ops) {
     return rates;
 }
 
-/// Of the update of the largest model, which no cache holds.
+/// Measured on the update of the largest model, which no cache holds.
 double memory_bandwidth(const std::vector<MeasuredOp>& ops) {
     double most = 0;
     for (const MeasuredOp& op : ops)
@@ -73,7 +73,8 @@ double memory_bandwidth(const std::vector<MeasuredOp>& ops) {
         [](const MeasuredOp& op) { return op.bytes; });
 }
 
-/// Of the slower direction, from and to memory that the device can access; 0 on hosts.
+/// The bandwidth of the slower direction, from and to memory that the device can access; 0 on
+/// hosts.
 double copy_bandwidth(Backend& backend) {
     if (backend.is_host()) return 0;
     constexpr std::int64_t bytes = std::int64_t{256} << 20;

@@ -55,7 +55,7 @@ public:
         backend.run(Fill{.x = Tensor(memory_.data(), DType::f32, all)});
     }
 
-    /// Of one message of `bytes` bytes.
+    /// Measures messages of `bytes` bytes.
     MeasuredMessage measure(std::string_view operation, std::int64_t bytes) {
         const Tensors tensors(memory_, ranks_.size(), bytes / size_of(DType::f32));
         // Operations that follow each other hide how long the host takes to issue one.

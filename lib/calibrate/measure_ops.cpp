@@ -82,8 +82,8 @@ double excess(const std::vector<std::vector<double>>& ranks, std::size_t ops) {
     return slowest * static_cast<double>(ranks.size()) / sum - 1;
 }
 
-/// The standard deviation of normal numbers whose largest of `ranks` exceeds their mean by so much
-/// on average.
+/// The standard deviation of normal numbers whose largest of `ranks` exceeds their mean by this
+/// much on average.
 double spread_of(const std::vector<double>& excess, int ranks) {
     if (excess.empty()) return 0;
     const double mean =
@@ -120,7 +120,7 @@ private:
     std::vector<double> after_ops_;
 };
 
-/// Of the probes; 0 if there are none.
+/// The summary of the probes' times; 0 if there are none.
 double usual(const std::vector<double>& seconds) {
     return seconds.empty() ? 0 : summary(seconds).seconds;
 }

@@ -21,8 +21,8 @@ struct ProbeTimes {
     double gap_seconds = 0;    ///< of a step beyond its ops, for each of them
 };
 
-/// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model. Nothing if
-/// a device has too little memory for it. The ranks of devices that are no hosts call it together.
+/// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model. Empty if a
+/// device has too little memory for it. The ranks of devices that are no hosts call it together.
 std::optional<ProbeTimes> run_probe(const Probe& probe, int threads, const MpiSession& session,
                                     const MeasuredDevices& devices);
 

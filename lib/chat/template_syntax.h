@@ -34,7 +34,7 @@ struct TemplateExpr {
     std::string name;
     TemplateValue value;
     std::vector<std::unique_ptr<TemplateExpr>> parts;
-    /// Of arguments, which are parts too: the keyword of each, empty without one.
+    /// The keyword of each argument, empty without one; arguments are parts too.
     std::vector<std::string> keywords;
     std::int64_t depth = 1;  ///< of the tree
 };

@@ -10,7 +10,7 @@ namespace gptrain {
 
 namespace {
 
-/// Values in 16 bits are widened so many at a time.
+/// The number of 16-bit values that are widened at a time.
 constexpr std::int64_t widened_elements =
     16 * checkpoint_block_bytes / std::int64_t{size_of(DType::f32)};
 

@@ -31,7 +31,7 @@ ShardLayout plan_copy(int rank, std::span<const HeldState> held) {
     return layout;
 }
 
-/// A part of a copy under way: where it belongs in the file, and its bytes.
+/// A part of a copy in transit: where it belongs in the file, and its bytes.
 class CopyParts {
 public:
     CopyParts(const ShardLayout& layout, BlockSource blocks)

@@ -67,7 +67,7 @@ std::array<std::string, 3> files_of(int rank) {
     return {copy_file_name(rank), copy_record_name(rank), copy_manifest_name(rank)};
 }
 
-/// A part of a file under way.
+/// A part of a file in transit.
 struct PartHeader {
     std::int64_t file = 0;  ///< index in files_of
     std::int64_t offset = 0;

@@ -16,7 +16,7 @@ namespace gptrain {
 /// All ranks call each function together; if one throws, all throw (CommonError).
 class LocalRestart {
 public:
-    /// Nothing if no save is complete. The session must outlive it.
+    /// Empty if no save is complete. The session must outlive it.
     static std::optional<LocalRestart> find(const LocalFolder& folder, const LocalCourse& course,
                                             const MpiSession& ranks);
 

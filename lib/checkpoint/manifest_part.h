@@ -1,6 +1,6 @@
 // The part of a checkpoint's records that a rank needs. With thousands of ranks all records hold
-// millions of checksums, so each rank reads those of the shard files that it needs. Of a manifest
-// of version 1, which has no records, rank 0 sends each rank its part.
+// millions of checksums, so each rank reads those of the shard files that it needs. A manifest of
+// version 1 has no records: rank 0 sends each rank its part.
 #pragma once
 
 #include <filesystem>

@@ -21,10 +21,10 @@ namespace gptrain {
 class RestartPoint {
 public:
     /// The first of rank 0's `candidates`, newest first, whose manifest, records, sizes and HDF5
-    /// structure verify. Skips damaged ones with a warning, and those that cannot be read, but only
-    /// after it has tried again. If none is left: Error (bad_input, or io if one could not be
-    /// read), or that candidate's own error if there is only one. Nothing if there is no candidate.
-    /// The session must outlive it. `local` is ranked among the candidates by its step.
+    /// structure verify. Skips damaged ones with a warning, and unreadable ones after a second try.
+    /// If none is left: Error (bad_input, or io if one could not be read), or that candidate's own
+    /// error if there is only one. Empty if there is no candidate. The session must outlive it.
+    /// `local` is ranked among the candidates by its step.
     static std::optional<RestartPoint> find(std::vector<std::filesystem::path> candidates,
                                             const MpiSession& ranks,
                                             std::optional<LocalRestart> local = {});

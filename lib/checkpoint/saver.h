@@ -107,7 +107,7 @@ private:
         double seconds = 0;  ///< of the stages so far, each on its slowest rank
     };
 
-    /// Of the save in progress.
+    /// The folder of the save in progress.
     std::filesystem::path final_path() const {
         return options_.retention.folder / checkpoint_name(save_.meta.step);
     }
@@ -134,7 +134,7 @@ private:
     std::vector<WholeFile> whole_files() const;
     std::string commit(const std::vector<std::string>& written);
     void abandon_save(const CommonError& failure);
-    /// Warns of a failure not yet reported, or throws it if it is one too many.
+    /// Warns of a failure not yet reported, or throws it if there have been too many.
     void report_failure();
 
     Backend& backend_;

@@ -10,7 +10,7 @@ namespace gptrain {
 
 struct VerifiedCheckpoint {
     std::filesystem::path folder;
-    /// Of version 2 on every rank; of version 1 on rank 0, and empty on the others.
+    /// Version 2: on every rank; version 1: on rank 0, and empty on the others.
     AnyManifest manifest;
 };
 

@@ -172,7 +172,7 @@ public:
     std::int64_t held_bytes() const;
     /// Aborts all messages, including those that wait for lost ranks, if the backend releases
     /// memory only after messages have ended (NCCL); messages over MPI need not end. All later
-    /// messages are Errors. `why` is the fault: aborting may take long, so it is reported first.
+    /// messages are Errors. `why` is the fault: aborting may be slow, so it is reported first.
     void abort(std::string_view why) const {
         if (abort_) abort_(why);
     }

@@ -121,7 +121,7 @@ private:
         std::fill(scores + count, scores + round_up(count, Vec8::size), -infinity);
     }
 
-    /// Replaces scores by their weights; returns the factor of what was summed before.
+    /// Replaces scores by their weights; returns the factor for earlier sums.
     float softmax(std::int64_t count, float* scores) {
         Vec8 largest(maximum_);
         for (std::int64_t j = 0; j < count; j += Vec8::size)

@@ -39,7 +39,7 @@ public:
               } catch (const std::system_error&) {
                   return;  // Waiting threads spin on.
               }
-              // The others exist until this thread, their first, ends.
+              // The team's other threads exist until this one, its first, ends.
               end_.acquire();
           }) {}
     ~IdleTeam() { end_.release(); }
@@ -52,7 +52,8 @@ private:
     std::jthread holder_;
 };
 
-/// How long the threads have waited for a core since they started; none if the system does not say.
+/// How long the threads have waited for a core since they started; empty if the system does not
+/// report it.
 std::optional<std::chrono::nanoseconds> wait_for_core(const std::vector<pid_t>& threads) {
     std::int64_t sum = 0;
     for (const pid_t thread : threads) {

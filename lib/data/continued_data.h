@@ -28,7 +28,7 @@ struct LengthChange {
 /// How far a source has been read. It gives the samples of one order after the other. The first is
 /// Megatron's for the run's seed + `pass` and `num_samples` (or `needed`, if `num_samples` gives
 /// fewer samples than that, as in a BlendedDataset). Each time the length of samples changes in it,
-/// the unread samples are cut anew (RecutOrder, same seed), except a separate last epoch that has
+/// the unread samples are cut again (RecutOrder, same seed), except a separate last epoch that has
 /// not begun. Order j after the first is one epoch, shuffled with the seed + `pass` + j.
 struct SourceProgress {
     std::string fingerprint;  ///< IndexedDataset::fingerprint
@@ -132,7 +132,7 @@ private:
 };
 
 /// The samples of a run from the first one of a phase on, without end: the sources' streams blended
-/// by weight. The order of the blend starts anew every `Blend::size` samples; the streams do not.
+/// by weight. The order of the blend starts over every `Blend::size` samples; the streams do not.
 class ContinuedDataset final : public SampleSource {
 public:
     /// `streams`: one for each weight. A single one is not blended.

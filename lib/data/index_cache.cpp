@@ -192,7 +192,7 @@ struct IndexFile {
 using FindFault = std::string(std::span<const std::byte> file, const std::string& key,
                               const Layout& layout);
 
-/// The file, if it exists and has no fault. If it exists and has one, `fault` names it.
+/// The file, if it exists and has no fault. `fault` names the fault of an existing file.
 std::optional<MappedFile> open_valid(const IndexFile& index, FindFault find, std::string& fault) {
     fault.clear();
     if (!std::filesystem::is_regular_file(index.path)) return std::nullopt;
@@ -263,7 +263,7 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
         const auto all = static_cast<std::uint32_t>(ranks.exclusive_or(crc));
         const bool faulty = all != header_of(file->bytes()).crc;
         if (ranks.max(faulty ? 1 : 0) == 0) return std::move(*file);
-        find = find_fault;  // of rank 0: it reads all of the file and builds it anew
+        find = find_fault;  // of rank 0: it reads the whole file and rebuilds it
     }
     fail(ExitCode::io, index.path.string(), ": just written, ", damaged);
 }

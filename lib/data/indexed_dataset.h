@@ -47,7 +47,7 @@ public:
     explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0,
                             const MpiSession* ranks = nullptr);
 
-    /// Of its files, found by token_prefix.
+    /// The prefix of its files, found by token_prefix.
     const std::filesystem::path& prefix() const { return prefix_; }
     const std::filesystem::path& bin_path() const { return index_.bin().path(); }
     /// u16 or i32.

@@ -27,7 +27,7 @@ std::filesystem::path mask_path(const std::filesystem::path& prefix);
 
 constexpr std::int64_t mask_header_bytes = 32;
 
-/// Bytes of the bits of so many tokens.
+/// The bytes that hold the bits of this many tokens.
 constexpr std::int64_t mask_bit_bytes(std::int64_t tokens) {
     return tokens / 8 + (tokens % 8 != 0 ? 1 : 0);
 }

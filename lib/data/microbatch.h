@@ -50,7 +50,7 @@ struct TokenField {
     bool BatchMasks::*mask = nullptr;  ///< only batches with this mask have the field; null: all
     bool by_sequence = false;
 
-    /// Of a batch of `shape` [B, S].
+    /// The field's shape in a batch of `shape` [B, S].
     Shape shape_in(const Shape& shape) const { return by_sequence ? Shape{shape[0]} : shape; }
     bool is_in(const BatchMasks& masks) const { return mask == nullptr || masks.*mask; }
 };

@@ -23,8 +23,8 @@ struct SampleRange {
 ///
 /// They are joined as follows. Consecutive windows of `order` stay together in multiples of whole
 /// samples (of lcm(S, S') / S windows). The others are joined after all of these, in their order,
-/// so text continues in most places. Where it does not, unrelated text follows the end of a window
-/// in a sample, as after the end of a document. The samples are shuffled by NumpyRandom(seed).
+/// so text continues in most places. Elsewhere, unrelated text follows the end of a window within a
+/// sample, as it follows the end of a document. The samples are shuffled by NumpyRandom(seed).
 class RecutOrder final : public WindowOrder {
 public:
     /// Maps the indices from `cache`, or builds them there. The range must be enough for

@@ -32,7 +32,7 @@ struct TokenMasking {
 /// probability proportional to p (1 - p)^(l - 1), p = geometric_p, l at most max_span. It begins at
 /// a token drawn evenly from those that may be chosen, and ends early before one that may not be or
 /// is already chosen, and where enough are chosen. One that would begin at a chosen token is drawn
-/// anew. All tokens of a span become mask_id, become random tokens, or stay, as above.
+/// again. All tokens of a span become mask_id, become random tokens, or stay, as above.
 void mask_tokens(const TokenMasking& masking, std::int64_t sample, std::span<std::int32_t> tokens,
                  std::span<std::uint8_t> chosen);
 

@@ -175,7 +175,7 @@ void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Sour
         keeps_pass ? saved->num_samples : corpus_samples(parts, options.seq_length));
 }
 
-/// The order in which the progress of a part began, cut anew as often as the length changed.
+/// The order in which the progress of a part began, cut again as often as the length changed.
 std::shared_ptr<const WindowOrder> open_first_order(const SourcePart& part,
                                                     const SourceProgress& from, std::uint64_t seed,
                                                     const IndexCache& cache) {

@@ -62,8 +62,8 @@ struct TrainingData {
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
-    /// Of the source read most often, if the run reads it more than 40 times, of each source that
-    /// was made without the end-of-document ids that the spec asks for, and of sources with the
+    /// Warnings of the source read most often, if the run reads it more than 40 times, of each
+    /// source made without the end-of-document ids that the spec asks for, and of sources with the
     /// same tokens.
     std::vector<std::string> warnings;
 };
@@ -79,9 +79,8 @@ struct TrainingData {
 /// than another source) is an Error (usage). If sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
-/// Tokens that there are to train on, of all sources together, with virtual tokens before each
-/// sequence; nothing where a file of a source is not there. Builds no index. Error (bad_input) for
-/// a faulty source.
+/// The training tokens of all sources together, with the virtual tokens before each sequence; empty
+/// if a file of a source is missing. Builds no index. Error (bad_input) for a faulty source.
 std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
                                                   std::int64_t virtual_tokens = 0);
 

@@ -63,7 +63,7 @@ constexpr std::array group_versions = {
                  "memory.usage_in_bytes",
                  {"total_inactive_file", "total_active_file"}}};
 
-/// The limit of one group; nothing if it has none.
+/// The limit of one group; empty if it has none.
 std::optional<MemoryLimit> limit_of(const fs::path& group, const GroupVersion& version) {
     const auto limit = number_in(group / version.limit);
     const auto usage = number_in(group / version.usage);

@@ -63,7 +63,8 @@ private:
     std::vector<std::size_t> order_;
 };
 
-/// Of the microbatch whose first sequence is sample `first`, on a rank with these slices.
+/// The scored tokens of the microbatch whose first sequence is sample `first`, on a rank with these
+/// slices.
 std::vector<ScoredToken> scored_tokens(const Microbatch& microbatch, const RequestSource& source,
                                        std::int64_t first, std::span<const SequenceSlice> slices,
                                        const RunPlan& plan, std::int64_t length) {

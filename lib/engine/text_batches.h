@@ -38,8 +38,8 @@ struct TextBatch {
     std::vector<std::vector<ScoredToken>> scored;
 };
 
-/// Calls `work` with one batch of requests after the other while it returns true. None of them may
-/// be longer than plan.seq_length + 1 with the virtual tokens that come before it. Data ranks share
+/// Calls `work` with one batch of requests after the other while it returns true. No request may be
+/// longer than plan.seq_length + 1 with the virtual tokens that come before it. Data ranks share
 /// them. The longest go first, in batches of plan.batch, padded to the longest of their batch. Each
 /// is a separate sequence in which nothing restarts. Returns false if `work` did. Error
 /// (bad_input): an id outside the vocabulary.

@@ -30,7 +30,7 @@ double amount(double flops, double bytes) {
     return flops > 0 ? flops : bytes;
 }
 
-/// Of the thread counts that the op was measured with, the nearest to `wanted`; 0 if it was not.
+/// The thread count nearest to `wanted` with which the op was measured; 0 if it was not.
 std::int64_t nearest_threads(const std::vector<MeasuredOp>& measured, const OpWork& op,
                              std::int64_t wanted) {
     std::int64_t best = 0;

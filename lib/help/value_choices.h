@@ -15,7 +15,7 @@ struct ValueChoices {
     bool any() const { return files || !words.empty(); }
 };
 
-/// Of a value "auto|never|DIR" the parts in lower case are words, and the others name what to give:
+/// In a value "auto|never|DIR" the parts in lower case are words, and the others name what to give:
 /// COMMAND is a subcommand of the program.
 ValueChoices value_choices(const OptionHelp& option, const ProgramHelp& program);
 

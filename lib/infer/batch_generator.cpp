@@ -17,7 +17,7 @@ RunPlan batch_plan(RunPlan plan, const BatchLimits& limits) {
     return plan;
 }
 
-/// The largest step within the limits, with so many rows of logits.
+/// The largest step within the limits, with this many rows of logits.
 std::vector<TextStep> largest_step(const BatchLimits& limits, std::int64_t logits) {
     std::vector<TextStep> steps;
     std::int64_t tokens = limits.tokens;

@@ -27,8 +27,8 @@ struct TextStep {
     std::int64_t before = 0;  ///< tokens of the text that earlier steps have appended
     std::vector<std::int32_t> tokens;
     std::int64_t logits = 0;  ///< how many of the last tokens need logits
-    /// The place from whose caches the `before` tokens are copied first. No earlier step of the
-    /// same run may copy into it; any step may overwrite them there afterwards.
+    /// The place from which the caches of the `before` tokens are first copied. No earlier step of
+    /// the same run may copy into it; any step may overwrite them there afterwards.
     std::optional<std::int64_t> copied_from = {};
 };
 

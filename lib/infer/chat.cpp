@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-// Of the positions, to be free for an answer whose length is open.
+// The part of the positions, 1 / answer_share, that stays free for an answer of unknown length.
 constexpr std::int64_t answer_share = 4;
 
 }  // namespace

@@ -21,7 +21,7 @@ struct ChatOptions {
     std::int64_t positions = 0;
     SamplingOptions sampling;
     std::vector<std::string> stop;
-    /// Of an answer; nothing: as many as there is room for.
+    /// The most tokens of an answer; empty: as many as there is room for.
     std::optional<std::int64_t> max_tokens;
 };
 
@@ -31,10 +31,10 @@ public:
     /// template; (bad_input): a faulty template.
     Chat(const InferenceRun& run, ChatOptions options);
 
-    /// Answers what the user says; all ranks have the same text. The oldest turns are forgotten
-    /// when the conversation no longer fits, with a warning of rank 0 the first time. An answer
-    /// that Reader::enough ends belongs to the conversation as far as it was shown. Error (usage):
-    /// the turn alone does not fit; (bad_input): the template refuses the conversation. The
+    /// Answers the user's text, which is the same on all ranks. The oldest turns are forgotten when
+    /// the conversation no longer fits, with a warning of rank 0 the first time. An answer that
+    /// Reader::enough ends belongs to the conversation as far as it was shown. Error (usage): the
+    /// turn alone does not fit; (bad_input): the template refuses the conversation. The
     /// conversation is then as it was before.
     void answer(std::string_view turn, const Reader& reader);
 

@@ -18,7 +18,7 @@ struct ExportOptions {
 };
 
 struct ExportedModel {
-    /// Nothing if the model does not fit in memory, or for an adapter alone.
+    /// Empty if the model does not fit in memory, or for an adapter alone.
     std::optional<LogitError> error;
     bool has_tokenizer = false;
     std::int64_t max_positions = 0;  ///< of the checkpoint's model

@@ -11,8 +11,8 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t compared_tokens = 32;
-// Of the largest logit; fp32 weights must come back unchanged. With a merged adapter every weight
-// and every sum is rounded elsewhere.
+// Tolerances relative to the largest logit; fp32 weights must come back unchanged. With a merged
+// adapter every weight and every sum is rounded elsewhere.
 constexpr float fp32_tolerance = 1e-6F;
 constexpr float merged_tolerance = 1e-4F;
 

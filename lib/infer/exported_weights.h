@@ -42,7 +42,7 @@ struct LogitError {
 };
 
 /// Compares the logits of a fixed text. In fp32 they must be equal, but for rounding where an
-/// adapter was merged, else Error (bug). Nothing if the model does not fit in memory.
+/// adapter was merged, else Error (bug). Empty if the model does not fit in memory.
 std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightReader& exported,
                                          DType dtype);
 

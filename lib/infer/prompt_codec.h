@@ -28,7 +28,7 @@ public:
     /// The number of tokens that a text may have: the tokenizer's, if there is one. The model's
     /// vocabulary may be larger, to be a round number.
     std::int64_t vocab_size() const { return vocab_; }
-    /// Of a token's logits, those of these tokens.
+    /// The logits of the tokenizer's tokens, without those beyond them.
     std::span<const float> choices(std::span<const float> logits) const {
         return logits.first(static_cast<std::size_t>(vocab_));
     }

@@ -26,7 +26,7 @@ public:
     RunTokenizer(const ModelSource& source, const RunSpec& spec, const std::filesystem::path& given,
                  const MpiSession& ranks);
 
-    /// Nothing if the run has no tokenizer. Error (bad_input) if the file is missing or faulty,
+    /// Empty if the run has no tokenizer. Error (bad_input) if the file is missing or faulty,
     /// (usage) if the spec's tokenizer is not the one that the model was trained with.
     std::optional<Tokenizer> open() const;
 

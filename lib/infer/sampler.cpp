@@ -122,7 +122,7 @@ void check_logits(std::span<const float> logits) {
         fail(ExitCode::numerical, "the model's logits contain NaN");
 }
 
-/// Of equal ones the first.
+/// The token with the largest logit, the first of equal ones.
 std::int32_t likeliest(std::span<const float> logits) {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
                                      logits.begin());

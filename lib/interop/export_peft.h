@@ -14,10 +14,10 @@ struct PeftExport {
     DType dtype = DType::f32;  ///< fp32, bf16 or fp16
 };
 
-/// Writes the adapter's files into `folder` (peft_files.h). LoRA: where several layers of ours are
+/// Writes the adapter's files into `folder` (peft_files.h). LoRA: where several of our layers are
 /// one for PEFT (GPT-2's c_attn), their matrices become one A and a block-diagonal B, with rank and
-/// alpha multiplied by their number. Virtual tokens: only their embeddings (peft_prompt.h).
-/// Error (usage): no class of transformers has the model, or a value is too large for fp16.
+/// alpha multiplied by their number. Virtual tokens: only their embeddings (peft_prompt.h). Error
+/// (usage): no class of transformers has the model, or a value is too large for fp16.
 void write_peft_adapter(const std::filesystem::path& folder, const PeftExport& request,
                         const WeightReader& weights);
 

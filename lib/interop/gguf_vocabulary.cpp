@@ -46,8 +46,8 @@ void pad(TokenList& tokens, std::int64_t vocab, const GgufTokenizer& tokenizer) 
         if (!seen.insert(token).second) refuse_tokenizer(tokenizer, "two tokens are ", token);
 }
 
-/// With blanks as U+2581, as llama.cpp has them. A piece that has U+2581 where an earlier one has a
-/// blank can no longer be found in a text.
+/// Replaces spaces by U+2581, as in llama.cpp. A piece that has U+2581 where an earlier one has a
+/// space can no longer be found in a text.
 TokenList sentencepiece_tokens(const CheckedModel& model) {
     std::unordered_set<std::string> taken;
     TokenList tokens;

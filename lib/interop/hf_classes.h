@@ -1,4 +1,4 @@
-// The classes of Hugging Face's transformers that compute what a model of ours does.
+// The classes of Hugging Face's transformers that compute what one of our models does.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ HfFolder::HfFolder(const std::filesystem::path& folder) : folder_(folder) {
 
 void HfFolder::open_files() {
     std::error_code ignored;
-    // Of both, transformers reads the single file.
+    // If both exist, transformers reads the single file.
     if (!std::filesystem::exists(folder_ / hf_weights_name, ignored)) {
         if (std::filesystem::exists(folder_ / hf_index_name, ignored)) return open_indexed();
         fail(ExitCode::bad_input, folder_.string(), ": has neither ", hf_weights_name, " nor ",

@@ -13,7 +13,7 @@
 
 namespace gptrain {
 
-/// Where a tensor of ours lies: in rows [row, ...) of the stack that a file's tensor holds.
+/// Where one of our tensors is: in rows [row, ...) of the stack that a file's tensor holds.
 struct StoredTensor {
     std::span<const std::byte> bytes;  ///< of the file's tensor
     DType dtype = DType::f32;          ///< fp32, bf16 or fp16

@@ -20,7 +20,7 @@ struct SpecialTokens {
 std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_length);
 
 /// The tokenizer_config.json with which transformers reads a sentencepiece model of Llama's kind:
-/// BPE with byte pieces that prepends a blank and changes nothing else. Nothing for other models.
+/// BPE with byte pieces that prepends a space and changes nothing else. Empty for other models.
 std::optional<std::string> llama_tokenizer_config(std::string_view model, const std::string& source,
                                                   std::int64_t max_length);
 
@@ -33,8 +33,8 @@ struct TokenizerFiles {
 
 /// Files that encode and decode exactly as the model does, for unigram and BPE models that keep
 /// text as it is, as gpt-preprocess trains them; only the text of a special piece, such as "</s>",
-/// becomes its id. Nothing for other models, which need their own normalisation. `max_length`: of
-/// a text. Error (bad_input) that names `source` for a faulty model.
+/// becomes its id. Empty for other models, which need their own normalisation. `max_length`: of a
+/// text. Error (bad_input) that names `source` for a faulty model.
 std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std::string& source,
                                               std::int64_t max_length);
 

@@ -114,7 +114,7 @@ std::string to_text(const TaskEvaluation& evaluation);
 std::string to_text(const RunEvent& event);
 std::string to_text(const EndOfStart& end);
 
-/// Reads a line without its newline. Nothing if it is not one of these lines. Ignores unknown keys,
+/// Reads a line without its newline. Empty if it is not one of these lines. Ignores unknown keys,
 /// which later versions may write, and leaves missing ones empty, which older versions lack.
 std::optional<MetricsLine> parse_metrics_line(std::string_view line);
 

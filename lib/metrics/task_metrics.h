@@ -27,7 +27,7 @@ const TaskMetric* find_metric(std::span<const TaskMetric> metrics, std::string_v
 /// Anything else is an Error (bad_input) that names `source`.
 std::vector<TaskMetric> task_metrics(const Json& tasks, const std::string& source);
 
-/// The object of metrics whose tasks stand together. Unknown standard errors are null.
+/// The metrics as JSON; those of one task must be adjacent. Unknown standard errors are null.
 Json to_json(std::span<const TaskMetric> metrics);
 
 }  // namespace gptrain

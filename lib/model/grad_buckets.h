@@ -37,8 +37,8 @@ public:
     /// True if other ranks share gradients; otherwise `ready` need not be called.
     bool shared() const { return shared_; }
     /// Marks the gradients of a flat range as final: starts each bucket inside it that has not
-    /// started yet. If too many are in flight, it waits for the first of them. Of those sent as
-    /// bf16 two are in flight at most.
+    /// started yet. If too many are in flight, it waits for the first of them; at most two buckets
+    /// sent as bf16 are in flight.
     void ready(const FlatRange& range);
     /// Waits for all buckets, each of which must have been started, and prepares for the next step.
     void finish();

@@ -33,7 +33,8 @@ struct Int8Place {
 struct Storage {
     std::int64_t begin = 0;        ///< of its values and its gradient, in the flat order
     bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no values
-    /// Of its group's FP8 form: in place of the values, unless it is frozen and needs both.
+    /// The start of its group's FP8 form, which replaces the values unless it is frozen and needs
+    /// both.
     std::optional<std::int64_t> fp8 = {};
     std::optional<Int8Place> int8 = {};
     /// The first weight gradient of a step overwrites its gradient, which no step clears.

@@ -27,7 +27,7 @@ Owner owner_of(const Sharing& sharing, const Mesh& mesh) {
     const RankGroup sums = group_on(sharing.sums, rank, mesh.shape());
     if (!sharing.owners) return {.saves = sums.rank == 0};
     const RankGroup owners = group_on(*sharing.owners, rank, mesh.shape());
-    // Of the groups of owners among those who sum, the first one begins with the same rank.
+    // The first group of owners among the ranks that sum begins with the same rank as theirs.
     return {.rank = owners.rank, .ranks = owners.size, .saves = owners.id == sums.id};
 }
 

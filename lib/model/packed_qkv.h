@@ -10,7 +10,7 @@ struct PackedQkv {
     Tensor k;  ///< [..., G, D]
     Tensor v;  ///< [..., G, D]
 };
-/// Of packed [..., N + 2 G, D].
+/// The views in packed [..., N + 2 G, D].
 inline PackedQkv split_qkv(const Tensor& packed, std::int64_t heads, std::int64_t groups) {
     const int dim = packed.rank() - 2;
     return {.q = packed.slice(dim, 0, heads),
@@ -22,7 +22,7 @@ struct PackedKv {
     Tensor k;  ///< [..., G, D]
     Tensor v;  ///< [..., G, D]
 };
-/// Of packed [..., 2 G, D].
+/// The views in packed [..., 2 G, D].
 inline PackedKv split_kv(const Tensor& packed) {
     const int dim = packed.rank() - 2;
     const std::int64_t groups = packed.size(dim) / 2;

@@ -187,7 +187,7 @@ void Optimizer::visit(const StateVisitor& visitor) const {
     // In reverse, because the flat order is the model's order reversed.
     for (auto updated = updated_.rbegin(); updated != updated_.rend(); ++updated) {
         Shard shard = updated->range.shard;
-        // Of ranks that hold the same values the first owns them.
+        // The first of the ranks that hold the same values owns them.
         if (!owner_of(updated->range.parameter->sharing, mesh_).saves) shard.owned = false;
         visitor({"weight", shard, updated->main_param});
         for (const UpdatedRange::State& state : updated->states)

@@ -13,7 +13,7 @@ namespace {
 
 /// Sums of many times differ by roundings of this size.
 constexpr double rounding = 1e-8;
-/// Of as many microbatches as there are stages: those of a period.
+/// Possible periods, in rounds of as many microbatches as there are stages.
 constexpr std::array<std::int64_t, 3> rounds = {1, 2, 3};
 
 /// The time from each entry to the one a period later, if that is always the same while the

@@ -18,8 +18,8 @@ struct StageTime {
 
 struct StepTime {
     double seconds = 0;  ///< of a step, once steps follow each other
-    /// Of the stage that ends last. Communication counts only while the stage waits for it; waiting
-    /// for another stage is the bubble. The sum is `seconds`.
+    /// The time of the stage that ends last, by category. Communication counts only while the stage
+    /// waits for it; waiting for another stage is the bubble. The sum is `seconds`.
     std::array<double, spent_kinds> spent{};
     std::vector<StageTime> stages;
     Timeline timeline;

@@ -44,7 +44,7 @@ StepEstimate estimate_step(TracedStep& step, std::span<const RankCost> ranks,
     estimate.device_hours = run_seconds / 3600 * estimate.devices;
     estimate.cost = estimate.device_hours * hardware.price_per_hour;
     estimate.megawatt_hours = estimate.device_hours * hardware.watts / 1e6;
-    // Of the rank that needs the most: of the GPU's memory, or on a CPU of the host's.
+    // The rank that needs the most GPU memory, or on a CPU the most host memory.
     std::int64_t most = 0;
     for (const RankCost& rank : ranks) {
         const MemoryPlan& memory = rank.cost.memory;

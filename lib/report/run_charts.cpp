@@ -15,11 +15,11 @@ namespace {
 
 using Runs = std::span<const ReportedRun>;
 
-/// Of more stretches that were done again, the last ones are drawn.
+/// If more stretches were done again, the last ones are drawn.
 constexpr std::size_t most_stretches = 100;
-/// Of more tasks, the first ones have charts.
+/// If there are more tasks, the first ones have charts.
 constexpr std::size_t most_tasks = 30;
-/// Of more numbers of a measure, the first ones have curves.
+/// If a measure has more numbers, the first ones have curves.
 constexpr std::size_t most_numbers = 30;
 
 Curve curve_of(const ReportedRun& run, std::size_t colour, const Metric& metric) {
@@ -258,7 +258,7 @@ std::vector<Chart> charts_of(Runs runs) {
         steady(chart_of(runs, "Throughput", "tokens/s", metric(&StepMetrics::tokens_per_s))));
     charts.push_back(
         steady(chart_of(runs, "Step time", "seconds", metric(&StepMetrics::step_time_s))));
-    // Of one run it has the form of the throughput.
+    // For one run it looks like the throughput.
     if (runs.size() > 1) {
         charts.push_back(steady(chart_of(runs, "Speed of a device", "TFLOP/s",
                                          metric(&StepMetrics::tflops_per_device))));

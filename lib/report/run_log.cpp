@@ -9,7 +9,7 @@ namespace gptrain {
 namespace {
 
 constexpr std::size_t read_bytes = std::size_t{4} << 20;
-/// No line of gptrain is nearly as long. Of a longer one only the start is kept.
+/// No line of gptrain comes near this length. A longer one keeps only its start.
 constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
 /// Removes the evaluations after `step`.

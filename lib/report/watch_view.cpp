@@ -24,7 +24,7 @@ bool begins_character(char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // of UTF-8
 }
 
-/// One line without control characters, of at most so many characters.
+/// One line without control characters, of at most this many characters.
 std::string fitted(std::string_view words, std::int64_t columns) {
     std::string out;
     for (const char c : without_controls(words)) {

@@ -16,7 +16,7 @@ public:
     RunSizing(const RunSpec& base, const RunBudget& budget, const RunMachine& machine)
         : base_(base), budget_(budget), machine_(machine) {}
 
-    /// Nothing if a model of this size suits the budget and the machine.
+    /// Why a model of this size does not suit the budget and the machine; empty if it does.
     std::optional<SizeLimit> refusal(const ModelSize& size) const {
         const RunSpec spec = with_model(size);
         const double wanted = wanted_tokens(spec);
@@ -64,7 +64,7 @@ private:
         return run.estimate.tokens_per_second * *budget_.hours * seconds_per_hour;
     }
 
-    /// Sets all that follows from the tokens. Nothing if it does not fit into the memory.
+    /// Sets all that follows from the tokens. Empty if it does not fit into memory.
     std::optional<SizedRun> train_on(RunSpec spec, std::int64_t tokens) const {
         const std::int64_t parameters = parameters_of(spec);
         set_training(spec, training_size(parameters, tokens, spec.training.seq_length,

@@ -76,7 +76,7 @@ public:
     std::string draw() const { return axes() + candidates() + own() + numbers(); }
 
 private:
-    /// Of the samples of the fastest candidate's step.
+    /// Its time for as many samples as a step of the fastest candidate has.
     double seconds_of(const Found& found) const { return batch_ * found.seconds_per_sample(); }
     double x(double bytes) const { return plot_left + plot_width * bytes / most_bytes_; }
     double y(double seconds) const {

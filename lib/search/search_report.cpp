@@ -129,8 +129,8 @@ std::string corner_lines(const SearchResult& result, bool batches_differ) {
     return lines;
 }
 
-/// The two largest extra times of the slower step, the larger first. Those below 1 % of the steps'
-/// difference are left out.
+/// The two largest extra times of the slower step, the larger first. Leaves out times below 1 % of
+/// the steps' difference.
 std::string comparison(const StepTime& slower, const StepTime& faster) {
     std::array<Spent, spent_kinds> kinds{};
     for (int i = 0; i < spent_kinds; ++i)
@@ -247,7 +247,7 @@ std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& c
         }
         if (value.first == "tensor" && outcome.allowed && leaves_node(value.second, context))
             line.reason += ", leaves the node";
-        // A rule names the value: its first word, a key, is the same for all.
+        // A rule's text contains the value, but its first word is the key, which all values share.
         const std::string same_reason =
             outcome.allowed ? line.reason : line.reason.substr(0, line.reason.find(' '));
         const auto same = std::find_if(lines.begin(), lines.end(), [&](const LeftOut& other) {

@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// The values that each key may take. An empty list stands for all that can be of use.
+/// The values that each key may take. An empty list stands for all useful values.
 struct SearchSpace {
     std::vector<std::int64_t> tensor;    ///< empty: divisors of the ranks
     std::vector<std::int64_t> pipeline;  ///< empty: divisors of the ranks

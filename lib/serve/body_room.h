@@ -13,7 +13,7 @@ public:
     explicit BodyRoom(std::int64_t body_bytes)
         : unit_(std::max(body_bytes, std::int64_t{1} << 20)) {}
 
-    /// Of a whole reply.
+    /// The bytes of a whole reply.
     std::int64_t reply() const { return 8 * unit_; }
     /// Log-probabilities of a whole reply; each takes at least 32 bytes of it.
     std::int64_t logprobs() const { return reply() / 32; }
@@ -21,7 +21,7 @@ public:
     std::int64_t decoded_text() const { return unit_; }
     /// The part of a stream that its client has not read.
     std::int64_t unread() const { return 4 * unit_; }
-    /// While a text is encoded.
+    /// The memory for encoding a text.
     std::int64_t encoding() const { return 64 * unit_; }
 
 private:

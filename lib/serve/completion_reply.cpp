@@ -110,7 +110,7 @@ Json CompletionReply::completion_logprobs(const AnswerPiece& piece, std::size_t 
         const std::string text = context_.codec.token_text(token.id);
         Json top = Json::object();
         for (const auto& [id, logprob] : token.top) {
-            // Of tokens with the same text the likeliest counts.
+            // If tokens have the same text, the likeliest counts.
             const std::string other = context_.codec.token_text(id);
             if (!top.contains(other)) top[other] = logprob;
         }

@@ -46,7 +46,7 @@ public:
     /// Gives up on the client.
     void close();
 
-    // Of the request, for the server's thread alone.
+    // The request's state, for the server's thread alone.
     std::string body;
     bool refused = false;  ///< early: the client has its reply
     bool received = false;

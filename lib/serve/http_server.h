@@ -23,9 +23,10 @@ struct HttpLimits {
 
 /// Called on the server's thread; must not block.
 struct HttpHandlers {
-    /// Of a request without its body: a reply if it is not worth reading.
+    /// Called with a request before its body is read; a reply means that the body is not worth
+    /// reading.
     std::function<std::optional<HttpReply>(const HttpRequest&)> refuse;
-    /// Of a complete request.
+    /// Called with a complete request.
     std::function<void(HttpRequest, const std::shared_ptr<HttpAnswer>&)> answer;
 };
 

@@ -18,8 +18,8 @@
 namespace gptrain {
 
 /// The order is fair (start-time fair queueing, Goyal et al. 1996): addresses take turns by the
-/// bytes of their requests, and of one address the short requests come before long ones, which wait
-/// no longer than for as many bytes as they have themselves.
+/// bytes of their requests. Within an address short requests overtake long ones, but never with
+/// more bytes in all than the long request itself has.
 class RequestWorker {
 public:
     using Answer = std::function<void(const HttpRequest&, const std::shared_ptr<HttpAnswer>&)>;

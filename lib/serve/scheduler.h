@@ -35,7 +35,7 @@ public:
 
     std::int64_t running() const { return std::ssize(order_); }
     std::int64_t waiting() const;
-    /// Of all answers so far.
+    /// Counts over all answers so far.
     std::int64_t prompt_tokens() const { return prompt_tokens_; }
     std::int64_t new_tokens() const { return new_tokens_; }
 

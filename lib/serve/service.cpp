@@ -74,7 +74,7 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     if (!request.model.empty() && request.model != options_.model)
         return refuse(404, text("'model' must be '", options_.model, "', or left out"));
     if (is_chat) require_chat();
-    // Before the prompts are encoded, which may take long.
+    // Before the prompts are encoded, which may be slow.
     const auto deadline = http.arrived + options_.max_time;
     if (has_stopped()) return refuse(503, "the server stops");
     if (std::chrono::steady_clock::now() > deadline)
@@ -116,7 +116,7 @@ const std::string& Service::encodable(const std::string& text) const {
 }
 
 const std::string& Service::fitting(const std::string& text) const {
-    // Checked before encoding, which takes long.
+    // Check before encoding, which is slow.
     const std::int64_t least = codec_.least_tokens(text);
     if (least <= options_.positions) return encodable(text);
     fail(ExitCode::usage, "the prompt has at least ", least,

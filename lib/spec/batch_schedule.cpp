@@ -13,8 +13,8 @@ std::int64_t BatchSchedule::size_at(std::int64_t consumed_samples) const {
 
 namespace {
 
-/// A batch size of the ramp, until so many samples are consumed. The loops below have one iteration
-/// for each, not for each step: a run may have billions of steps.
+/// A batch size of the ramp, until this many samples are consumed. The loops below have one
+/// iteration for each, not for each step: a run may have billions of steps.
 struct Level {
     std::int64_t size;
     std::int64_t end;

@@ -58,7 +58,7 @@ private:
         spec.recompute = recompute;
         return spec;
     }
-    /// Nothing if the changed spec is invalid.
+    /// Empty if the changed spec is invalid.
     std::optional<RunPlan> plan_of(std::int64_t micro_batch_size, Recompute recompute) const {
         try {
             return make_plan(spec_with(micro_batch_size, recompute), target_);

@@ -178,8 +178,8 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .shard = spec.parallel.shard_optimizer};
 }
 
-/// Empty unless tp cuts rows of a matrix within blocks of int8, so that its blocks are not those of
-/// one rank.
+/// The warning if tp cuts rows of a matrix within int8 blocks, so that scales differ from those of
+/// one rank; else empty.
 std::string int8_warning(const RunPlan& plan) {
     if (!plan.int8_frozen) return "";
     std::string cut;

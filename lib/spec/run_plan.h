@@ -95,7 +95,7 @@ struct BatchSchedule {
     std::int64_t size_at(std::int64_t consumed_samples) const;
     /// Samples consumed after `steps` more steps.
     std::int64_t samples_of(std::int64_t steps, std::int64_t consumed = 0) const;
-    /// The fewest steps from the start that consume at least so many samples.
+    /// The fewest steps from the start that consume at least this many samples.
     std::int64_t steps_of(std::int64_t samples) const;
 };
 

@@ -89,7 +89,7 @@ struct AdapterSpec {
     // prompt and p_tuning
     std::int64_t virtual_tokens = 20;
     PromptInit init = PromptInit::random;  ///< of prompt
-    /// Of p_tuning; empty: the hidden size.
+    /// Used by p_tuning; empty: the hidden size.
     std::optional<std::int64_t> encoder_hidden_size = {};
 
     bool operator==(const AdapterSpec&) const = default;

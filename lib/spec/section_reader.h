@@ -78,7 +78,7 @@ struct KeyPaths {
     std::vector<std::string> paths;
 
     void required(std::string_view key, const auto&...) { paths.push_back(text(prefix, key)); }
-    /// Of an optional section, also the keys in it.
+    /// Visits an optional section and the keys in it.
     template <class T>
     void open(std::string_view key, std::optional<T>&, const auto&...) {
         T inside{};

@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// Of a run spec's file.
+/// The largest file of a run spec.
 constexpr std::int64_t max_spec_bytes = 1 << 20;
 
 /// Overrides a value of the file. A mistake is an Error (usage) that names the setting.

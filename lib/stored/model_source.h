@@ -31,7 +31,7 @@ public:
     /// The model that an adapter adapts; null if this is not an adapter, or it is not opened.
     ModelSource* adapted() const { return adapted_.get(); }
     void set_adapted(std::unique_ptr<ModelSource> adapted) { adapted_ = std::move(adapted); }
-    /// Nothing if the model is a checkpoint.
+    /// Null if the model is a checkpoint.
     const HfFolder* hf() const { return hf_.get(); }
     /// Error (usage) if the model is a Hugging Face folder.
     RestartPoint& checkpoint();

@@ -60,7 +60,7 @@ public:
     std::vector<std::string> files_in(const fs::path& folder) {
         try {
             search(folder);
-            // Links come after the folders themselves, which keep their paths.
+            // Search links last, so that folders keep their own paths.
             for (std::size_t i = 0; i < links_.size(); ++i)
                 search(fs::path(links_[i]));
         } catch (const fs::filesystem_error& error) {

@@ -13,7 +13,7 @@ using Marks = std::vector<std::pair<std::string, std::int32_t>>;
 
 Marks marks_of(const Tokenizer& tokenizer, const Json& config, const std::string& source) {
     Marks marks = tokenizer.spelled_pieces();
-    // Of a tokenizer.json, whose added tokens stand in the file, the list is a copy.
+    // A tokenizer.json has its added tokens in the file; the list is a copy of them.
     if (marks.empty()) return marks;
     const auto is_piece = [&](std::int64_t id, const std::string& content) {
         return id >= 0 && id < tokenizer.vocab_size() &&

@@ -22,8 +22,8 @@ struct LocatedIds {
 /// Encodes such texts as transformers does: of a sentencepiece model it finds the control, the
 /// user-defined and the unknown piece as they are spelled, and the pieces that added_tokens_decoder
 /// of a tokenizer_config.json names; the text between them is sentencepiece's. A model that puts a
-/// space before a text puts it only at its beginning, or with `legacy: true` of
-/// tokenizer_config.json after each of these tokens too, and none if there is a space. A
+/// space before a text puts it only at the beginning, or, with `legacy: true` in
+/// tokenizer_config.json, also after each of these tokens, unless a space is already there. A
 /// tokenizer.json finds its added tokens in all texts, so with it the ids are those of
 /// Tokenizer::encode. All members are const and thread-safe.
 class MarkedEncoder {

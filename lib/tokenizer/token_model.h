@@ -67,7 +67,7 @@ public:
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
     std::optional<std::int32_t> mask_id;  ///< of the first of mask_spellings that it has
-    /// Of the special token that the file puts before each text. Encoding leaves it out.
+    /// The id of the special token that the file puts before each text. Encoding leaves it out.
     std::optional<std::int32_t> prefix_id;
     /// The most bytes of a text that one token can stand for; 0 without a bound, because encoding
     /// drops bytes or joins unknown ones.

@@ -31,7 +31,7 @@ struct TokenizerFile {
 };
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
-/// Of a folder, reads the first of tokenizers_in() that gptrain can load. The last two are
+/// From a folder, reads the first of tokenizers_in() that gptrain can load. The last two are
 /// converted to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too
 /// large is an Error (bad_input), and so are tokens added to a tokenizer.model; a run spec in its
 /// place is an Error (usage).
@@ -112,7 +112,7 @@ public:
 
     /// The pieces of a sentencepiece model that encode() takes for letters where a text spells
     /// them, as sentencepiece does: the control, the user-defined and the unknown ones without a
-    /// space, with their ids. None of a tokenizer.json, whose added tokens encode() finds.
+    /// space, with their ids. Empty for a tokenizer.json, whose added tokens encode() finds.
     const std::vector<std::pair<std::string, std::int32_t>>& spelled_pieces() const;
 
     /// A lower bound on the tokens of a text, from its length alone; 0 if there is none.

@@ -110,7 +110,7 @@ int base64_digit(char digit) {
     return digit == '+' ? 62 : digit == '/' ? 63 : -1;
 }
 
-/// Nothing if it is not base64 (RFC 4648, with padding).
+/// Empty if it is not base64 (RFC 4648, with padding).
 std::optional<std::string> decode_base64(std::string_view digits) {
     if (digits.size() % 4 != 0) return std::nullopt;
     const std::size_t padding = digits.ends_with("==") ? 2 : digits.ends_with('=') ? 1 : 0;
@@ -135,7 +135,7 @@ struct RankedToken {
     std::int64_t rank = 0;
 };
 
-/// Nothing if the line is not base64, a blank and a number.
+/// Empty if the line is not base64, a space and a number.
 std::optional<RankedToken> ranked_token(std::string_view line) {
     const std::size_t blank = line.find(' ');
     if (blank == std::string_view::npos || blank == 0) return std::nullopt;

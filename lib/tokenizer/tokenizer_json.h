@@ -25,8 +25,8 @@ struct BpeToken {
     bool spells_bytes = true;  ///< false: can only be found as an added token
 };
 
-/// All that such a file defines of encoding and decoding. Of post-processors, which add tokens
-/// around a text, only the first token is kept; settings of padding and truncation are not applied.
+/// The parts of such a file that define encoding and decoding. Post-processors add tokens around a
+/// text; only their first token is kept. Settings of padding and truncation are not applied.
 struct BpeDescription {
     std::vector<BpeToken> tokens;  ///< by id, the added ones included
     std::vector<BpeMerge> merges;

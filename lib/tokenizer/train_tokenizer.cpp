@@ -64,7 +64,7 @@ private:
                 rest_ = document_;
             }
             sentence = take();
-            // To the trainer tabs separate words and are not characters.
+            // The trainer treats tabs as separators of words, not as characters.
         } while (sentence.find_first_not_of('\t') == std::string::npos);
         return true;
     }

@@ -23,7 +23,7 @@ struct TokenizerTraining {
 };
 
 /// Trains a model on the documents that `next_document` stores in its argument until it returns
-/// false; returns the bytes of the file. Of sentencepiece models: ids are unk 0, bos 1, eos 2 (end
+/// false; returns the bytes of the file. Ids of sentencepiece models are unk 0, bos 1, eos 2 (end
 /// of document), then 256 byte pieces; no pad. Text is not normalised and spaces are kept (pieces
 /// contain real spaces, so U+2581, sentencepiece's usual sign for them, remains an ordinary
 /// character). Characters without a piece are encoded as bytes. The same documents give the same

@@ -19,7 +19,7 @@ public:
         std::int32_t id;
     };
 
-    /// Of equal words the first counts.
+    /// If words are equal, the first counts.
     explicit WordTable(std::vector<Word> words);
 
     std::optional<std::int32_t> find(std::string_view word) const;

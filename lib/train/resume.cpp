@@ -31,7 +31,7 @@ std::optional<std::int64_t> removed_before(const CheckpointMeta& copies,
 
 /// Local copies that were made after the checkpoint of step `removed`, which is gone, are not used:
 /// somebody has removed it to go back to the one of step `newest`. If no checkpoint is left, the
-/// folder itself may be lost for now.
+/// folder may only be unreachable for the moment.
 void ignore_copies(const std::filesystem::path& checkpoints, std::int64_t copies,
                    std::int64_t removed, std::optional<std::int64_t> newest) {
     const std::string made = text("the local copies of step ", copies, " were made after ",

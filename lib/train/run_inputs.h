@@ -29,7 +29,7 @@ struct TokenizerInput {
 /// The inputs that a run reads before it writes anything.
 struct CheckedInputs {
     TokenizerInput tokenizer;
-    /// Of the token files (common_template), else the one next to the tokenizer.
+    /// The token files' template (common_template), else the one next to the tokenizer.
     ChatTemplateFile chat_template;
     std::optional<RunTasks> tasks;
 };

@@ -37,7 +37,7 @@ std::string data_line(const TrainingData& data, bool evaluates) {
 
 std::string run_line(const RunPlan& plan, const TrainingData& data) {
     const std::int64_t tokens = tokens_in_samples(data.run_samples, plan.seq_length, data.phase);
-    // Of tokens, because samples before a change of data may have had another length.
+    // Epochs count tokens, because samples before a change of data may have had another length.
     const double epochs = static_cast<double>(tokens) / static_cast<double>(data.train_tokens);
     return text("run: ", counted(plan.steps, "step"), ", ", counted(tokens, "token"), ", ",
                 few_digits(epochs), " epochs");

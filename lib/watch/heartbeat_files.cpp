@@ -13,7 +13,7 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t period = 1000;
-/// Of looks at what is to be done.
+/// How often a rank checks for work.
 constexpr std::int64_t look_period = period / 4;
 
 /// True if this rank is the first to call in this period, which begins again at `last`.

@@ -27,7 +27,7 @@ void NodeFiles::write(NodeNews news, std::span<const RankEntry> ranks) {
     bytes_ += std::ssize(bytes);
 }
 
-/// Nothing of files of other launches.
+/// Returns nothing for files of other launches.
 std::vector<std::vector<std::byte>> NodeFiles::read(std::span<const int> nodes, std::size_t most,
                                                     const ReadLimits& limits) {
     std::vector<std::filesystem::path> paths;
@@ -57,7 +57,7 @@ std::vector<RankEntry> NodeFiles::read_ranks(std::span<const int> nodes, int mos
         sizeof(NodeNews) + static_cast<std::size_t>(most_ranks_per_node) * sizeof(RankEntry);
     for (const auto& bytes : read(nodes, most, {.patience = longest, .all = longest})) {
         if (bytes.empty()) continue;
-        // Behind its entries may be those of an earlier launch.
+        // Entries of an earlier launch may follow its own.
         const auto there =
             static_cast<std::int64_t>((bytes.size() - sizeof(NodeNews)) / sizeof(RankEntry));
         const std::int64_t ranks = std::min(value_at<NodeNews>(bytes, 0).ranks, there);

@@ -2,7 +2,7 @@
 // node-N for its lowest rank N: its news, and then an entry for each of its ranks.
 //
 // Network file systems refresh a file when it is opened, so a file is opened for each read. All
-// files exist from the start on: a new name may take long to appear.
+// files exist from the start on: a new name may be slow to appear.
 #pragma once
 
 #include <atomic>

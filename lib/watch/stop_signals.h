@@ -49,11 +49,11 @@ public:
     /// No deadline.
     Deadline() = default;
     static Deadline at(Clock::time_point time) { return Deadline(time); }
-    /// The end of the Slurm job: SLURM_JOB_END_TIME, in Unix seconds, or NONE, as squeue prints of
-    /// a job without a time limit. Error (usage) if it is not set or something else.
+    /// The end of the Slurm job: SLURM_JOB_END_TIME, in Unix seconds, or NONE, as squeue prints for
+    /// a job without a time limit. Error (usage) if it is unset or anything else.
     static Deadline at_job_end();
 
-    /// Nothing without a deadline; negative after it.
+    /// Empty without a deadline; negative after it.
     std::optional<double> seconds_left() const;
 
 private:

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds tick{250};
 /// Time for the report: a stderr that nobody reads must not keep the ranks from exiting.
 constexpr std::chrono::seconds report_timeout{2};
-/// Of which this much is for reading what other nodes wrote.
+/// The part of it that is for reading the files of other nodes.
 constexpr std::chrono::milliseconds time_to_read{1200};
 
 WatchTimes times_of(double hang_seconds, bool several_nodes) {

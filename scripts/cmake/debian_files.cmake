@@ -1,5 +1,5 @@
-# Makes of an installed tree what Debian's policy asks of a package: copyright, changelogs and man
-# pages with gzip, zsh's completions where Debian looks for them. CPack runs it before it packs.
+# Adapts an installed tree to Debian's policy: a copyright file, changelogs and man pages compressed
+# with gzip, and zsh's completions where Debian looks for them. CPack runs it before it packs.
 if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()

@@ -70,8 +70,8 @@ faults=$output_dir/slurm-faults
 errors=$(mktemp) || errors=/dev/null
 trap '[[ ! -f $errors ]] || rm -f "$errors"' EXIT
 # --kill-on-bad-exit: ranks that one has left would wait for it. A step does not inherit the job's
-# CPUs per task. Signals are for gptrain: what copies its errors has to outlive it. The code is
-# srun's, even if a disk is too full for the copy.
+# CPUs per task. Signals are for gptrain: what copies its errors has to outlive it. The exit code is
+# srun's even if the disk is too full for the copy.
 code=0
 {
     srun --mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL \

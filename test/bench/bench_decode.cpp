@@ -52,7 +52,7 @@ public:
     double read_rate() const { return rate(reads_); }
 
 private:
-    /// Of loop(from, to, words).
+    /// The seconds of loop(from, to, words).
     double seconds(const auto& loop) {
         return bench::seconds_of([&] {
 #pragma omp parallel

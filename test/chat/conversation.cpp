@@ -197,7 +197,7 @@ TEST_CASE("a template that does not say what the assistant writes is refused") {
 
 TEST_CASE("tokens of sentencepiece begin where the text that they stand for does") {
     const std::string text = "and the earth  was \xC3\xA9\xE4\xBD\xA0 12:3 \n\n void,\tlight";
-    // Of a lossless model the pieces are the bytes of the text.
+    // The pieces of a lossless model are the bytes of the text.
     const Tokenizer exact = lossless_tokenizer();
     std::vector<std::int32_t> ids;
     std::vector<std::size_t> begins;

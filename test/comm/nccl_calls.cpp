@@ -110,7 +110,7 @@ TEST_CASE("NCCL is asked until it has connected the ranks, or lost one") {
 
 namespace {
 
-/// Keeps what it hears.
+/// Records the calls that it receives.
 struct Heard final : CommListener {
     std::vector<std::string> lines;
     DeviceProgress device;

@@ -44,7 +44,7 @@ public:
         return dtype_ == DType::f32 ? tensor().as<float>()[i] : to_float(tensor().as<Bf16>()[i]);
     }
     Tensor tensor() const { return {data_, dtype_, {8, 8}}; }
-    /// Of another shape, with as many elements at most as there is room for.
+    /// A tensor of another shape, with at most as many elements as there is room for.
     Tensor tensor(const Shape& shape) const { return {data_, dtype_, shape}; }
     Tensor row() const { return {data_, dtype_, {8}}; }
     bool all(float value, std::int64_t count = 64) const {

@@ -7,7 +7,8 @@
 
 namespace gptrain::test {
 
-/// Of a run that has read `consumed` samples, the last ones with `length` tokens each.
+/// The saved data of a run that has read `consumed` samples, the last ones with `length` tokens
+/// each.
 inline SavedData saved_after(const TrainingData& data, std::int64_t length, std::int64_t consumed) {
     SavedData saved;
     saved.num_samples = data.num_samples;

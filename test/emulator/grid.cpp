@@ -131,7 +131,7 @@ public:
     }
 
 private:
-    /// Of those that have not ended.
+    /// True if the predicate holds for a thread that has not ended.
     template <class Predicate>
     bool any_thread(const Predicate& predicate) const {
         return std::any_of(threads_.begin(), threads_.end(), [&](const auto& thread) {

@@ -68,7 +68,7 @@ void __tsan_func_entry(void* /*from*/) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void** /*at*/, void* /*value*/) {}
 void __tsan_vptr_read(void** /*at*/) {}
-/// Of the host's code next to the kernels: counts of shared_ptr.
+/// Called by the host's code next to the kernels: counts of shared_ptr.
 int __tsan_atomic32_fetch_add(volatile int* p, int x, int /*order*/) {
     return __atomic_fetch_add(p, x, __ATOMIC_SEQ_CST);
 }

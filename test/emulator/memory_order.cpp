@@ -230,7 +230,7 @@ private:
         PlantedFault* fault;
         int end;
     };
-    /// Of the CPU: other work on the machine does not count.
+    /// Limits CPU time: other work on the machine does not count.
     void limit_time() const {
         itimerval limit{};
         limit.it_value.tv_sec = time_limit_;

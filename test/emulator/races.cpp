@@ -253,7 +253,7 @@ void keep_read(Word& word, const Access& read) {
     if (!kept) all.push_back(Reads::of(read));
 }
 
-/// Of each byte that was written, at least the last write is kept.
+/// At least the last write of each written byte is kept.
 void keep_constant(Word& word, std::uint8_t bytes) {
     for (const Access& write : word.writes)
         if ((write.bytes & bytes) != 0) report_constant(write);

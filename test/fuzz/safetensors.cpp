@@ -1,4 +1,5 @@
-// A safetensors header: 8 bytes of data size, then the JSON. And the same bytes as an index.
+// A safetensors header: 8 bytes of data size, then the JSON. The same bytes are also parsed as an
+// index.
 #include "interop/safetensors.h"
 
 #include <cstring>

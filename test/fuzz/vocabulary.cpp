@@ -1,5 +1,5 @@
 // vocab.json, merges.txt and tokenizer_config.json, separated by NUL; without a third part there is
-// no tokenizer_config.json. Converted and, if they are accepted, used.
+// no tokenizer_config.json. The files are converted and, if accepted, used.
 #include <algorithm>
 
 #include "fuzz/target.h"

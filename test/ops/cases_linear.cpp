@@ -103,7 +103,7 @@ OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(at[x], at[weight], at[bias], at[y]);
-        // Of the sums as stored; the bound also allows for sums that are not rounded.
+        // GELU of the sums as stored; the bound also allows for sums that are not rounded.
         Array sums = at[y];
         for (Bounded& sum : sums.values())
             sum = stored(sum, dtype);

@@ -28,7 +28,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradie
     return result;
 }
 
-/// Of the loss in that of the step.
+/// The factor of the loss in that of the step.
 constexpr double factor = 0.75;
 
 // Losses by source, in cases without gradients: rows of sequences of which some came before.

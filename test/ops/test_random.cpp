@@ -106,7 +106,7 @@ public:
         for (std::size_t i = 0; i < a.size(); ++i)
             add(a[i], b[i]);
     }
-    /// Of independent fair bits half agree, within five standard deviations of such a count.
+    /// Half of independent fair bits agree, within five standard deviations of such a count.
     bool by_chance() const {
         const auto places = static_cast<double>(places_);
         return places_ > 0 &&

@@ -98,7 +98,7 @@ TEST_CASE("every element of the state has one owner on the mesh", "[optim]") {
     }
 }
 
-// Of the four ranks of dp 2 and cp 2, the mlp's parameters have the sharing that is named.
+// On the four ranks of dp 2 and cp 2, the mlp's parameters have the sharing that is named.
 TEST_CASE("parameters that are shared in two ways have buckets and owners apart", "[optim]") {
     constexpr Axis dp = Axis::dp;
     constexpr Axis cp = Axis::cp;

@@ -54,7 +54,7 @@ struct Document {
     std::vector<std::uint8_t> learned;
 };
 
-/// Of that many tokens; the second half is learned, the end of document included.
+/// A document of that many tokens; the second half is learned, the end of document included.
 Document document(std::int32_t first, std::size_t tokens) {
     Document made;
     for (std::size_t i = 0; i + 1 < tokens; ++i)
@@ -90,7 +90,7 @@ WeightedSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
 }
 
 /// The meshes of all ranks along one axis, of both methods of cp.
-/// Meshes of one axis. None on more than 4 ranks, because the models have 4 layers.
+/// Meshes of one axis. There are none on more than 4 ranks, because the models have 4 layers.
 std::vector<ParallelSpec> single_axes() {
     const std::int64_t ranks = session().size();
     if (ranks > 4) return {};
@@ -197,7 +197,7 @@ TEST_CASE("An evaluation has the loss of each source on any mesh") {
         spec.data.validation = {{.prefix = "a"}, {.prefix = "b"}, {.prefix = "c"}};
         INFO(mesh_case.name);
         MeshRun mesh(spec);
-        // Of the three sources the last has no sequence.
+        // The last of the three sources has no sequence.
         StepBatch batch = mesh.batch(1);
         for (Microbatch& microbatch : batch.microbatches) {
             for (std::int64_t b = 0; b < spec.training.micro_batch_size; ++b)

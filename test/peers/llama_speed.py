@@ -50,7 +50,7 @@ HEAD = """| weights | prompt, tokens/s | llama.cpp | ratio | written, tokens/s |
 CLOSE = 2 ** -10  # of log-probabilities in fp32: llama.cpp keeps keys and values in fp16
 Q8_0 = 7  # llama.cpp's number of the type of a file
 
-# Of a row: the settings of gptrain serve, and the GGUF file.
+# For each row: the settings of gptrain serve, and the GGUF file.
 ROWS = {
     "fp32": (["precision.compute=fp32"], "fp32.gguf"),
     "bf16": (["precision.compute=bf16"], "bf16.gguf"),

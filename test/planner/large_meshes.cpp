@@ -130,7 +130,8 @@ void LargeMesh::check_saved(int stage) const {
     // The input of the last norm, its statistics, and the gradient of its output, for one
     // microbatch, because its backward follows its forward immediately.
     std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
-    // And what the head's deferred weight gradients read: the output of the norm, and the logits'.
+    // Plus the tensors that the head's deferred weight gradients read: the output of the norm, and
+    // the logits'.
     if (is_last(stage)) head += plan_.deferred_heads * (2 * unit() + 2 * logits());
     const std::int64_t saved = slots * (layers_of(stage) / v * layer) + head;
     for (const RankCost& own : mesh_.classes)

@@ -52,7 +52,7 @@ expect 3 "$tool" --tokenizer tok.model --input folder/none --output-prefix none
 says err "folder/none: a folder without a .txt, .json or .jsonl file"
 nothing_left none
 
-# Of a folder it leaves out the tokenizer, what belongs to token files, hidden folders and other
+# In a folder it leaves out the tokenizer, the companions of token files, hidden folders and other
 # endings, which it counts. It follows links, into each folder once.
 mkdir -p linked/a/.ipynb_checkpoints elsewhere/deep
 cp a.jsonl linked/a

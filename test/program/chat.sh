@@ -77,7 +77,7 @@ if command -v curl >/dev/null; then
     ends_well
 fi
 
-# Of a conversation that grows too long the oldest turns are forgotten.
+# The oldest turns of a conversation that grows too long are forgotten.
 for ((i = 0; i < 9; ++i)); do echo "and the"; done >long
 expect_exit 0 "${chat[@]}" --template plain --context 60 <long
 says err "warning: the conversation no longer fits into 60 tokens; its oldest turns are forgotten"

@@ -85,7 +85,7 @@ adapt 0 eps training.steps=2 model.norm_eps=0.01
 expect_exit 2 "$gptrain" export eps --format hf --output no
 says err "its model.norm_eps is 0.01, but that of the adapted model $work/hf is 1e-05" "with --merge"
 expect_exit 0 "$gptrain" export eps --format hf --merge --output merged-eps
-# And with its own windows.
+# It would also compute with the model's own windows.
 adapt 0 window training.steps=2 model.position_embedding=rope init_from=rope model.sliding_window=8
 says out 'init_from: model.sliding_window is "none" there and 8 in this run'
 expect_exit 2 "$gptrain" export window --format hf --output no

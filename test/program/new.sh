@@ -55,7 +55,7 @@ expect_exit 0 "$gptrain" --config timed.yaml --dry-run --hardware cpu --json tim
 days=$(sed -n 's/.*"days": *\([0-9.e-]*\).*/\1/p' timed.json)
 awk -v days="$days" 'BEGIN { exit !(days > 0 && days * 24 <= 0.0101) }' || fail "'$days' days for 0.01 hours"
 
-# Of a billion tokens, in 1,000 documents, ten million are enough to validate with.
+# With a billion tokens, in 1,000 documents, ten million are enough for validation.
 awk 'function le(n, bytes) { for (; bytes > 0; --bytes) { printf "\\x%02x", n % 256; n = int(n / 256) } }
     BEGIN {
         printf "MMIDIDX\\x00\\x00"

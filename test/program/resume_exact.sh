@@ -101,7 +101,7 @@ train 0 ended training.steps=14 lr_schedule.decay_steps=10
 says err "decay_steps 10 is below training.steps 14: the learning rate is 0 from step 10 on"
 [[ $(rate ended 10) == 0 && $(rate ended 14) == 0 ]] || fail "the rate is not 0: $(rate ended 14)"
 
-# And some that must.
+# Settings that must change them.
 train 0 other_seed seed=7
 differ "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other_seed 20)/shard-00000.h5"
 

@@ -147,7 +147,7 @@ for where in "1 0" "2 0" "2 1"; do
     rm -rf killed
     modes=(false true)
     step=$stride
-    # Starting several ranks takes long.
+    # Starting several ranks is slow.
     soak || ((ranks == 1)) || step=$((6 * stride))
     for ((n = 1; n <= calls; n += step)); do
         if soak; then

@@ -174,7 +174,7 @@ ask 200 /health
 ask 200 /tokenize -d @marks
 says reply '"count":200000,'
 
-# A long text, which takes long to encode, holds up nobody else.
+# A long text, which is slow to encode, holds up nobody else.
 yes 'and the earth ' | tr -d '\n' | head -c 3000000 >earth
 { printf '{"prompt":"'; cat earth; printf '"}'; } >long
 curl -s -m 60 -o long_reply -w '%{time_total}' "$url/tokenize" -d @long >long_time &

@@ -59,8 +59,8 @@ eval "\$FAILURE"
 END
 chmod +x failing.sh
 
-# Jobs that take long start first and are checked at the end. To one, Slurm itself sends the
-# script's signal, up to half a minute before it would have to.
+# Long jobs start first and are checked at the end. To one, Slurm itself sends the script's signal,
+# up to half a minute before it would have to.
 sed 's/, steps: 20/, steps: 1000000000/' run.yaml >endless.yaml
 cp endless.yaml timed.yaml
 submit timed --time=1 --signal=USR1@50 --ntasks-per-node=2 scripts/slurm/one_node.sbatch timed.yaml \
@@ -113,7 +113,7 @@ for code in 1 2 3 4 5; do
     has_ended "$job" FAILED 0
     [[ $(job_says "$job" ExitCode) == "$code:0" ]] || fail "job $job: $(job_says "$job" ExitCode)"
 done
-# Of one rank, when srun ends the others.
+# The code of one rank, when srun ends the others.
 GPTRAIN=$work/failing.sh FAILURE='((SLURM_PROCID)) && exec sleep 60; sleep 1; exit 5' \
     submit alone --ntasks-per-node=2 scripts/slurm/one_node.sbatch run.yaml
 has_ended "$job" FAILED 0

@@ -68,7 +68,7 @@ says err 'no\x1b]0;x\x07: no such output directory'
     timeout --signal=KILL 60 "$on_terminal" --talk "$gptrain" generate "$named" --max-tokens 8 --temperature 0 >view 2>err
 if grep -aq $'\033' view; then fail "the answer to a typed prompt: $(cat -v view)"; fi
 
-# Of a refused prompt nothing is shown.
+# Nothing is shown of a refused prompt.
 expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
 [[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"
 

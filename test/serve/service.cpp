@@ -20,7 +20,7 @@ HttpRequest request_for(const std::string& method, const std::string& path,
                        .origin = {}};
 }
 
-/// Of the refusal of a request without its body; 0 if it is read.
+/// The status with which a request is refused before its body is read; 0 if the body is read.
 int refusal(const ServiceOptions& options, const HttpRequest& request) {
     ServeMetrics metrics;
     const Service service(served_codec(), nullptr, options, metrics);

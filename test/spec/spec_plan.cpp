@@ -214,7 +214,7 @@ TEST_CASE(
         CHECK(deferred(settings, 2) == 2);
     }
     SECTION("memory") {
-        // Of a token a microbatch keeps 64 elements of each layer with full recomputation, 640 with
+        // A microbatch keeps 64 elements of each token and layer with full recomputation, 640 with
         // selective and 1,024 without; a deferred gradient takes 64 + 3,610. The first stage has
         // four microbatches in flight and the last one has one.
         const auto of = [&](const std::string& recompute, int batch = 64) {

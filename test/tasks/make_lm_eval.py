@@ -224,7 +224,7 @@ def main():
 
     model = HFLM(pretrained=str(folder), device="cpu", dtype="float32", batch_size=1,
                  logits_cache=False)
-    # Half of the questions expect what the model writes, in other letters.
+    # Half of the questions expect the model's own text, the others random words.
     written = evaluate(model, task("questions", "questions.jsonl", **WRITTEN))["documents"]
     for question, replies in zip(questions[::2], written[::2]):
         question["answer"] = replies[0].strip()

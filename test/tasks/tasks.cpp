@@ -224,7 +224,7 @@ TEST_CASE("metrics have their standard errors") {
     CHECK(mean.value == 0.5);
     CHECK(mean.standard_error == Approx(std::sqrt(1.0 / 3) / 2));
     CHECK(std::isnan(summarize(acc, std::vector{shares(1, 1)}).front().standard_error));
-    // Of a ratio: every document has the same, so nothing varies.
+    // The standard error of a ratio: every document has the same ratio, so nothing varies.
     const std::vector<ItemResult> texts = {shares(-6, 3), shares(-2, 1)};
     const std::vector<std::string_view> perplexity = {"word_perplexity"};
     const Metric same = summarize(perplexity, texts).front();

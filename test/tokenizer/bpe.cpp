@@ -192,7 +192,7 @@ TEST_CASE("short and long words are merged alike, whatever the ranks") {
         for (std::size_t i = merges.size() - 1; i > 0; --i)
             std::swap(merges[i],
                       merges[static_cast<std::size_t>(random(static_cast<std::uint32_t>(i + 1)))]);
-        // Of equal pairs the last counts.
+        // If pairs are equal, the last counts.
         std::vector<BpeMerge> unique;
         for (std::size_t i = 0; i < merges.size(); ++i) {
             const auto same = [&](const BpeMerge& other) {

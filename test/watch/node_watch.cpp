@@ -300,11 +300,11 @@ TEST_CASE("a node decides alone only if it can read no news") {
         const std::int64_t later = 75 * second + node.clock;
         return node.watch->must_decide_alone(later, node.moved + node.clock);
     };
-    // The last that it read was 17 s before.
+    // It last read news 17 s before.
     CHECK(alone(5));
     CHECK_FALSE(cluster[5].watch->must_decide_alone(62 * second + cluster[5].clock,
                                                     cluster[5].moved + cluster[5].clock));
-    // Nothing has moved on it for long, but elsewhere.
+    // Nothing has moved on it for a long time, but elsewhere something has.
     cluster.move_periods[7] = second;
     cluster.run_until(62 * second);
     CHECK_FALSE(alone(5));

@@ -49,7 +49,7 @@ private:
             : first_(of_step + half * mma_rows / 2 + lane_index() % 4) {
             if constexpr (at_once) unrolled<8>([&](int j) { all_[j] = first_[4 * j]; });
         }
-        /// Of columns 8 j + 2 (lane % 4) and the next one.
+        /// The statistics of columns 8 j + 2 (lane % 4) and the next one.
         __device__ Vec<RowStatistics, 2> columns(int j) const {
             return at_once ? all_[j] : first_[4 * j];
         }
@@ -222,7 +222,8 @@ private:
 
     // ---- hand-over to the delivering warp ----
 
-    /// Of the group: it alone writes the delivery, and reads the tile and step for it.
+    /// True for the group's first thread, which alone writes the delivery and reads its tile and
+    /// step.
     __device__ bool is_first_thread() const { return thread_index() % group_threads == 0; }
     /// Steps take turns with the buffers; a tile of keys uses that of the next step.
     __device__ int buffer() const { return ring_.at(); }
