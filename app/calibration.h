@@ -1,4 +1,4 @@
-// gptrain plan --calibrate: the profile of the machine that the ranks run on.
+// gptrain plan --calibrate: measures a profile of the ranks' machine.
 #pragma once
 
 #include <string>

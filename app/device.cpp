@@ -40,7 +40,7 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = cpu::make_backend()};
 }
 
-/// The faults of the attention kernels for sm_90a on each rank's GPU; empty where there are none.
+/// The faults of the attention kernels for sm_90a on each rank's GPU; empty if there are none.
 /// Child processes check the kernels before this process opens its GPU: an exclusive GPU has one
 /// user.
 std::vector<std::string> attention_faults(const MpiSession& session) {

@@ -27,7 +27,7 @@ struct DryRunOptions {
 /// the run fits, and if not, what would: on devices of `device_memory` bytes if given, otherwise on
 /// this machine's CPU with the memory available now. If `timeline` is set, writes one pipeline step
 /// as SVG (.svg) or as a trace (.json). With `hardware`, it prints the time of a step and
-/// where it goes, and the timeline is the one of that hardware.
+/// where it goes, and the timeline is for that hardware.
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options);
 

@@ -14,7 +14,7 @@ bool stdin_is_terminal();
 /// `limit` bytes, and a file that is missing or a folder, are Errors (bad_input).
 std::string read_any_file(const std::string& path, std::int64_t limit);
 
-/// Reads standard input line by line, as soon as each line is there.
+/// Reads standard input line by line, each line as soon as it arrives.
 class StdinLines {
 public:
     /// The next line without its end; nothing at the end of the input. Error (bad_input): a line of

@@ -159,7 +159,7 @@ private:
     StdinLines lines_;
 };
 
-/// The answer as the check of the option rewrites it, if that accepts it.
+/// The answer as the option's check rewrites it, if it accepts the answer.
 std::string accepted(const std::string& answer, const CLI::Validator& check) {
     std::string word = answer;
     if (const std::string fault = check(word); !fault.empty()) fail(ExitCode::usage, fault);

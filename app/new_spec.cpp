@@ -69,7 +69,7 @@ std::string training_text(const SizedRun& run, const NewSpecNotes& notes) {
         commented("eval_steps", text(training.eval_steps), ""));
 }
 
-/// The keys of the mesh that are not their defaults.
+/// The mesh keys that differ from their defaults.
 std::string mesh_text(const RunSpec& spec) {
     constexpr std::string_view section = "parallel.";
     RunSpec plain = spec;

@@ -55,7 +55,7 @@ std::string machine_of(const Ranks& ranks, const Device& device, const HardwareP
     return ranks.session().broadcast(device.cuda ? hardware.name : text(cpu_model(), ", ", cpu));
 }
 
-/// The key of a measurement in the file of results: everything that it depends on.
+/// The key of a measurement in the results file: everything that the measurement depends on.
 Json identity_of(const RunSpec& candidate, std::int64_t ranks, const std::string& machine) {
     RunSpec spec = candidate;
     spec.output_dir.clear();
@@ -94,7 +94,7 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
 }
 
 /// Measures a candidate on all ranks and adds the result to the file. False if a signal interrupted
-/// it. An Error of one rank alone ends the program, but it is in the file then.
+/// it. An Error of one rank alone ends the program, but the file has recorded it by then.
 bool measure(const RunSpec& spec, const Measurement& measurement) {
     const MpiSession& session = measurement.ranks.session();
     const Json identity = identity_of(spec, session.size(), measurement.machine);

@@ -66,7 +66,7 @@ void Ranks::share_cores() const {
         return;
     }
     if (session_.size() == 1) return;
-    // A checksum, because a digit per core is a kilobyte and more for each of all ranks.
+    // Sends a checksum, because a digit per core would be a kilobyte or more per rank.
     const std::string mine = text(session_.node(), " ", crc32c(own.data(), own.size()));
     const std::vector<std::string> all = session_.exchange(mine);
     const auto sharers = std::count(all.begin(), all.end(), mine);

@@ -26,8 +26,8 @@ public:
     Ranks& operator=(const Ranks&) = delete;
 
     const MpiSession& session() const { return session_; }
-    /// Checks that all ranks run the same program on the same kind of machine; otherwise throws
-    /// Error (usage) on all of them that names the first one that differs. Call it first: other
+    /// Checks that all ranks run the same program on the same kind of machine; otherwise throws an
+    /// Error (usage) on all of them, which names the first rank that differs. Call it first: other
     /// programs may exchange other messages.
     void check_same_program() const;
     /// Checks that all ranks read the same spec; otherwise throws the same kind of error.

@@ -82,13 +82,13 @@ std::optional<RunSpec> read_spec(const std::filesystem::path& folder) {
     return std::nullopt;
 }
 
-/// The spec of a run under way. A later start of the run may replace it.
+/// The spec of an unfinished run. A later start of the run may replace it.
 class WatchedSpec {
 public:
     explicit WatchedSpec(const std::filesystem::path& folder)
         : file_(RunPaths{folder}.spec()), changed_(change_time()), spec_(read_spec(folder)) {}
 
-    /// The spec that is there now, or the last one that could be read; null if there was none.
+    /// The present spec, or the last one that could be read; null if there was none.
     const RunSpec* update() {
         try {
             const auto now = change_time();

@@ -29,7 +29,7 @@ constexpr std::int64_t max_token_bytes = 4096;
 // Without --context: more takes memory that few answers use.
 constexpr std::int64_t serve_context = 2048;
 
-/// The token in a file, without white space around it.
+/// The token in a file, without surrounding white space.
 std::string read_token(const std::string& file) {
     constexpr auto blanks = " \t\r\n";
     const std::string contents = read_file(file, max_token_bytes);

@@ -68,7 +68,7 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
-/// `spec.yaml` in an output directory that was moved or copied names the one of before.
+/// `spec.yaml` in an output directory that was moved or copied names the earlier one.
 void check_same_directory(const TrainCommand& options, const RunSpec& spec) {
     const std::filesystem::path config = options.config;
     const RunPaths here = {folder_of(config)};

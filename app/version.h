@@ -12,8 +12,8 @@ std::string version_text();
 /// The same, followed by a line each for commit, compiler and libraries.
 std::string version_report();
 
-/// The commit that was built, with "-dirty" if the sources differ from it; "unknown" of sources
-/// that are no git checkout. The source that defines it is made at every build.
+/// The commit that was built, with "-dirty" if the sources differ from it; "unknown" if the sources
+/// are no git checkout. The source that defines it is made at every build.
 std::string_view built_commit();
 
 }  // namespace gptrain

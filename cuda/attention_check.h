@@ -23,7 +23,7 @@ struct AttentionKernels {
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& reference,
                                  const DeviceProperties& device, const Stream& stream);
 
-/// The same of the sm_90a kernels and the portable ones.
+/// The same comparison of the sm_90a kernels with the portable ones.
 std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream);
 
 /// True if the sm_90a kernels are to be used: `choice` allows them, the device can run them, and

@@ -53,8 +53,8 @@ public:
                                              : sm90_attention_difference(device_, stream_);
           })) {}
     ~CudaBackend() override {
-        // Free memory and events only when nothing uses them any more. A device that failed has
-        // already reported it.
+        // Free memory and events only when nothing uses them any more. A failed device has already
+        // reported its failure.
         try {
             stream_.synchronize();
         } catch (const Error&) {

@@ -34,8 +34,8 @@ CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
 /// inputs and Error (usage) for options that no input uses. Warns about a file that is read twice.
-/// Warns about inputs that their name makes plain text but that look like something else (a pipe's
-/// warning comes when it is read), and about a file with its compressed copy.
+/// Warns about inputs that are plain text by name but look like something else (a pipe's warning
+/// comes when it is read), and about a file with its compressed copy.
 void check_inputs(const CorpusOptions& options);
 
 /// Error (usage) that names `option` if one of the inputs is one of the files to be written.
@@ -71,7 +71,7 @@ struct EmptyInputs {
 
     static constexpr std::size_t most_named = 3;
     void add(std::size_t input);
-    /// Adds those that another rank found in its inputs, which come after these.
+    /// Adds the files that another rank found in its inputs, which come after these.
     void add(const EmptyInputs& later);
 };
 

@@ -225,8 +225,8 @@ void remove_leftover_parts(const std::filesystem::path& prefix) {
     }
 }
 
-/// The writer of this rank. That of rank 0, which locks the files, comes first: no other run has
-/// parts then.
+/// The writer of this rank. Rank 0's part comes first, because it locks the files: then no other
+/// run has parts.
 void open_writer(std::optional<IndexedWriter>& writer, const std::filesystem::path& prefix,
                  DType dtype, bool masked, const MpiSession& ranks) {
     ranks.run_on_first([&] {

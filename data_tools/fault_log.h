@@ -1,4 +1,4 @@
-// The documents of a corpus that are rejected: where, why and how many.
+// The rejected documents of a corpus: where, why and how many.
 #pragma once
 
 #include <array>

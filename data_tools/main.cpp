@@ -46,7 +46,7 @@ public:
         app_.require_subcommand(0, 1);
     }
 
-    /// Parses and runs. Returns after --help, too.
+    /// Parses and runs. Also returns after --help.
     ExitCode run(int argc, char** argv) {
         try {
             app_.parse(argc, argv);

@@ -48,7 +48,7 @@ void train_tokenizer_files(const TrainTokenizerOptions& options) {
     const bool byte_bpe = options.training.kind == TokenizerTraining::Kind::byte_bpe;
     const std::filesystem::path path = options.model_prefix + (byte_bpe ? ".json" : ".model");
     require_other_files(options.corpus, {path}, "--model-prefix " + options.model_prefix);
-    // Token files and checkpoints may depend on the tokenizer that is there.
+    // Token files and checkpoints may depend on an existing tokenizer.
     require_new(path, "--model-prefix");
     check_inputs(options.corpus);
     create_folders(folder_of(path));

@@ -68,8 +68,8 @@ struct QueryPlace {
     int query;
 };
 
-/// Visits the tiles of queries that see at least one of the block's keys, head by head of the
-/// group.
+/// Visits the tiles of queries that see at least one of the block's keys, one head of the group
+/// after the other.
 template <class Shape>
 class VisibleQueryTiles {
 public:

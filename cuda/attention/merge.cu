@@ -133,9 +133,9 @@ __device__ inline void merge_lse(const MergeArgs<T>& args, const BlockRows<T>& r
     shared.added_weights[i] = weights.added;
 }
 
-/// Place of piece i of those that a thread has in flight, the first of which is `begin`. One past
-/// the last of the block's pieces is replaced by the first, so that loads are unconditional and
-/// read nothing that another thread writes.
+/// The place of piece i of a thread's pieces in flight, which start at `begin`. One past the last
+/// of the block's pieces is replaced by the first, so that loads are unconditional and read nothing
+/// that another thread writes.
 struct PiecePlace {
     int row;
     int at;

@@ -43,8 +43,7 @@ __device__ inline float row_sum(float x) {
     return x;
 }
 
-/// Turns the scores of keys from `key` on into probabilities, up to a factor that is known at the
-/// end.
+/// Turns the scores of keys from `key` on into probabilities, up to a factor known only at the end.
 template <class Shape, bool with_dropout>
 __device__ inline void softmax(const AttentionParams& p, int sequence, int query, int key,
                                const KeyDropout& dropout, ThreadScores<Shape>& scores,

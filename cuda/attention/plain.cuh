@@ -55,7 +55,7 @@ __device__ inline void load_rows(PlainRows<Shape>& tile, const HeadTensor& tenso
     }
 }
 
-/// The number of a tile's rows, starting at `begin`, that exist.
+/// The number of existing rows of a tile that starts at `begin`.
 template <class Shape>
 __device__ inline int valid_rows(int begin, int rows) {
     return rows - begin < Shape::rows ? rows - begin : Shape::rows;

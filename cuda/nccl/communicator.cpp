@@ -29,8 +29,8 @@ std::size_t unsigned_size(std::int64_t size) {
     return static_cast<std::size_t>(size);
 }
 
-/// Faults of other ranks, of the network and of the device come from outside the program; such as
-/// two ranks on one device from how it was started.
+/// Faults of other ranks, of the network and of the device come from outside the program; others,
+/// such as two ranks on one device, from how it was started.
 ExitCode exit_code_of(ncclResult_t status) {
     switch (status) {
         case ncclRemoteError:

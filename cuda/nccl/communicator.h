@@ -54,9 +54,9 @@ class NcclCommunicator final : public Communicator {
 public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
     /// memory. Computation is issued to `compute`, which outlives the communicator. `group`
-    /// names the axis in messages. `operations`, if given, learns how far the device is. All ranks
-    /// construct it together. The constructor connects them for the kinds of the group's traffic;
-    /// operations of other kinds are refused.
+    /// names the axis in messages. `operations`, if given, is notified of the device's progress.
+    /// All ranks construct it together. The constructor connects them for the kinds of the group's
+    /// traffic; operations of other kinds are refused.
     NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
                      std::unique_ptr<Communicator> host, const Stream& compute,
                      const RankGroup& group,

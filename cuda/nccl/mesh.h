@@ -17,9 +17,9 @@ void set_nccl_environment(bool deterministic);
 /// Makes all NCCL communicators of this rank and uses each once; all ranks call it together.
 /// `backend` is a CUDA backend; it and the session outlive the mesh. Opens NCCL only for more than
 /// one rank. Throws Error (usage) if the world's size differs from the mesh's. `listener`, if
-/// given, is notified of all operations as the host issues them, how far the device is with them,
-/// and of each connection that is made, as operation 0; it outlives the mesh. While the host waits
-/// in Backend::wait, lost ranks are detected, as long as the mesh exists.
+/// given, is notified of all operations as the host issues them, of the device's progress, and of
+/// each connection that is made, as operation 0; it outlives the mesh. While the host waits in
+/// Backend::wait, lost ranks are detected, as long as the mesh exists.
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
                const MeshConnections& connections, Backend& backend,
                CommListener* listener = nullptr);

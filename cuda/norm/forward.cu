@@ -51,7 +51,7 @@ __device__ inline float group_sum(float x, float (&of_warps)[group / warp_thread
     }
 }
 
-/// One thread's pieces of a row: every group-th one. If `pieces_per_thread` > 0 the thread has at
+/// One thread's pieces of a row: every group-th piece. If `pieces_per_thread` > 0 the thread has at
 /// most that many pieces and keeps them all in registers; with 0 it rereads them each time.
 template <class T, int group, int pieces_per_thread, bool aligned>
 class RowPart {

@@ -2,7 +2,7 @@
 //
 // LinearWeightGrad sums dy in its GEMM, which reads dy anyway (linear.h). This kernel is for layers
 // whose bias gradient comes without a weight gradient (deferred W, a frozen weight, sequence
-// parallelism of a row layer), and where the library does not do it, or not faster.
+// parallelism of a row layer), and for those where the library cannot sum it, or is not faster.
 #pragma once
 
 #include "backend/backend.h"

@@ -13,7 +13,7 @@ struct TokenRows {
     int tokens;
     int table_rows;
 
-    /// Returns table_rows for no row.
+    /// Returns table_rows if the token has no row.
     __device__ int row_of(int token) const {
         const std::int64_t row = rows[token] - begin;
         return row >= 0 && row < table_rows ? static_cast<int>(row) : table_rows;

@@ -59,7 +59,7 @@ public:
     /// Memory with undefined contents.
     Tensor allocate(DType dtype, const Shape& shape);
     std::int64_t used() const { return used_; }
-    /// The most bytes in use so far.
+    /// The largest number of bytes in use so far.
     std::int64_t peak() const { return peak_; }
     std::int64_t capacity() const { return buffer_.bytes(); }
 

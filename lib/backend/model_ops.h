@@ -37,7 +37,7 @@ struct LinearForward {
     }
 };
 
-/// The most rows for which a linear layer's time is that of reading the weight.
+/// The largest number of rows for which reading the weight takes all of a linear layer's time.
 constexpr std::int64_t few_rows = 8;
 
 /// y = x weight^T + bias, rounded once, for at most few_rows rows. Reads the weight once.

@@ -9,7 +9,7 @@
 namespace gptrain {
 
 /// Hands out pieces of the scratch tensor from the front; each op starts over with `reset`. Taking
-/// more than there is is an Error (bug): scratch_bytes promised too little.
+/// more than is left is an Error (bug): scratch_bytes promised too little.
 class Scratch {
 public:
     Scratch() = default;

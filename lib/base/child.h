@@ -18,9 +18,9 @@ struct ChildEnd {
     std::string describe() const;
 };
 
-/// Runs a program with these arguments and waits for its end. After `limit` it is killed; one that
-/// does not end then, because it waits in a driver, is left alone after a few seconds. It reads
-/// nothing on stdin and shares our stderr. Error (io) if it cannot be started.
+/// Runs a program with these arguments and waits for its end. After `limit` it is killed; a process
+/// that still does not end, because it waits in a driver, is abandoned after a few seconds. It
+/// reads nothing on stdin and shares our stderr. Error (io) if it cannot be started.
 ChildEnd run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                    std::chrono::milliseconds limit);
 

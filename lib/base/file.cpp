@@ -44,7 +44,7 @@ int open_file(const std::filesystem::path& path, File::Mode mode) {
     fail_errno(errno, path.string());
 }
 
-/// The folder in which a relative path is resolved, as part of an error; empty for other paths.
+/// The folder in which a relative path is resolved, worded for an error; empty for other paths.
 std::string starting_folder(const std::filesystem::path& path) {
     if (path.is_absolute()) return "";
     std::error_code error;

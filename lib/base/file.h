@@ -93,7 +93,7 @@ private:
     std::span<const std::byte> bytes_;
 };
 
-/// The type of the file at a path that a user gave. If there is none: an Error with the code
+/// The type of the file at a path that a user gave. If the file is missing: an Error with the code
 /// `fault`, "no such WHAT", followed by the folder that a relative path was resolved in, and
 /// `advice`.
 std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,

@@ -33,10 +33,10 @@ constexpr std::pair<std::string_view, double> python_numbers[] = {
     {"Infinity", std::numeric_limits<double>::infinity()},
     {"-Infinity", -std::numeric_limits<double>::infinity()}};
 
-/// JSON in which these words are numbers of the same length, so that places stay as they are.
+/// The JSON with these words replaced by numbers of the same length, so that positions stay valid.
 struct PlainNumbers {
     struct Replaced {
-        std::int64_t number;  ///< which one of the text's, from 0
+        std::int64_t number;  ///< its index among the text's numbers, from 0
         double value;
     };
     std::string json;

@@ -7,7 +7,8 @@
 
 namespace gptrain {
 
-/// An allocator that requests huge pages, which avoid most page-table walks. Small tables get none.
+/// An allocator that requests huge pages, which avoid most page-table walks. Small tables get no
+/// large pages.
 template <class T>
 struct LargePages {
     using value_type = T;

@@ -40,8 +40,8 @@ void warn_line(std::string_view line);
 void error_line(std::string_view program, std::string_view message);
 
 /// Shows control characters except line feeds and tabs, so that a text cannot control the reader's
-/// terminal: as \x1b, of U+0080 to U+009F as \u009b. So it does bytes that are not UTF-8, which
-/// another write might complete.
+/// terminal: as \x1b, of U+0080 to U+009F as \u009b. The same goes for bytes that are not UTF-8,
+/// which another write might complete.
 std::string without_controls(std::string_view text);
 
 template <class... Parts>

@@ -52,7 +52,7 @@ bool is_stdouts_file(const struct stat& status) {
            out.st_ino == status.st_ino;
 }
 
-/// Gives the new file what the old one has.
+/// Gives the new file the owner and mode of the old one.
 bool take_owner_and_mode(const File& file, const struct stat& old) {
     constexpr mode_t permissions = 07777;
     return ::fchown(file.descriptor(), old.st_uid, old.st_gid) == 0 &&

@@ -40,7 +40,7 @@ void* map(std::size_t bytes) {
 }
 
 void open_standard_descriptors() {
-    // open returns the lowest free number, which in this order is exactly the missing one.
+    // open returns the lowest free number: in this order, the missing one.
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
         const int mode = descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY;

@@ -37,7 +37,7 @@ bool is_abandoned(const std::filesystem::path& temporary) {
 std::vector<std::filesystem::path> abandoned_paths(const std::filesystem::path& target) {
     const std::string begin = text(target.filename().string(), temporary_mark);
     std::vector<std::filesystem::path> found;
-    std::error_code error;  // a folder that cannot be read keeps what it has
+    std::error_code error;  // a folder that cannot be read keeps its files
     std::filesystem::directory_iterator entries(folder_of(target), error);
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
         const bool of_target = entries->path().filename().string().starts_with(begin);

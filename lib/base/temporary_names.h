@@ -12,7 +12,7 @@ void drop_temporary_name(const std::string& name);
 /// Removes the files of all names, and the folders with the files in them. For the signal handler,
 /// while DeferSignals keeps others from changing the names.
 void remove_temporary_files();
-/// The same for std::terminate, which may come in any state of the program.
+/// The same for std::terminate, which may be called in any state of the program.
 void remove_unless_in_use();
 
 }  // namespace gptrain

@@ -7,7 +7,7 @@
 namespace gptrain {
 namespace {
 
-/// The next bytes that a text needs if it is valid so far: a character, or tail bytes of one. Each
+/// The bytes that may follow a text that is valid so far: a character, or the rest of one. Each
 /// value is the number of bits by which a row of `transitions` is shifted.
 enum Expected : std::uint64_t {
     character = 0,

@@ -23,7 +23,7 @@ struct OpTimes {
     double gap_seconds = 0;
 };
 
-/// Runs steps of the probes and times each of their ops: on all ranks at a time, with
+/// Runs steps of the probes and times each of their ops: on all ranks at once, with
 /// `devices.threads` threads each; then on half the ranks with twice as many threads, and so on up
 /// to one rank, or to `max_threads` threads. Split probes run once, on all ranks, if their number
 /// is even. Leaves out a probe for which device memory is short, with a warning. All ranks call it

@@ -21,7 +21,7 @@ std::string try_linear_ops(
 /// All ranks call it before they allocate their memory, each with the ops that it will use. If the
 /// backend tunes, rank 0 tries the ops of all ranks, and all ranks use its choices; warns if some
 /// rank cannot use them. If the backend loads code late, each rank then runs its ops once, because
-/// a load may wait for the device, and a step would have messages in flight there. Calls
+/// loading may wait for the device, and during a step messages would be in flight there. Calls
 /// `on_progress` after each op.
 void prepare_linear_ops(Backend& backend, const LinearOps& own, const OpLimits& limits,
                         const MpiSession& ranks, const std::function<void()>& on_progress);

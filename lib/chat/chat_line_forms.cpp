@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> sharegpt_
      {"observation", "tool"}}};
 /// Keys of a line that templates take as variables.
 constexpr const char* variable_keys[] = {"tools", "documents"};
-/// Keys of a line that belong to a conversation, but that no form here has.
+/// Keys of a line that belong to a conversation but to none of these forms.
 constexpr std::string_view refused_keys[] = {
     "chat_template_kwargs", "functions", "history", "system", "system_prompt", "weight"};
 
@@ -43,7 +43,7 @@ const std::string& text_under(const Json& line, const std::string& key) {
     return line.at(key).get_ref<const std::string&>();
 }
 
-/// Messages come from strangers' files; what templates need of them is checked here.
+/// Messages come from strangers' files, so this checks all that templates rely on.
 void check_message(const Json& message, const std::string& name) {
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string() || role->get_ref<const std::string&>().empty())
@@ -62,7 +62,7 @@ Json message_of(std::string_view role, std::string_view content) {
     return {{"role", role}, {"content", content}};
 }
 
-/// The role that one of ShareGPT's stands for.
+/// The role that a role of ShareGPT stands for.
 std::string_view standard_role(const Json& role, const std::string& name, std::string_view key) {
     std::string known;
     for (const auto& [word, standard] : sharegpt_roles) {
@@ -72,7 +72,7 @@ std::string_view standard_role(const Json& role, const std::string& name, std::s
     refuse(name, ": '", key, "' must be one of ", known);
 }
 
-/// A message with the keys "role" and "content" for those that it has.
+/// The message with its keys renamed to "role" and "content".
 Json renamed(const Json& given, const std::string& name, const ChatLineKeys& keys) {
     if (!given.is_object()) refuse(name, " must be an object with a role and a content");
     const bool sharegpt = !given.contains(keys.role) && given.contains(sharegpt_role);

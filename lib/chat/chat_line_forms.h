@@ -40,8 +40,8 @@ struct ChatLine {
 ///   and assistant. The key "weight" of the assistant's messages is 0 or 1;
 /// - a prompt and a response;
 /// - "instruction", "input" and "output" (Alpaca): instruction and input, if any, are the user's.
-/// Errors (bad_input), without a place: neither or several of them, or a key beside them that holds
-/// words of a conversation, but is no part of these forms.
+/// Errors (bad_input), without a place: neither or several of them, or another key that holds words
+/// of a conversation but is no part of these forms.
 ChatLine read_chat_line(const Json& line, const ChatLineKeys& keys);
 
 /// Error (bad_input) if the line has something that the template does not use: a key of a message,

@@ -39,7 +39,7 @@ std::string prompt_text(const ChatTemplate& chat_template, const Json& before,
     }
 }
 
-/// Takes out what the messages `unlearned` say.
+/// Removes the texts of the messages `unlearned` from the learned ones.
 void remove_unlearned(const Json& messages, const std::set<std::size_t>& unlearned,
                       std::vector<TextRange>& learned) {
     if (unlearned.empty()) return;

@@ -197,7 +197,7 @@ const std::vector<Builtin>& filters() {
     return table;
 }
 
-/// A test of the kind alone.
+/// A test that depends only on the value's kind.
 template <Kind... kinds>
 TemplateValue is_one_of(TemplateRun&, const TemplateValue& value, const Bound&) {
     return boolean_value((value.is(kinds) || ...));

@@ -17,8 +17,8 @@ std::string_view string_of(const TemplateRun& run, const TemplateValue* value,
 /// A string whose bytes count as work.
 TemplateValue counted_string(TemplateRun& run, std::string string);
 
-/// Without the characters in the argument at the ends; without an argument, or none, without white
-/// space.
+/// Strips the characters of the argument from both ends; white space if the argument is missing or
+/// none.
 TemplateValue stripped_value(TemplateRun& run, std::string_view string,
                              const TemplateValue* argument, StripSides sides);
 TemplateValue replaced_value(TemplateRun& run, std::string_view text, const TemplateValue* from,

@@ -27,7 +27,7 @@ bool is_name_start(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/// With line feeds alone, and without the last one.
+/// The text with line feeds as its only line ends, and without the last one.
 std::string normalized(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {

@@ -20,7 +20,7 @@ public:
     }
 
 private:
-    /// Up to a block that begins with one of `ends`, whose name is the current token then.
+    /// Parses up to a block that begins with one of `ends`; its name is then the current token.
     TemplateBody parse_body(const std::vector<std::string_view>& ends) {
         const Level level(*this);
         TemplateBody body;

@@ -229,7 +229,7 @@ private:
         return {};
     }
 
-    /// Functions are defined, too, although only calls use them.
+    /// Functions count as defined, although only calls use them.
     Value find_name(const std::string& name) {
         Value value = find(name);
         const bool function = name == "raise_exception" || name == "namespace" || name == "range";

@@ -80,11 +80,12 @@ TemplateValue space_value(std::vector<std::string> keys, std::vector<TemplateVal
 /// Error for numbers that are not 64-bit integers.
 TemplateValue value_of(const TemplateRun& run, const Json& json);
 
-/// As Python judges it.
+/// True if Python treats the value as true.
 bool is_true(const TemplateValue& value);
 /// Error for lists and dicts that are not empty: templates compare texts and numbers.
 bool are_equal(const TemplateRun& run, const TemplateValue& a, const TemplateValue& b);
-/// As a template prints it. Error for lists and dicts, and in a strict run for undefined values.
+/// The text that a template prints for the value. Error for lists and dicts, and in a strict run
+/// for undefined values.
 std::string printed(const TemplateRun& run, const TemplateValue& value);
 /// "a string", "a list", ... for errors.
 std::string_view kind_name(const TemplateValue& value);

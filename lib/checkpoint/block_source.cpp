@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t widened_elements =
     16 * checkpoint_block_bytes / std::int64_t{size_of(DType::f32)};
 
-/// Memory in which a source widens.
+/// The memory for widened values.
 class Widener {
 public:
     /// The elements from `begin` on, at most `count` of them, as fp32. `read` returns the bytes of

@@ -31,7 +31,7 @@ std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem
             {std::string(name), std::ssize(contents), crc32c(contents.data(), contents.size())});
     }
     const std::string manifest = to_text(index);
-    // Nobody could read it.
+    // A larger manifest could not be read.
     if (std::ssize(manifest) > manifest_limit) {
         fail(ExitCode::io, (temporary / "manifest.json").string(), ": has ", manifest.size(),
              " bytes, above the limit of ", manifest_limit);

@@ -68,7 +68,7 @@ FolderDescription describe_checkpoints(const std::filesystem::path& folder, bool
                                              checked(newest || everything)));
         } catch (const Error& error) {
             if (!is_unusable(error)) throw;
-            if (is_missing(path)) continue;  // a run that goes on has removed it
+            if (is_missing(path)) continue;  // a run that continues has removed it
             description.lines.push_back(text(name, "  damaged: ", error.what()));
             if (newest) description.newest_valid = false;
         }

@@ -16,13 +16,13 @@
 namespace gptrain {
 namespace {
 
-/// Marks a checkpoint that gives its name to a new one: "step-000500.tmp-aside".
+/// Marks a checkpoint that hands its name to a new one: "step-000500.tmp-aside".
 constexpr std::string_view aside_mark = ".tmp-aside";
 /// A removal is a round trip to a file server, and a checkpoint has two files for each rank.
 constexpr int removing_threads = 8;
 
-/// The entries of the folder; none if it does not exist. Error (io): it cannot be listed, or is a
-/// link to what does not exist, such as a file system that is not mounted.
+/// The entries of the folder; none if it does not exist. Error (io) if it cannot be listed or is a
+/// dangling link, such as one to a file system that is not mounted.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
     std::error_code error;
     if (!std::filesystem::exists(folder, error)) {

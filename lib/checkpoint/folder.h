@@ -21,8 +21,8 @@ struct CheckpointFolder {
     std::filesystem::path path;
 };
 
-/// The committed checkpoints of a run, newest first, judged by name only. A missing folder holds
-/// none.
+/// The committed checkpoints of a run, newest first, judged by name only. A missing folder holds no
+/// checkpoints.
 std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& folder);
 
 /// A folder with a temporary name (temporary_path) for `name`, an unfinished save. The destructor,
@@ -41,8 +41,8 @@ private:
 };
 
 /// Removes, with a line for each, what failed or killed saves and removals left, and gives a
-/// checkpoint its name back that a save was about to replace. Requires that none is in progress and
-/// that no other run writes here.
+/// checkpoint its name back that a save was about to replace. Requires that no save is in progress
+/// and that no other run writes here.
 void remove_leftovers(const std::filesystem::path& folder);
 
 /// Renames the finished `temporary` to its final name, durably. An existing checkpoint of that name
@@ -52,7 +52,7 @@ void commit_folder(const std::filesystem::path& temporary, const std::filesystem
 
 /// True if something has this path. Error (io) if the file system does not answer.
 bool is_there(const std::filesystem::path& path);
-/// True if nothing has this path. False if the disk does not say.
+/// True if nothing has this path. False if the disk cannot answer.
 bool is_missing(const std::filesystem::path& path);
 
 /// Removes a file, or a folder with all it holds, several files at a time; warns of what cannot be

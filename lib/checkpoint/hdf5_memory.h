@@ -1,5 +1,5 @@
-// Files in memory for the HDF5 library: what it never writes, such as the data of a layout, takes
-// none. (HDF5's own driver for memory would fill it with zeros.)
+// Files in memory for the HDF5 library: ranges that it never writes, such as the data of a layout,
+// take no memory. (HDF5's own driver for memory would fill it with zeros.)
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ public:
     void resize(std::int64_t bytes);
     /// The file grows where it is too short.
     void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-    /// Behind the end there are zeros, too.
+    /// Bytes beyond the end read as zeros, too.
     void read_at(std::int64_t offset, std::span<std::byte> bytes) const;
 
 private:

@@ -131,7 +131,7 @@ std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks) {
                 if (has_files(save, read_copy_manifest(save, rank).files))
                     copies.push_back({save.filename().string(), rank});
             } catch (const Error&) {
-                // The copy of the other node, or the checkpoint on the file server, serves.
+                // The other node's copy, or the checkpoint on the file server, takes its place.
             }
         }
     }

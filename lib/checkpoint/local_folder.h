@@ -46,13 +46,12 @@ std::string copy_manifest_name(int rank);
 std::string local_save_name(std::int64_t step, const std::string& course);
 std::optional<std::int64_t> local_save_step(const std::string& name);
 
-/// The saves that a run may go on from: those since its last start or rollback, and the one from
-/// which that start went on. A run notes them in its output directory, because the nodes do not
-/// know which course the run has taken: one that was away comes back with copies of a course that
-/// the run has left.
+/// The saves that a run may continue from: those since its last start or rollback, and the one from
+/// which that start continued. A run notes them in its output directory, because a node that was
+/// offline may return with copies from a course that the run has since left.
 struct LocalCourse {
     std::string id;    ///< unique; empty: copies of programs that had no courses
-    std::string from;  ///< the name of the save that the course went on from, if any
+    std::string from;  ///< the name of the save that the course continued from, if any
 
     bool includes(const std::string& save) const;
 };
@@ -67,13 +66,13 @@ struct LocalCopy {
     int rank = 0;
 };
 
-/// The copies in `folder`; those that are faulty are not among them.
+/// The copies in `folder`, without faulty ones.
 std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks);
 
 /// A rank's part of a save. Error (bad_input): it is damaged or missing.
 CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int rank);
 
-/// The step of the newest save of another mesh than the folder's; 0 without one.
+/// The step of the newest save that a mesh other than the folder's made; 0 if there is none.
 std::int64_t newest_save_of_other_meshes(const LocalFolder& folder);
 
 /// Removes all saves but one, of all meshes. Warns of what cannot be removed.

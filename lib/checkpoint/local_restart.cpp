@@ -52,7 +52,7 @@ Holders all_holders(const LocalFolder& folder, const LocalCourse& course, const 
     return holders;
 }
 
-/// The newest save of which there is a copy of every rank; empty without one.
+/// The newest save that has a copy of every rank; empty if there is none.
 std::string newest_complete(const Holders& holders, int ranks) {
     std::pair<std::int64_t, std::string> newest = {-1, ""};
     for (const auto& [save, of_ranks] : holders) {

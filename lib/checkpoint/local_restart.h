@@ -12,8 +12,8 @@
 
 namespace gptrain {
 
-/// The newest save of a run's course on its nodes of which some node has the copy of every rank.
-/// All ranks call each function together; if one throws, all throw (CommonError).
+/// The newest save of a run's course of which its nodes together have every rank's copy. All ranks
+/// call each function together; if one throws, all throw (CommonError).
 class LocalRestart {
 public:
     /// Empty if no save is complete. The session must outlive it.

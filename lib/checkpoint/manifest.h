@@ -155,7 +155,7 @@ std::string to_text(const CheckpointIndex& index);
 using AnyManifest = std::variant<CheckpointIndex, Manifest>;
 AnyManifest parse_any_manifest(std::string_view json, const std::string& source);
 
-/// The most bytes of a manifest of version 2, and of one of version 1.
+/// The largest manifest of version 2, and of version 1, in bytes.
 constexpr std::int64_t manifest_limit = std::int64_t{64} << 20;
 constexpr std::int64_t old_manifest_limit = std::int64_t{256} << 20;
 

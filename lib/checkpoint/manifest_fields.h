@@ -43,7 +43,7 @@ ExtentRecord extent_in(const JsonReader& reader, const TensorRecord& tensor, con
 
 /// Refuses boxes that overlap, more than 1024, and those without `elements` elements in all.
 void check_boxes(std::vector<Box> boxes, std::int64_t elements, const std::string& source);
-/// Refuses a tensor of which some element is not in exactly one extent.
+/// Refuses a tensor unless each of its elements is in exactly one extent.
 void check_complete(const TensorRecord& tensor, const std::string& source);
 /// Refuses extents that share bytes of a file.
 void check_disjoint_in_files(const std::vector<TensorRecord>& tensors, const std::string& source);

@@ -66,8 +66,8 @@ ManifestParts::ManifestParts(const Manifest& manifest) {
 ShardRecords ManifestParts::part_for(std::span<const TensorRecord> needs) const {
     ShardRecords part;
     std::set<std::string_view> files;
-    // A rank may hold several shards of one tensor: of a frozen one, the part that it saves, and
-    // what is before and after it.
+    // A rank may hold several shards of one tensor: the part of a frozen one that it saves, and the
+    // parts before and after it.
     std::map<Name, std::size_t> places;
     std::set<const ExtentRecord*> taken;
     for (const TensorRecord& need : needs) {

@@ -14,8 +14,8 @@ bool intersect(const Box& a, const Box& b);
 bool may_overlap(const Shard& a, const Shard& b);
 
 /// Calls `visit(a_index, b_index, count)`, in ascending order, for maximal runs of elements in both
-/// shards of one tensor: `count` elements from index a_index of a's [flat_begin, flat_end) on equal
-/// those from b_index of b's on.
+/// shards of one tensor: The `count` elements from index a_index on in a's [flat_begin, flat_end)
+/// equal those from b_index on in b's.
 void for_each_overlap(const Shard& a, const Shard& b,
                       const std::function<void(std::int64_t a_index, std::int64_t b_index,
                                                std::int64_t count)>& visit);

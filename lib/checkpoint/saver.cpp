@@ -171,7 +171,7 @@ void CheckpointSaver::verify_older() {
 }
 
 void CheckpointSaver::start(Phase phase, std::function<std::string()> work) {
-    // Deferred work runs on the thread that waits for it: this one.
+    // Deferred work runs on the thread that waits for it, which is this one.
     const auto when = options_.async ? std::launch::async : std::launch::deferred;
     work_ = std::async(when, [this, work = std::move(work)] {
         const auto start_time = std::chrono::steady_clock::now();

@@ -65,13 +65,14 @@ public:
     /// directory's lock.
     CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                     SaverOptions options);
-    /// A single rank finishes the save in progress. Several ranks cannot: others may not come here.
+    /// A single rank finishes the save in progress. With several ranks this is impossible: some may
+    /// never get here.
     ~CheckpointSaver();
 
     // All ranks call these together.
-    /// Does before training what the first save of `source` would begin with, so that a failure
-    /// shows early: lays out the files, and on rank 0 makes the folder and tries to write there.
-    /// Warns if the disk has no room for a checkpoint now.
+    /// Prepares the first save of `source` before training, so that a failure shows early: lays out
+    /// the files, and on rank 0 makes the folder and tries to write there. Warns if the disk has no
+    /// room for a checkpoint now.
     void prepare(const StateSource& source);
     /// Saves the owned shards of `source`. An asynchronous save returns once they are copied to the
     /// snapshot, a synchronous one when everything is durable. Waits first for a save in progress:

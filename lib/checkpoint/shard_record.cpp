@@ -34,7 +34,7 @@ std::string line(const TensorRecord& tensor) {
                     {"extents", std::move(extents)}});
 }
 
-/// Refuses a tensor that is not in the index as the record has it.
+/// Refuses a tensor whose entry in the index differs from the record's.
 void check_listed(const TensorRecord& tensor, const TensorEntry* entry, const std::string& source) {
     const std::string name = text(tensor.group, "/", tensor.name);
     if (entry == nullptr || entry->shape != tensor.shape)

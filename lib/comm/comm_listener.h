@@ -33,7 +33,7 @@ struct DeviceProgress {
 };
 
 /// Called for every operation, in the order below, by the thread that issues it. `on_waiting` and
-/// `on_finished` are called when somebody waits, even if the operation finished long before. They
+/// `on_finished` are called when the issuer waits, even if the operation finished long before. They
 /// are not called for an operation dropped during exception unwinding.
 class CommListener {
 public:

@@ -5,7 +5,7 @@
 
 namespace gptrain {
 
-/// For a device that computes while the host goes on, whose time host clocks do not measure.
+/// For a device that computes while the host continues, whose time host clocks do not measure.
 class DeviceTimer {
 public:
     virtual ~DeviceTimer() = default;

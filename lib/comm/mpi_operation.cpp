@@ -28,8 +28,8 @@ private:
 };
 
 /// A waiting rank polls and yields its core at first, since sleeping would delay the next message.
-/// But to the system's scheduler it still looks busy, and takes time from ranks that compute on its
-/// core. So after a long wait it sleeps between polls.
+/// To the system's scheduler, however, it still looks busy, and takes time from ranks that compute
+/// on its core. So after a long wait it sleeps between polls.
 constexpr std::chrono::milliseconds yields_for{20};
 constexpr std::chrono::milliseconds sleeps_for{1};
 
@@ -57,7 +57,7 @@ void MpiOperation::post(const ByteRuns& runs, bool received, const Post& post) {
         }
         return;
     }
-    // Split at whole runs, contiguous or not: the other side may differ in that.
+    // Splits at whole runs, contiguous or not: the other side's runs may be laid out differently.
     const std::int64_t runs_each = limit / runs.bytes;
     for (std::int64_t run = 0; run < runs.count; run += runs_each) {
         const std::int64_t count = std::min(runs_each, runs.count - run);

@@ -94,8 +94,8 @@ public:
     /// All ranks call it: sends the messages that `next` returns, until it returns an empty one, to
     /// rank `to`, and calls `take` with each message that arrives from rank `from`. Either may be
     /// `nobody`; a rank that sends to this one must be its `from`. For messages below 2 GiB, each
-    /// valid until the next. A rank on which `next` or `take` throws sends no more and receives the
-    /// rest without taking it, so that no other rank waits for it; then the call throws.
+    /// valid until the next. If `next` or `take` throws on a rank, that rank sends no more but
+    /// receives and drops the rest, so that no other rank waits for it; then the call throws.
     static constexpr int nobody = -1;
     using Message = std::span<const std::byte>;
     void pass(const std::function<Message()>& next, int to,

@@ -183,7 +183,7 @@ void run_tiles(const AttentionForward& args, Scratch& scratch) {
     const Forward<T> forward(args, kernels);
     const std::int64_t bytes = Memory::bytes(dim);
     std::byte* memory = scratch.take_bytes(bytes * threads);
-    // Enough parts for every thread come first.
+    // Enough parts for every thread matter more than large parts.
     const std::int64_t tiles = std::clamp<std::int64_t>(
         rows * div_ceil(queries, tile_size) / (4 * threads), 1, tiles_at_once);
     const std::int64_t part = tiles * tile_size;

@@ -69,8 +69,8 @@ struct RowOperands {
     TileOperand right;
 };
 
-/// Makes both in memory for a tile. Packed operands take half of it each, the right one the first;
-/// others share it.
+/// Makes both in memory for a tile. Each packed operand takes half of it, the right one the first
+/// half; others share it.
 template <class T>
 RowOperands row_operands(const TileKernels& kernels, const TileRows<T>& rows, float* memory) {
     const std::int64_t width = padded_dim(rows.dim);

@@ -10,8 +10,8 @@ namespace gptrain::cpu {
 /// first: few queries, and no dropout.
 bool has_few_queries(const AttentionForward& args);
 
-/// Runs the op. `scratch` has few_queries_scratch_bytes for each thread. A query gets the same bits
-/// however many others there are.
+/// Runs the op. `scratch` has few_queries_scratch_bytes for each thread. A query's bits do not
+/// depend on how many others there are.
 void attend_few_queries(const AttentionForward& args, std::byte* scratch);
 
 /// Of one thread.

@@ -10,8 +10,8 @@ namespace gptrain::cpu {
 /// FP8 operands.
 bool has_few_rows(const LinearForward& args);
 
-/// y (+)= x weight^T + bias, fp32 sums that are rounded once. Reads the weight once, and gives a
-/// row the same bits however many others there are.
+/// y (+)= x weight^T + bias, fp32 sums that are rounded once. Reads the weight once. A row's bits
+/// do not depend on how many others there are.
 void multiply_few_rows(const LinearForward& args);
 
 void run(const Int8LinearForward& args);

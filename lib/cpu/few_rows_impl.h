@@ -11,8 +11,8 @@
 namespace gptrain::cpu {
 namespace {
 
-// Twelve accumulators plus their operands fill sixteen vector registers. Every element that is
-// loaded serves several of them.
+// Twelve accumulators plus their operands fill sixteen vector registers. Every loaded element
+// serves several of them.
 constexpr int rows_at_once = 3;
 
 /// Prefetches groups of O rows of a weight, which have no gaps between them, in the order of

@@ -23,7 +23,7 @@ struct Int8Rows {
     std::int64_t block;
 };
 
-/// Outputs that are computed together: a range of them had best be a multiple.
+/// Outputs that are computed together: ranges are fastest in multiples of it.
 constexpr int outputs_at_once = 4;
 
 }  // namespace gptrain::cpu

@@ -215,7 +215,7 @@ private:
 
     dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream_{engine_};
-    /// More shapes than a run has. Texts of any length would make ever more.
+    /// Above the number of shapes that a run has. Texts of any length would make ever more.
     static constexpr std::size_t most_kept = 512;
     std::map<Key, Primitive> made_;
 };

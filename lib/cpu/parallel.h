@@ -7,7 +7,7 @@
 
 namespace gptrain::cpu {
 
-/// Elements (of a few operations each) below which another thread costs more than it saves.
+/// Elements (of a few operations each) below which a further thread costs more than it saves.
 constexpr std::int64_t thread_grain = 16384;
 
 /// Number of threads for `count` items that cost as much as `cost` elements each.

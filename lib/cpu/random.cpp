@@ -61,7 +61,7 @@ void run(const InitNormal& args) {
     auto* out = args.x.as<float>();
     const int last = shard.global.rank() - 1;
     // The box's innermost dim is contiguous in the whole tensor. If the box is the whole tensor,
-    // everything is.
+    // all elements are.
     const bool whole = shard.box.extent == shard.global;
     const std::int64_t run_length = whole ? shard.global.elements() : shard.box.extent[last];
     parallel_ranges(shard.elements(), 16, 4096, [&](std::int64_t begin, std::int64_t end) {

@@ -19,7 +19,7 @@ std::vector<pid_t> start_openmp(int threads);
 /// of the core and gives the core to others later, just when all threads wait for this one.
 ///
 /// So a thread of this class observes how long OpenMP's threads wait for a core, in Linux's
-/// scheduler statistics. While they wait much, it keeps more OpenMP threads than there are cores.
+/// scheduler statistics. While they wait a lot, it keeps more OpenMP threads than there are cores.
 /// The additional ones sleep, but now GCC's OpenMP lets all others sleep almost at once, too.
 /// Results do not depend on it.
 ///

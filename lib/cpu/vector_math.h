@@ -20,7 +20,7 @@ inline V exp(V x) {
     V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
                      1.6666665459e-1f, 5.0000001201e-1f);
     p = fma(p, r * r, r + V(1.0f));
-    // Far below the smallest float p is meaningless; the select discards it.
+    // Far below the smallest float, p is meaningless; the select discards it.
     return select_less(x, V(-87.3f), V(0.0f), times_power_of_two(p, n));
 }
 
@@ -58,7 +58,7 @@ struct Curve {
     V slope;
 };
 
-/// NaN stays NaN: max returns its second argument then.
+/// NaN stays NaN, because max then returns its second argument.
 template <class V>
 inline Curve<V> relu(V u) {
     return {max(V(0.0f), u), select_less(V(0.0f), u, V(1.0f), V(0.0f))};

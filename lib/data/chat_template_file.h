@@ -1,6 +1,6 @@
 // PREFIX.chat_template.jinja: the chat template (text/chat_template.h) that made texts of the
-// conversations in token files. Token files without conversations have none, and neither have those
-// of older programs.
+// conversations in token files. Token files without conversations, and those of older programs,
+// have none.
 #pragma once
 
 #include <filesystem>

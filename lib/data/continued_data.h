@@ -17,7 +17,7 @@
 
 namespace gptrain {
 
-/// How far an order had been read when the length of its samples changed.
+/// The progress of an order at the time when the length of its samples changed.
 struct LengthChange {
     std::int64_t seq_length = 0;  ///< until then
     std::int64_t given = 0;       ///< samples of that length
@@ -46,7 +46,7 @@ struct SourceProgress {
 /// tokens.
 OrderOptions first_order(const SourceProgress& progress, std::int64_t tokens, std::uint64_t seed);
 /// The samples that a change of `progress` left to cut, and their new length. Error (bad_input) if
-/// more samples have been given than there are.
+/// more samples were read than exist.
 struct Cut {
     SampleRange left;
     std::int64_t seq_length = 0;
@@ -91,9 +91,9 @@ struct NewSource {
 };
 
 /// The phase that begins with the next sample after the checkpoint, whose samples have
-/// `seq_length`. A source that was read before, whenever that was, goes on where it stopped; others
-/// start with their first sample. If sources are equal, the first takes the progress of the first.
-/// Maps the order of the saved blend from `cache`, or builds it there.
+/// `seq_length`. A source that was ever read continues where it stopped; others start with their
+/// first sample. If sources are equal, the first takes the progress of the first. Maps the order of
+/// the saved blend from `cache`, or builds it there.
 DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sources,
                       std::int64_t seq_length, const IndexCache& cache);
 

@@ -53,7 +53,7 @@ void fill_samples(std::span<std::int64_t> positions, std::span<std::int32_t> off
                   std::int64_t seq_length) {
     std::int64_t token = 0;  // flat index of the first token at `position`
     std::size_t position = 0;
-    // Megatron's row 0 is (0, 0) even if the first documents are empty; here it is, too, because no
+    // Megatron's row 0 is (0, 0) even if the first documents are empty; so it is here, because no
     // document has been examined yet.
     for (std::size_t row = 1; row < positions.size(); ++row) {
         const std::int64_t wanted = static_cast<std::int64_t>(row) * seq_length;

@@ -229,11 +229,10 @@ std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& fol
     return found;
 }
 
-/// Builds the file, which has this fault or is missing, unless another process just has.
+/// Builds the file, which has this fault or is missing, unless another process has just done so.
 void build_alone(const IndexFile& index, FindFault find, std::string fault) {
     const BuildLock lock(index.path.parent_path());
-    // A new file's checksum is left to all who waited for the lock: they verify it at the same
-    // time.
+    // This does not verify a new file's checksum: all who waited for the lock do, at the same time.
     if (open_valid(index, fault.empty() ? find_other_file : find, fault)) return;
     if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
     build_file(index.path, index.key, index.sizes, index.layout, index.build);
@@ -248,7 +247,7 @@ MappedFile open_or_build(const IndexFile& index, FindFault find) {
     return open_written(index, find);
 }
 
-/// The same by all ranks. They read the file once, each its share of it.
+/// The same by all ranks. They read the file once, each a share of it.
 MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
     const Share share = {ranks.rank(), ranks.size()};
     FindFault* find = find_other_file;

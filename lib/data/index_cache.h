@@ -27,8 +27,8 @@ struct IndexCache {
     IndexCache alone() const { return {folder}; }
 
     std::filesystem::path folder;
-    /// If not null, all ranks open the same indices together, in work that run_on_all runs: rank 0
-    /// builds what is missing, and each rank reads its share of a file to check it.
+    /// If not null, all ranks open the same indices together, inside run_on_all: rank 0 builds what
+    /// is missing, and each rank reads its share of a file to check it.
     const MpiSession* ranks = nullptr;
 };
 

@@ -13,10 +13,10 @@ namespace gptrain {
 namespace {
 
 constexpr std::size_t block_bytes = 4096;
-/// Blocks of .bin that the fingerprint has.
+/// The number of blocks of .bin in the fingerprint.
 constexpr std::int64_t fingerprint_blocks = 256;
 
-/// The CRC of `blocks` blocks spread evenly over the bytes, or of all of them if they are no more.
+/// The CRC of `blocks` blocks spread evenly over the bytes, or of all bytes if there are not more.
 /// All shares together, by exclusive or.
 std::uint32_t sampled_crc(std::span<const std::byte> bytes, std::int64_t blocks, Share share = {}) {
     const auto count = static_cast<std::size_t>(blocks);

@@ -30,19 +30,18 @@ namespace gptrain {
 class MpiSession;
 
 /// A validated, memory-mapped token data set. Thread-safe for reading. With virtual tokens
-/// (virtual_tokens.h) every sequence that has tokens begins with them, for all who read it; the
-/// files do not have them.
+/// (virtual_tokens.h) every sequence that has tokens begins with them, for every reader; the files
+/// do not contain them.
 class IndexedDataset {
 public:
     /// Opens PREFIX.idx and PREFIX.bin, with the prefix that `token_prefix` finds. Validates every
     /// header field, length, offset and document entry against the sizes of both files; a fault is
     /// an Error (bad_input) that names the file. It does not read ids: the loader checks those that
-    /// it uses. A .meta.json or .mask that is faulty or describes other token files, a mask that
-    /// the .meta.json names and that is not there, and one that no .meta.json names are Errors
-    /// (bad_input), too.
+    /// it uses. A .meta.json or .mask that is faulty or describes other token files, a missing mask
+    /// that the .meta.json names, and a mask that no .meta.json names, are also Errors (bad_input).
     ///
-    /// With `ranks` all ranks call it together, in work that run_on_all runs. Each validates its
-    /// share of the lengths, offsets and entries, and later checks those that it reads; a rank
+    /// With `ranks` all ranks call it together, in work that run_on_all runs. Each rank validates
+    /// its share of the lengths, offsets and entries, and later checks those that it reads; a rank
     /// whose files differ from those of rank 0 is an Error (bad_input).
     explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0,
                             const MpiSession* ranks = nullptr);

@@ -76,7 +76,7 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
 template <class T>
 constexpr std::int64_t entry_bytes = sizeof(T);
 
-/// Calls `use` with each T of a block that holds only whole ones.
+/// Calls `use` with each T of a block, which holds only whole values.
 template <class T>
 void for_each_entry(std::span<const std::byte> block, const auto& use) {
     for (std::size_t at = 0; at < block.size(); at += sizeof(T)) {

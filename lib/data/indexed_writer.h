@@ -57,11 +57,11 @@ public:
                       std::span<const std::uint8_t> learned = {});
     /// Ends the current document, which may be empty.
     void end_document();
-    /// Makes everything added so far readable for `append_part` of another writer, perhaps in
-    /// another process, as long as this one lives. Add nothing after it.
+    /// Makes everything added so far readable for another writer's `append_part`, also in another
+    /// process, while this writer exists. Add nothing after it.
     void finish_part();
     /// Adds the documents of the finished part that another writer of the same type made with
-    /// `prefix`, and empties its files. Error (io) if the part is not there or has other counts.
+    /// `prefix`, and empties its files. Error (io) if the part is missing or has other counts.
     void append_part(const std::filesystem::path& prefix, const TokenCounts& counts);
     /// Publishes the files. The writer fills in the documents, the tokens and the mask of `meta`.
     /// Without a meta, which masked files need, there will be no .meta.json; without a text of a

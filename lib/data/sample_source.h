@@ -16,16 +16,16 @@ public:
     /// Number of samples.
     virtual std::int64_t size() const = 0;
 
-    /// Writes sample `index` (>= 0) to `tokens` (S + 1 of them) and returns how many are real. All
-    /// are, except at the end of a source that is read once in order (SequentialDataset); the
-    /// others are 0.
+    /// Writes sample `index` (>= 0) to `tokens` (S + 1 of them) and returns the number of real
+    /// ones. All are, except at the end of a source that is read once in order (SequentialDataset);
+    /// the others are 0.
     virtual std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
 
     /// Writes for each of the S + 1 tokens of sample `index` whether it is learned: 1, or 0 if a
     /// loss mask excludes it, or if it is not real.
     virtual void learned(std::int64_t index, std::span<std::uint8_t> learned) const = 0;
 
-    /// The index of the source that a sample comes from, among those that are blended.
+    /// The index of a sample's source among the blended ones.
     virtual std::int64_t source_of(std::int64_t /*index*/) const { return 0; }
 
     /// The origin of token `offset` of sample `index`, for messages: "P.bin: sequence 3, token 17".

@@ -56,7 +56,7 @@ private:
     /// [begin, begin + count) of the data set, in order.
     void for_each_part(std::int64_t begin, std::int64_t count, const auto& read) const;
     void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
-    /// Reads `real` from the loss mask of a data set.
+    /// Marks in `real` the learned tokens of a data set, from `begin` on.
     void read_learned(std::int64_t begin, std::span<std::uint8_t> real) const;
 
     std::shared_ptr<const IndexedDataset> dataset_;  ///< null: reads ids_

@@ -25,7 +25,7 @@ void check_weights(const std::vector<DataSource>& specs) {
     }
 }
 
-/// The tokens and the learned tokens of a share of each part, one after the other.
+/// For each part in turn, the tokens and the learned tokens of a share of it.
 std::vector<std::int64_t> count_tokens(const std::vector<SourcePart>& parts, Share share) {
     std::vector<std::int64_t> counts;
     for (const SourcePart& part : parts) {

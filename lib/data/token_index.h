@@ -16,7 +16,7 @@ namespace gptrain {
 /// with the `_text_document` that gpt-preprocess appends, or without it, if that has one.
 std::filesystem::path token_prefix(const std::filesystem::path& name);
 
-/// True if PREFIX.idx or PREFIX.bin is there.
+/// True if PREFIX.idx or PREFIX.bin exists.
 bool has_token_file(const std::filesystem::path& prefix);
 
 /// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin of `token_prefix` is missing.

@@ -1,6 +1,6 @@
-// Masked language modelling: which tokens of a sequence a model has to find, and what it reads in
-// their place. A pure function of the seed, the sample's index and the position, so every mesh
-// masks alike, a resumed run repeats its masks, each pass over the data has new ones, and an
+// Masked language modelling: the tokens of a sequence that a model has to find, and those that it
+// reads in their place. A pure function of the seed, the sample's index and the position, so every
+// mesh masks alike, a resumed run repeats its masks, each pass over the data has new ones, and an
 // evaluation, which counts its samples from 0, always has the same.
 #pragma once
 
@@ -19,8 +19,8 @@ struct TokenMasking {
     std::int64_t vocab_size = 0;
 };
 
-/// Chooses some of the tokens of sample `sample` and replaces them by what the model reads.
-/// `chosen` is 1 for each token that may be chosen, and afterwards for each one that is.
+/// Chooses some tokens of sample `sample` and replaces them by those that the model reads. `chosen`
+/// is 1 for each token that may be chosen, and afterwards for each one that is.
 ///
 /// masking token (BERT, Devlin et al. 2018, arXiv 1810.04805; anew in each pass as in RoBERTa, Liu
 /// et al. 2019, arXiv 1907.11692): a token is chosen with probability mask_rate, each by itself. It

@@ -120,7 +120,8 @@ std::int64_t corpus_samples(const std::vector<SourcePart>& parts, std::int64_t s
     return std::max<std::int64_t>(samples, 1);
 }
 
-/// The warning about the part that the run reads most often; empty if that is not too often.
+/// The warning about the part that the run reads most often; empty if it does not read it too
+/// often.
 std::string repetition_warning(const std::vector<SourcePart>& parts,
                                const std::optional<DataPhase>& phase, const DataOptions& options) {
     double weights = 0;
@@ -141,7 +142,7 @@ std::string repetition_warning(const std::vector<SourcePart>& parts,
                 " times a model memorises them: use more text or fewer training.steps");
 }
 
-/// True if the run goes on with other training data than the checkpoint has, or in samples of
+/// True if the run continues with other training data than the checkpoint has, or in samples of
 /// another length.
 bool differs(const SavedData& saved, const std::vector<SourceIdentity>& sources,
              const DataOptions& options) {

@@ -20,8 +20,8 @@ struct DataOptions {
     std::uint64_t seed = 1234;
     std::int64_t seq_length = 0;
     /// Training samples of one pass; determines their order. If empty: those of `saved`, if its
-    /// data goes on; else one pass over the corpus, which is the sum over the sources of
-    /// floor((T - 1) / seq_length), T the source's training tokens, and at least 1.
+    /// data continues; else one pass over the corpus, which is the sum over the sources of floor((T
+    /// - 1) / seq_length), T the source's training tokens, and at least 1.
     std::optional<std::int64_t> num_samples;
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     /// With ranks, all ranks make the data together, in work that run_on_all runs, and share the
@@ -76,7 +76,7 @@ struct TrainingData {
 /// `options.saved` has other training sources, weights, length of samples or (where given) number
 /// of samples, `data.on_change: continue` begins a new phase; otherwise the caller is to refuse. A
 /// source whose .meta.json names another tokenizer than `options.tokenizer` (or, if that is empty,
-/// than another source) is an Error (usage). If sources lack a .meta.json, it prints so.
+/// than another source) is an Error (usage). Prints a note if sources lack a .meta.json.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 /// The training tokens of all sources together, with the virtual tokens before each sequence; empty

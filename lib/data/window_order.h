@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// Window w has the S tokens from token w S on, and one that follows them. The S tokens are in no
+/// Window w has the S tokens from token w S on, and the one after them. The S tokens are in no
 /// other window. Each of size() samples is another window.
 class WindowOrder : public SampleSource {
 public:

@@ -13,8 +13,8 @@
 namespace gptrain {
 
 /// Passes microbatches of plan.micro_batch_size sequences through the chunks of a rank, with the
-/// weights as they are and without dropout. Sequences are at most plan.seq_length long, and as long
-/// as that if ranks share them.
+/// weights as they are and without dropout. Sequences are at most plan.seq_length long, and exactly
+/// that long if ranks share them.
 class ForwardPasses {
 public:
     /// Reserves memory for the head's results for a microbatch: scores, and for `logits` a row of
@@ -25,7 +25,7 @@ public:
                   StageMemory memory, bool with_logits);
 
     /// Called on the stage with the head, for each microbatch, with the largest logit of each of
-    /// this rank's rows, and what TargetScores::sums has of it.
+    /// this rank's rows, and its TargetScores::sums.
     using TakeScores = std::function<void(std::size_t microbatch, std::span<const float> maximum,
                                           std::span<const float> sums)>;
     /// Scores the targets of microbatches of sequences of `length` tokens.
@@ -38,7 +38,7 @@ public:
                                           std::span<const float> logits)>;
     /// Rows of a rank of cp in each microbatch, ascending, at most as many as it has sequences.
     using ChosenRows = std::vector<std::vector<std::int64_t>>;
-    /// Computes the logits of chosen rows; only if made with them.
+    /// Computes the logits of chosen rows; only if constructed for logits.
     void logits(std::span<const Microbatch> microbatches, const ChosenRows& rows,
                 std::int64_t length, ActionListener& listener, const TakeLogits& take) const;
 

@@ -1,6 +1,6 @@
-// Steps with so many microbatches that the meter does not execute each. Once the pipeline is full,
-// every further group of microbatches adds the same, so two shorter steps give the cost of any
-// longer one.
+// Steps with too many microbatches for the meter to execute each. Once the pipeline is full, every
+// further group of microbatches adds the same, so two shorter steps give the cost of any longer
+// one.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct LongStep {
     std::int64_t groups = 0;  ///< in addition to those of `shorter`
 };
 
-/// The shorter steps whose memory, work and messages give those of the plan; nothing if it has at
+/// The shorter steps whose memory, work and messages give those of the plan; empty if it has at
 /// most most_executed microbatches, or too few to fill its pipeline.
 std::optional<LongStep> shortened(const RunPlan& plan);
 

@@ -72,8 +72,8 @@ StepCost grown(const StepCost& shorter, const StepCost& longer, std::int64_t gro
     return cost;
 }
 
-/// The result of `measure` for the plan, or if that is long, the one that follows from shorter
-/// ones.
+/// The result of `measure` for the plan or, if its step is long, the result derived from shorter
+/// steps.
 template <class Measure>
 auto measure_any(const RunPlan& plan, const Measure& measure) {
     const std::optional<LongStep> step = shortened(plan);

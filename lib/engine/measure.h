@@ -26,12 +26,12 @@ struct StepCost {
 
 /// Runs initialisation, a step, an evaluation and the snapshot of an asynchronous save on the
 /// meter. `needs`: those of the backend to be used. `make`: makes communicators that transfer
-/// nothing. A step with more than most_executed microbatches is not run itself, but two shorter
-/// ones, from which its cost follows (long_step.h).
+/// nothing. Instead of a step with more than most_executed microbatches it runs two shorter ones,
+/// from which the cost follows (long_step.h).
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
-/// The same from every microbatch, however many there are.
+/// The same for every microbatch, however many there are.
 StepCost execute_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
 

@@ -23,7 +23,7 @@ constexpr std::int64_t host_reserve = std::int64_t{128} << 20;
 /// cuBLASLt's code, and what NCCL's other algorithms need.
 constexpr std::int64_t device_floor = std::int64_t{256} << 20;
 
-/// Device memory to leave to driver and libraries, of which they have `taken` some already.
+/// The device memory to leave to driver and libraries, which have already `taken` some of it.
 std::int64_t device_reserve(std::int64_t reserve, std::int64_t taken);
 
 /// Host memory of a process with this plan. `in_host_memory`: the process computes in host memory.

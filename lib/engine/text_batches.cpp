@@ -83,7 +83,7 @@ std::vector<ScoredToken> scored_tokens(const Microbatch& microbatch, const Reque
     return scored;
 }
 
-/// The batch that begins with sample `first`, of no more microbatches than it needs.
+/// The batch that begins with sample `first`, with only as many microbatches as it needs.
 TextBatch batch_at(const RequestSource& source, std::int64_t first, const RunPlan& plan,
                    const MeshPlace& place) {
     TextBatch batch;

@@ -15,7 +15,7 @@
 
 namespace gptrain {
 
-/// The number of tokens that the longest request's text has before its last one.
+/// The number of tokens in the longest request's text, without its last one.
 std::int64_t longest_input(std::span<const ScoreRequest> requests);
 
 /// True if batches may be shorter than the plan's: a rank holds whole sequences, and no GEMM is in

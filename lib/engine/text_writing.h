@@ -22,9 +22,9 @@ struct WrittenTexts {
 
 /// The text that the model writes after each prompt, likeliest token by token (of several the one
 /// with the smallest id), on all ranks. All call it with the same requests and rules. Each token
-/// takes a forward pass over all that comes before it, of all texts that have not ended, in batches
-/// as by for_each_batch, with its errors. After each batch all ranks call `go_on` with the texts
-/// that have ended; if it returns false, the same on all, the result is empty.
+/// takes a forward pass over everything before it, for all texts that have not ended, in the
+/// batches of for_each_batch, whose errors it throws. After each batch all ranks call `go_on` with
+/// the texts that have ended; if it returns false, the same on all, the result is empty.
 std::optional<WrittenTexts> write_texts(const ForwardPasses& passes, const MpiSession& ranks,
                                         std::span<const WriteRequest> requests,
                                         const WritingRules& rules, ActionListener& listener,

@@ -35,7 +35,7 @@ public:
         profile_.assumed.push_back(text("device.", key, " ", cautious));
     }
 
-    /// For the precisions that the device has.
+    /// The entries for the precisions that the device has.
     void take(std::string_view key, PrecisionShares& shares, double cautious) {
         const YamlNode* given = device_.find(key);
         for (const auto& [precision, share, peak] :

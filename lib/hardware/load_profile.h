@@ -26,12 +26,12 @@ std::string_view profile_meant(const std::string& word);
 /// a100-80gb, b200; CPUs cpu".
 std::string profiles_by_kind(std::string_view except = "");
 
-/// Reads one of those, or a file.
+/// Reads such a profile, or a file.
 HardwareProfile load_profile(const std::string& name_or_file);
 
-/// The text of one of those with another correction, below the comment `origin`. Without its other
-/// comments if its keys do not begin lines. The program's profile for CPUs gets the cores and the
-/// memory of `used`, for which the correction was found.
+/// The text of such a profile with another correction, below the comment `origin`. Without its
+/// other comments if its keys do not begin lines. The program's profile for CPUs gets the cores and
+/// the memory of `used`, for which the correction was found.
 std::string corrected_profile(const std::string& name_or_file, double correction,
                               const std::string& origin, const HardwareProfile& used = {});
 

@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// Distances below this one count as none.
+/// Smaller distances count as zero.
 constexpr double same = 1e-3;
 
 double square_of_log_ratio(double a, double b) {

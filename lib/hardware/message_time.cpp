@@ -83,7 +83,7 @@ double bandwidth_of(const LinkProfile& link, std::string_view key) {
          "(mpirun --bind-to none -n 2 gptrain plan --calibrate FILE), or set it");
 }
 
-/// Bytes per second of the network cards nearest to so many ranks of a node.
+/// Bytes per second of the network cards nearest to this many ranks of a node.
 double network_bandwidth(const NodeProfile& node, std::int64_t ranks) {
     if (!node.network) {
         fail(ExitCode::usage, "hardware: more ranks than the profile's node.devices (",

@@ -19,8 +19,8 @@ struct GroupLayout {
     std::int64_t nodes() const { return on_nodes > 0 ? on_nodes : div_ceil(size, per_node); }
 };
 
-/// The layout of an axis's groups. If they lie differently on the nodes (6 ranks on nodes of 8),
-/// that of the group with the fewest ranks on a node.
+/// The layout of an axis's groups. If groups are placed differently on the nodes (6 ranks on nodes
+/// of 8), the layout of the group with the fewest ranks on a node.
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node);
 
 /// True if each rank of stage `a` is on the node of the rank of stage `b` with which it exchanges

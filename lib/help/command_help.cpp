@@ -66,7 +66,7 @@ CommandHelp command_help(const CLI::App& app) {
     for (const CLI::Option* option : app.get_options()) {
         help.options.push_back(option_help(*option));
         if (!option->get_positional() || help.options.back().names.empty()) continue;
-        // It is a positional argument as well, and neither way is required by itself.
+        // It is also a positional argument, and neither form is required on its own.
         help.options.back().required = false;
         help.options.push_back(help.options.back());
         help.options.back().names.clear();

@@ -26,7 +26,7 @@ std::vector<std::string> option_names(const CommandHelp& command, bool with_valu
 
 std::vector<std::string> command_names(const CommandHelp& program);
 
-/// The first sentence of a description, for lists in which a line is short.
+/// The first sentence of a description, for lists with short lines.
 std::string brief(const std::string& description);
 
 }  // namespace gptrain

@@ -19,7 +19,7 @@ std::string zsh_plain(std::string_view words) {
     return out;
 }
 
-/// ":what:how to complete it"; the space before the call passes the words as they are.
+/// ":what:how to complete it"; the space before the call passes the words unchanged.
 std::string zsh_value(const OptionHelp& option, const ProgramHelp& program) {
     const ValueChoices choices = value_choices(option, program);
     std::string action = " ";

@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// For one text after the other in one batch: the ops see the longest of the two.
+/// Texts follow each other in one batch: the ops see the longer of the two lengths.
 RunPlan batch_plan(RunPlan plan, const BatchLimits& limits) {
     plan.micro_batch_size = 1;
     plan.seq_length = std::max(plan.model.virtual_tokens() + limits.positions, limits.tokens);

@@ -73,8 +73,8 @@ void append_ids(std::vector<std::int32_t>& ids, const std::string& path, const E
     }
 }
 
-/// The length of windows of a text: the run's, but no longer than the text needs on the mesh. With
-/// masking no token may be padding, so they are no longer than what the text fills.
+/// The window length for a text: the run's, but at most what the text needs on the mesh. With
+/// masking no token may be padding, so windows are only as long as the text fills.
 std::int64_t window_length(std::int64_t tokens, const RunPlan& plan, const std::string& source) {
     const std::int64_t ranks = plan.mesh.context * plan.mesh.tensor;
     if (std::holds_alternative<CausalSpec>(plan.objective)) {

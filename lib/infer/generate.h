@@ -18,7 +18,7 @@ struct GenerateOptions {
 /// separated by spaces. An empty prompt starts a document. Each continuation ends after max_tokens,
 /// before a stop text, at a token that ends texts, or, with a warning, after the model's last
 /// position (with rope, 64 times max_position_embeddings). With several samples a line "--- sample
-/// 1 of 3 ---" precedes each; sample i is the same however many there are.
+/// 1 of 3 ---" precedes each; sample i does not depend on their number.
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const Reader& reader);
 

@@ -25,7 +25,7 @@ public:
     /// Chooses a token from the logits [V] of all tokens. Called for one sequence after the other.
     using Choose = std::function<std::int32_t(std::span<const float> logits)>;
     /// Appends tokens [B, n] to the sequences and returns the token that follows each, [B]. One
-    /// rank chooses them and broadcasts them. All ranks call it with the same tokens.
+    /// rank chooses and broadcasts them. All ranks call it with the same tokens.
     std::vector<std::int32_t> next_tokens(std::span<const std::int32_t> tokens,
                                           const Choose& choose);
     /// The same for a single sequence.

@@ -14,8 +14,8 @@ struct ImportedModel {
 };
 
 /// Writes the model in `from`, a Hugging Face model folder, as the checkpoint `to`,
-/// with its tokenizer files as they are. Reads a few blocks of weights at a time. Error (usage):
-/// `to` exists; (bad_input): a file is faulty, or no run spec expresses the model.
+/// with its tokenizer files unchanged. Reads a few blocks of weights at a time. Error (usage): `to`
+/// exists; (bad_input): a file is faulty, or no run spec expresses the model.
 ImportedModel import_model(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace gptrain

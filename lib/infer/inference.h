@@ -39,7 +39,7 @@ RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>
 void require_causal(const Objective& objective, const std::filesystem::path& source,
                     std::string_view work);
 
-/// The spec of a run for inference: without its mesh and what only training needs.
+/// The spec of a run for inference, without its mesh and the settings that only training needs.
 RunSpec without_training(RunSpec spec);
 
 /// One rank's share of the weights, and the chunks that compute with them.
@@ -51,7 +51,7 @@ public:
 
     /// Loads the weights, rounded to the compute dtype.
     void load(ModelSource& source, const MpiSession& ranks);
-    /// The same from elsewhere; on a backend that computes in host memory.
+    /// The same from other sources, on a backend that computes in host memory.
     void load(const WeightReader& weights);
 
     const ModelContext& context() const { return context_; }

@@ -10,7 +10,7 @@
 namespace gptrain {
 
 /// The number of positions of a text, without virtual tokens. Rotary positions have no limit, but
-/// 64 times beyond the trained ones a model writes nothing useful, so a text ends there.
+/// at 64 times the trained ones a model writes nothing useful, so a text ends there.
 std::int64_t last_position(const ModelShape& model);
 
 /// The key that sets it, for messages: " (64 times model.max_position_embeddings)".

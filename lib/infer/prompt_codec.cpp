@@ -51,7 +51,7 @@ bool is_from_elsewhere(const ModelSource& source) {
     return source.spec().init_from.has_value();
 }
 
-/// With "\x.." for each byte that is not a printable character of ASCII.
+/// The text with "\x.." for each byte that is not a printable ASCII character.
 std::string escaped(std::string_view bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string shown;

@@ -28,7 +28,7 @@ public:
     /// The number of tokens that a text may have: the tokenizer's, if there is one. The model's
     /// vocabulary may be larger, to be a round number.
     std::int64_t vocab_size() const { return vocab_; }
-    /// The logits of the tokenizer's tokens, without those beyond them.
+    /// The logits of the tokenizer's tokens alone.
     std::span<const float> choices(std::span<const float> logits) const {
         return logits.first(static_cast<std::size_t>(vocab_));
     }
@@ -77,7 +77,7 @@ public:
     /// The same as text, or how a mark is spelled. A part of a character is, as in OpenAI's API,
     /// "bytes:" with escapes: "bytes:\xe2\x82".
     std::string token_text(std::int32_t id) const;
-    /// How the tokenizer's begin and end of a text are spelled; empty if it has none.
+    /// The spellings of the tokenizer's begin and end of a text; empty if it has none.
     std::string bos_mark() const;
     std::string eos_mark() const;
 

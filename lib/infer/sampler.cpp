@@ -75,8 +75,8 @@ private:
         return tokens_.begin() + static_cast<std::ptrdiff_t>(rank);
     }
 
-    /// Sorts the first `count`, of which the first `sorted_` are. A heap of few tokens passes the
-    /// others in less time than nth_element.
+    /// Sorts the first `count`; the first `sorted_` already are. A heap of few tokens is faster
+    /// than nth_element.
     void sort(std::size_t count) {
         if (count <= sorted_) return;
         if (count < tokens_.size()) {

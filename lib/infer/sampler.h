@@ -32,9 +32,9 @@ struct TokenChance {
     double weight = 1;  ///< probability relative to the likeliest token's
 };
 
-/// The tokens that can be drawn, likeliest first; of equal logits the smaller id comes first. The
-/// options apply in the order temperature, top_k, top_p, min_p, as in transformers; the penalty is
-/// not applied. A NaN logit is an Error (numerical).
+/// The tokens that can be drawn, likeliest first; ties go to the smaller id. The options apply in
+/// the order temperature, top_k, top_p, min_p, as in transformers; the penalty is not applied. A
+/// NaN logit is an Error (numerical).
 std::vector<TokenChance> token_chances(std::span<const float> logits,
                                        const SamplingOptions& options);
 

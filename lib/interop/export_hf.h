@@ -1,4 +1,4 @@
-// Writes a model as Hugging Face's transformers reads it.
+// Writes a model in the form that Hugging Face's transformers reads.
 #pragma once
 
 #include <cstdint>

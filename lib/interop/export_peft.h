@@ -1,4 +1,4 @@
-// Writes an adapter as Hugging Face's PEFT reads it.
+// Writes an adapter in the form that Hugging Face's PEFT reads.
 #pragma once
 
 #include <filesystem>

@@ -92,7 +92,7 @@ TensorNames gguf_names_of(HfClass hf_class) {
     return names;
 }
 
-/// Lists the tensors of a model as another program has them.
+/// Lists the tensors of a model as another program names and stores them.
 class TensorList {
 public:
     TensorList(const ModelShape& model, const TensorNames& names)

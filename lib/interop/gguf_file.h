@@ -51,7 +51,7 @@ struct GgufTensor {
     DType dtype = DType::f32;
 };
 
-/// Bytes of a tensor and what follows it up to the next one.
+/// The bytes of a tensor and of the padding up to the next one.
 std::int64_t gguf_bytes(const GgufTensor& tensor);
 
 /// The bytes before the data of a file whose tensors lie in this order.

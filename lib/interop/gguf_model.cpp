@@ -29,7 +29,7 @@ std::string_view eps_name(const ModelShape& model) {
     return rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
 }
 
-/// llama.cpp multiplies what a file gives by the factor that holds if none is given.
+/// The factor to store: llama.cpp multiplies it by its default factor.
 double attention_factor(const RopeScaling& yarn) {
     return *yarn.attention_factor / (0.1 * std::log(yarn.factor) + 1);
 }
@@ -76,7 +76,7 @@ private:
     GgufMetadata& to_;
 };
 
-/// The settings of a file that was written, each with what the model has.
+/// Compares each setting of a written file with the model's.
 class ReadKeys {
 public:
     ReadKeys(const GgufFile& file, const ModelShape& model)

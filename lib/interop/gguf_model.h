@@ -10,11 +10,11 @@
 
 namespace gptrain {
 
-/// Fails if llama.cpp cannot compute what the model does: Error (usage) that names the key.
+/// Fails if llama.cpp cannot compute the model: Error (usage) that names the key.
 void check_gguf_model(const ModelShape& model);
 
-/// The longest text on which llama.cpp computes what the model does: it has no windows, so a text
-/// may not be longer than the model's window.
+/// The longest text on which llama.cpp agrees with the model: it has no windows, so a text may not
+/// exceed the model's window.
 std::int64_t gguf_context(const ModelShape& model);
 
 /// Adds the architecture and its settings.

@@ -94,7 +94,7 @@ std::string with_hf_keys(std::string message, HfClass hf_class) {
     };
     for (const auto& [ours, theirs] : keys)
         replace_key(message, ours, theirs);
-    // The other keys have the same names there.
+    // config.json has the same names for the other keys, but no section.
     constexpr std::string_view section = "model.";
     for (std::size_t at = message.find(section); at != message.npos; at = message.find(section, at))
         message.erase(at, section.size());

@@ -57,7 +57,7 @@ const HfClassNames* find_class(std::string_view model_type);
 /// True if tokens of some layer see at most model.sliding_window keys.
 bool has_windows(const ModelShape& model);
 
-/// The class that computes what the model does. If there is none: Error (usage) that names the
+/// The class that computes the same as the model. If there is none: Error (usage) that names the
 /// keys.
 HfClass hf_class_of(const ModelShape& model);
 

@@ -39,7 +39,7 @@ SpecialIds special_ids(const Json& config, const std::string& source, std::int64
 /// A generation_config.json.
 std::string generation_config(const SpecialIds& ids);
 
-/// Every size of a model spec in which all are set.
+/// The sizes of a model spec in which all are set.
 ModelShape shape_of(const ModelSpec& model);
 
 }  // namespace gptrain

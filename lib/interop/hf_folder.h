@@ -56,7 +56,7 @@ private:
     void place_tensors();
     /// Error (bad_input) if the file has a tied head whose values are not the embedding's.
     void check_tied_head() const;
-    /// Returns the tensor's name in the file; empty if the file may lack it and does.
+    /// The tensor's name in the file; empty if the file lacks it and may.
     std::string place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
 
     std::filesystem::path folder_;

@@ -54,7 +54,7 @@ Json layer_types(const ModelShape& model) {
     return types;
 }
 
-/// The first layer from which on all have a window.
+/// The first layer such that it and all later ones have a window.
 std::int64_t first_windowed(const ModelShape& model) {
     std::int64_t first = model.layers;
     while (first > 0 && model.has_window(first - 1))

@@ -50,7 +50,7 @@ public:
     void update(std::int64_t step, std::int64_t samples);
     /// Prints the step's lines. Call it after every logged step.
     void step(const StepMetrics& metrics);
-    /// Moves the bar of an evaluation.
+    /// Advances the evaluation's progress bar.
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(const Validation& validation);
     void tasks(const TaskEvaluation& evaluation);

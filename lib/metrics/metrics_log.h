@@ -16,8 +16,8 @@ namespace gptrain {
 /// later one counts. Each line is written at once, or later if the disk refuses it (ReportFile).
 class MetricsLog {
 public:
-    /// Opens or creates `file`. Truncates a last line torn by a crash. Lines of other kinds are
-    /// kept but ignored; one warning names the first of them.
+    /// Opens or creates `file`. Truncates a last line torn by a crash. Keeps but ignores lines of
+    /// other kinds; one warning names the first of them.
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that the log survives a run that ends with an error.
     ~MetricsLog() { sync(); }

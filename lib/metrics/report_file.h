@@ -1,4 +1,4 @@
-// A file of a run's reports, to which it only appends: a disk that refuses it must not end the run.
+// An append-only file of a run's reports. A disk that refuses writes must not end the run.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct RunPaths {
     std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
     std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
     std::filesystem::path cache() const { return folder / "cache"; }
-    /// Which local copies the run may go on from (LocalCourse).
+    /// Which local copies the run may continue from (LocalCourse).
     std::filesystem::path local_copies() const { return folder / "local-copies"; }
     /// The measurements of gptrain plan --measure.
     std::filesystem::path measured() const { return folder / "measured.jsonl"; }

@@ -17,9 +17,9 @@ void wait_for(Exchanges& exchanges) {
 }
 
 /// Exchanges slices of the sequence for shares of the heads, and back. Each share is cut into equal
-/// pieces, so that one travels while another is computed with. A message [B, ranks, S, heads, D]
-/// holds, for each rank, a piece of its share of the heads over this rank's slice. A "whole" tensor
-/// [B, ranks S, heads, D] holds a piece of this rank's share over whole sequences.
+/// pieces, so that one is sent while another is used. A message [B, ranks, S, heads, D] holds, for
+/// each rank, a piece of its share of the heads over this rank's slice. A "whole" tensor [B, ranks
+/// S, heads, D] holds a piece of this rank's share over whole sequences.
 class HeadExchange {
 public:
     HeadExchange(const ContextForward& args, const ContextRanks& resources)
@@ -72,8 +72,8 @@ public:
         resources_.backend.copy(heads, part_of_all(message, at, heads.size(3)));
     }
 
-    /// Starts to exchange `from` for `to` among the ranks. One of them is a message, the other is
-    /// whole.
+    /// Starts to exchange `from` for `to` among the ranks. One of the two is a message, the other a
+    /// whole tensor.
     Exchanges start(const Tensor& to, const Tensor& from) const {
         // Within one sequence the parts are contiguous on both sides.
         const Tensor to_parts = parts(to);

@@ -24,7 +24,7 @@ SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_
     saved.norm = branch_.norm().reserve(arena, tokens);
     saved.linears = linears_.reserve(arena, tokens, {.inputs = all, .a_for_g = true});
     saved.lse = arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length});
-    // all_to_all leaves q, k and v there as it exchanged them.
+    // all_to_all leaves the exchanged q, k and v there.
     const bool exchanged =
         shares_sequence() && context_.context_method == ContextMethod::all_to_all;
     if (normalises() && (all || exchanged))

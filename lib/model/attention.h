@@ -98,8 +98,8 @@ private:
     std::int64_t window(const Batch& batch) const {
         return has_window(batch) ? *context_.shape.sliding_window : 0;
     }
-    /// The position of the first token among queries. In a bidirectional model queries are behind
-    /// all keys of the sequence, so that they see all of them.
+    /// The position of the first token among queries. In a bidirectional model queries are placed
+    /// after all keys of the sequence, so that they see all of them.
     std::int64_t first_query(const Batch& batch) const {
         return context_.shape.bidirectional ? batch.seq_length() * context_.mesh.cp().size() : 0;
     }

@@ -27,7 +27,7 @@ Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
 /// The batch's memory for fewer tokens, none of whose stream is on other ranks.
 Batch shortened(const Batch& batch, const Shape& shape);
 
-/// Copies a microbatch of the same sizes into `batch`, the fields that `batch` has.
+/// Copies the fields that `batch` has from a microbatch of the same sizes.
 void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch,
                   const StreamSlice& stream = {});
 

@@ -6,8 +6,8 @@
 namespace gptrain {
 namespace {
 
-/// W multiplies the input of each GEMM by its dy. To rebuild an input, W would need its source,
-/// whose memory holds deferred gradients by then. Keeping the source as well would take no less
+/// W multiplies the input of each GEMM by its dy. To rebuild an input, W would need its source, but
+/// that memory holds deferred gradients by then. Keeping the source as well would take no less
 /// memory than keeping the inputs.
 Recompute kept_mode(const SavedSizes& sizes) {
     const bool selective = sizes.recompute == Recompute::selective;

@@ -17,9 +17,9 @@ namespace gptrain {
 
 /// How gradients are summed.
 struct GradReduction {
-    /// f32 or bf16. With bf16, ranks send gradients rounded to bf16, half the bytes, and each of
-    /// them adds up the rounded values of a part in fp32, in rank order. If ranks receive all of a
-    /// bucket, its sum is sent rounded too, so that all receive the same values.
+    /// f32 or bf16. With bf16, ranks send gradients rounded to bf16, which halves the bytes, and
+    /// each rank sums the rounded values of one part in fp32, in rank order. If ranks receive all
+    /// of a bucket, its sum is sent rounded too, so that all receive the same values.
     DType dtype = DType::f32;
     /// Buckets in flight at a time, which bounds the host memory of MPI's messages; 0: any number.
     std::size_t max_in_flight = 2;

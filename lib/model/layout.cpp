@@ -200,7 +200,7 @@ private:
     }
 
     /// The first forward of the head comes before anything adds to the gradient of a tied embedding
-    /// on the same stage. Deferred, it comes last.
+    /// on the same stage. If deferred, it comes last.
     bool overwritten_by_head(const Group& group) const {
         return group.name == head_matrix(request_.model) && !request_.defers_head &&
                std::any_of(request_.chunks.begin(), request_.chunks.end(),
@@ -254,7 +254,7 @@ private:
         return range;
     }
 
-    /// Places a tensor behind those of its group that are placed.
+    /// Places a tensor after the tensors of its group that are already placed.
     void place_tensor(const ModelTensor& tensor, const Group& group, ParameterGroup& placed) {
         Shape in_memory;
         Shard shard = shard_of(tensor, in_memory);

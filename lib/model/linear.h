@@ -86,7 +86,7 @@ private:
     LoraLayer::Gradient piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const;
     /// The op that computes the bias gradient.
     enum class BiasOp {
-        none,         ///< the bias is frozen, or this part is not the one that computes it
+        none,         ///< the bias is frozen, or another part computes it
         own,          ///< BiasGrad
         weight_grad,  ///< LinearWeightGrad
         conversion,   ///< ToFp8

@@ -29,8 +29,8 @@ public:
     /// that was not kept.
     SavedNorm with_workspace(SavedNorm kept, const Tensor& stream, std::int64_t tokens) const;
 
-    /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r
-    /// without a branch. If it has no branch yet, stream.r must be saved.r.
+    /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). Afterwards the stream is saved.r
+    /// with no pending branch. If it has no branch yet, stream.r must be saved.r.
     void forward(Stream& stream, const SavedNorm& saved, const LinearOperand& n,
                  const Pass& pass) const;
     /// Recomputes n bit for bit in the workspace, so its amax stays valid.

@@ -40,7 +40,7 @@ struct WeightMessage {
     std::optional<int> owner;
 };
 
-/// How new weights reach all owners of a bucket, in the flat order.
+/// The messages that bring new weights to all owners of a bucket, in the flat order.
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh);
 
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the

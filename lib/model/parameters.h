@@ -61,7 +61,7 @@ public:
     std::vector<Tensor> buffers() const;
     /// The parts of them with parameters whose gradients are summed over an axis.
     std::vector<Tensor> shared_over(Axis axis) const;
-    /// Zeroes them, padding included: nothing else writes it, and replica checks compare it.
+    /// Zeroes them, including the padding, which nothing else writes and replica checks compare.
     void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
     /// they may be its `weights`.
@@ -110,7 +110,7 @@ private:
         Pending pending;
     };
     static void start(Arriving& arriving);
-    /// By begin, last range first: the order in which they are sent.
+    /// Sorted by begin, last range first, the order in which they are sent.
     std::map<std::int64_t, Arriving, std::greater<>> arriving_;
 };
 

@@ -27,7 +27,7 @@ public:
     PromptEncoder(Backend& backend, const std::array<Layer, 3>& layers)
         : backend_(backend), layers_(layers) {}
 
-    // Temporary memory is taken from `arena`, where the results are, too.
+    // The results and temporary memory are taken from `arena`.
 
     /// table [p, H] of embeddings [p, H]
     Tensor encode(const Tensor& embeddings, Arena& arena) const;

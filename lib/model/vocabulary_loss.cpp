@@ -108,7 +108,7 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
 }
 
 void VocabularyLoss::weight_gradient(const Tensor& n, const Tensor& dlogits) const {
-    // In the chunks in which F would have added it, so that the sum has the same bits.
+    // Uses the chunks in which F would have added it, so that the sum has the same bits.
     for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
         weight_gradient(n.slice(0, begin, count), dlogits.slice(0, begin, count), false);

@@ -29,7 +29,8 @@ public:
 
     /// Rows of logits [R, V], aligned as the backend prefers.
     Tensor allocate_logits(Arena& arena, std::int64_t rows) const;
-    /// Gradients of a loss: none if dn is empty. The weight's waits if there is memory for dlogits.
+    /// The gradients of a loss; not computed if dn is empty. The weight's waits if there is memory
+    /// for dlogits.
     struct Gradients {
         Tensor dn;       ///< shape of n
         Tensor dlogits;  ///< [B S, V]
@@ -47,7 +48,7 @@ public:
 private:
     /// The rows of n [T, H] as [R, H]: n itself if these are all, else a copy in the workspace.
     Tensor chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const;
-    /// y [R, V] = x W^T, of the int8 form of W if there is one, however many rows there are.
+    /// y [R, V] = x W^T, with the int8 form of W if there is one, for any number of rows.
     void multiply(const Tensor& x, const Tensor& y) const;
     /// Overwrites the gradient if these are the `first` rows of a step and nothing clears it.
     void weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const;

@@ -48,7 +48,7 @@ Tracks tracks_of(const Timeline& timeline) {
 
 bool repeats(const Tracks& tracks, const Tracks& longer, const PipelineShape& shape,
              std::int64_t period) {
-    // With gpipe all F come first, and take another time than what follows.
+    // With gpipe all F come first, and take a different time than the later actions.
     const bool apart = shape.kind == ScheduleKind::gpipe;
     std::map<bool, double> period_seconds;
     std::map<std::int64_t, double> host_lead;  // that a stage's host gains in a period

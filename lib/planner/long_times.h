@@ -1,4 +1,4 @@
-// The times of steps with so many microbatches that not each of them is simulated.
+// The times of steps with too many microbatches to simulate each.
 #pragma once
 
 #include <compare>

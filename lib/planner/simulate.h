@@ -10,7 +10,7 @@ struct ChunkCost {
     double forward = 1;
     double backward_inputs = 1;
     double backward_weights = 1;
-    /// By how much less the step's first weight gradients of the chunk take: they overwrite.
+    /// The time that the step's first weight gradients of the chunk save, because they overwrite.
     double first_saving = 0;
     /// The head's weight gradient, in the last chunk: a part of F, unless it is deferred.
     double head_weights = 0;

@@ -20,8 +20,8 @@ struct IssuedMessage {
     PricedMessage price;
     std::string_view operation;
     int communicator = 0;
-    double start = 0;  ///< from when on this stage can move data
-    double delay = 0;  ///< by which earlier messages of other communicators held up the start
+    double start = 0;  ///< the time from which on this stage can move data
+    double delay = 0;  ///< by how much earlier messages of other communicators delayed the start
     Spent held_by = Spent::tp;  ///< what the delay counts as
     double begin = 0;           ///< data moves
     double end = 0;
@@ -52,7 +52,7 @@ struct StageClock {
     double host = 0;        ///< the host has issued everything before
     double device = 0;      ///< the device has computed everything before
     bool ready = true;      ///< does not wait for another stage
-    /// The last time in which the stage had nothing to do; the end is not known before another
+    /// The last interval in which the stage had nothing to do; its end is unknown until another
     /// stage is simulated.
     double idle_from = 0;
     double idle_until = 0;

@@ -66,7 +66,7 @@ private:
     /// True if another stage that shares the cores has to be simulated first.
     bool is_ahead(const StageClock& stage) const;
     std::int64_t next_ready();
-    /// A message that the stage may wait for moves data from `begin` on.
+    /// From `begin` on, a message that the stage may wait for moves data.
     void make_ready(std::int64_t index, double begin);
     /// Seconds that transfers add to an op that starts now, as far as they are known: a message
     /// whose sender is simulated later adds nothing.
@@ -257,7 +257,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, IssuedMe
     }
 }
 
-/// Data moves from now on, by the receiver.
+/// From now on the receiver moves data.
 void StepSimulation::move_by_host(StageClock& stage, IssuedMessage& message) const {
     const double all_here = message.begin;
     const double seconds = message.price.sends ? 0 : message.end - message.begin;
@@ -282,7 +282,7 @@ void StepSimulation::draw(std::int64_t index, const IssuedMessage& message) {
 bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
     StageClock& stage = stages_[at(index)];
     MessageQueue& queue = stage.queues[event.index];
-    // In the first step, messages of the step before are not there.
+    // The first step has no messages of an earlier one.
     if (event.distance >= std::ssize(queue.messages)) return true;
     IssuedMessage& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
     if (!message.met) return false;
@@ -292,8 +292,8 @@ bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
     if (host_moves_) move_by_host(stage, message);
     draw(index, message);
     if (const double gap = message.end - stage.device; gap > 0) {
-        // The end of the gap is the transfer, before it the start was held up, before that the
-        // other stages were late.
+        // The last part of the gap is the transfer; before it the start was delayed, and before
+        // that other stages were late.
         const double moving = std::min(gap, message.end - message.begin);
         const double held = std::min(gap - moving, message.delay);
         spend(stage, Spent::bubble, gap - moving - held);

@@ -21,8 +21,8 @@ namespace gptrain {
 /// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
 /// at most one core each; with more ranks than cores, a waiting rank's share goes to the others.
 ///
-/// Stages that wait for each other for ever are an Error (bug) that names them. With `tracks`, adds
-/// those of the step that counts.
+/// If stages wait for each other forever, throws an Error (bug) that names them. With `tracks`,
+/// adds those of the step that counts.
 StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware,
                    Tracks* tracks = nullptr);
 

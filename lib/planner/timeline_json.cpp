@@ -104,7 +104,7 @@ Json duration(const Bar& bar, double start, std::int64_t thread) {
             {"args", bar.args}};
 }
 
-/// The part of an operation that is waited for, which viewers nest inside it.
+/// The part of an operation during which the stage waits for it; viewers nest it inside.
 Bar wait_of(const Bar& bar) {
     Bar wait = bar;
     wait.begin = *bar.wait;

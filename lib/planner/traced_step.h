@@ -17,15 +17,15 @@ public:
 
     const RunPlan& plan() const { return plan_; }
 
-    /// The time of the step. Without a timeline if it has more than most_executed microbatches:
-    /// then not each of them is traced and simulated (long_times.h).
+    /// The time of the step. Has no timeline if there are more than most_executed microbatches,
+    /// because then only some are traced and simulated (long_times.h).
     StepTime time(const HardwareProfile& hardware);
     /// Its seconds if NCCL is free to choose its algorithms (deterministic: false).
     double seconds_with_any_algorithm(const HardwareProfile& hardware);
 
 private:
     StepTime time(const HardwareProfile& hardware, bool only_rings);
-    /// The traces of a step with so many microbatches, kept for the next profile.
+    /// The traces of a step with this many microbatches, kept for the next profile.
     PipelineTraces& traces(std::int64_t microbatches);
 
     const RunPlan& plan_;

@@ -156,7 +156,7 @@ std::string Drawing::curve(const Curve& curve) const {
             continue;
         }
         path += text(drawing ? 'L' : 'M', pixels(x(point.step)), ' ', pixels(y(point.value)));
-        // A lone point between two gaps, which needs a line to be seen.
+        // A lone point between two gaps is invisible without a line.
         const bool alone = !drawing && (i + 1 == points.size() || std::isnan(points[i + 1].value));
         if (alone) path += "h0.1";
         drawing = true;

@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// A curve. Pale ones lie behind the others: single steps, or steps that were done again.
+/// A curve. Pale curves are drawn behind the others: single steps, or steps that were done again.
 struct Curve {
     enum class Style { line, pale, dots };
     std::string label;

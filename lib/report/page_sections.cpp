@@ -186,7 +186,7 @@ namespace {
 
 // ---- pictures -----------------------------------------------------------------------------------
 
-/// As a data URI, in which only letters and digits stand as they are.
+/// As a data URI, in which only letters and digits stay unescaped.
 std::string data_uri(std::string_view svg) {
     std::string out = "data:image/svg+xml,";
     for (const char c : svg) {

@@ -18,8 +18,8 @@ struct PlannedRun {
     std::optional<StepEstimate> estimate;  ///< on given hardware
 };
 
-/// The number of ranks that logged this, from the FLOP/s of all and of one device; nothing if the
-/// log does not show it.
+/// The number of ranks that logged this, from the FLOP/s of all and of one device; empty if the log
+/// does not show it.
 std::optional<std::int64_t> logged_ranks(const RunLog& log, const RunSpec& spec);
 
 /// Executes a step of the run on the meter. `needs`: those of the target backend. A spec that

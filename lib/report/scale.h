@@ -1,4 +1,4 @@
-// The scale of an axis: where values lie, and its marks.
+// The scale of an axis: the positions of values and marks.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ std::string fitted(std::string_view words, std::int64_t columns) {
     return out;
 }
 
-/// A line of the fields, without those for which there is no room.
+/// A line with as many of the fields as fit.
 std::string line_of(const Lines& fields, std::int64_t columns) {
     std::string line;
     for (const std::string& field : fields) {

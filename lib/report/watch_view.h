@@ -1,4 +1,4 @@
-// A run under way on a terminal.
+// The view of a running run on a terminal.
 #pragma once
 
 #include <cstdint>

@@ -59,8 +59,8 @@ Readers find_readers(const PipelineShape& shape, std::int64_t stage,
 }
 
 /// The index of the compute action before which the receive that action `use` reads is posted: the
-/// action before `use`, so that the message arrives during that action, unless what arrives depends
-/// on it, because it passes the same microbatch on.
+/// action before `use`, so that the message arrives during that action, unless the message depends
+/// on that action, which passes the same microbatch on.
 std::size_t post_before(const std::vector<Action>& order, std::size_t use) {
     if (use == 0) return 0;
     const Action& previous = order[use - 1];

@@ -193,7 +193,7 @@ LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     // The deepest pipeline that any candidate can have, with one stage at work: the others leave it
-    // their cores. Groups of tp and cp lie on the nodes as in every candidate.
+    // their cores. Groups of tp and cp are placed on the nodes as in every candidate.
     const ParallelSpec& parallel = candidate.parallel;
     PipelineTraces place;
     place.mesh = {.pipeline = target_.world_size / (parallel.context * parallel.tensor),

@@ -51,7 +51,7 @@ public:
     std::vector<Value> left_out() const;
     void set_bound(const Value& value, double bound) { at(value).bound = bound; }
 
-    /// In the order in which the values came up.
+    /// In the order in which the values first appeared.
     std::vector<std::pair<KeyValue, ValueOutcome>> take();
 
 private:

@@ -8,7 +8,7 @@ namespace gptrain {
 namespace {
 
 constexpr double seconds_per_hour = 3600;
-/// As many ranks may share a step of a CPU for each planned one.
+/// On a CPU, up to this many ranks per planned one can share a step.
 constexpr std::int64_t cpu_ranks = 8;
 
 class RunSizing {
@@ -87,7 +87,7 @@ private:
     }
 
     /// On a CPU with microbatches for more ranks than planned: `mpirun -n 2` runs on the cores of
-    /// the same machine. By the estimate the smaller microbatches cost a few per cent there.
+    /// the same machine. According to the estimate, smaller microbatches cost a few per cent there.
     SearchSpace space_of(const RunSpec& spec) const {
         SearchSpace space = whole_space(spec);
         if (machine_.hardware.kind != DeviceChoice::cpu) return space;
@@ -125,7 +125,7 @@ std::int64_t RunBudget::max_tokens() const {
 SizedRun size_run(const RunSpec& base, const RunBudget& budget, const RunMachine& machine) {
     const RunSizing sizing(base, budget, machine);
     const auto sizes = model_sizes();
-    // Whatever refuses a size refuses all larger ones.
+    // If a size is refused, so are all larger ones.
     const auto refused = std::partition_point(
         sizes.begin(), sizes.end(),
         [&](const ModelSize& size) { return !sizing.refusal(size).has_value(); });

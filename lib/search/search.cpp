@@ -52,15 +52,15 @@ public:
 private:
     /// Queues all candidates that may fit.
     void start();
-    /// Queues those of the groups, which have one micro batch size.
+    /// Queues the candidates of `groups`, each of which has one micro batch size.
     void start(const std::vector<Choices>& groups);
     Expanded expand(const Choices& group);
     /// The same candidate with better bounds. Several threads may call it.
     Known refine(const Known& known);
     /// True if it could be among the results that are still missing.
     bool is_wanted(const Known& known) const;
-    /// Takes the first of the queue that can be refined at the same time, without those that are
-    /// not wanted.
+    /// Takes from the front of the queue the wanted candidates that can be refined at the same
+    /// time.
     std::vector<Known> take_equals();
     void accept(const Known& known);
     void discard(const Known& known);
@@ -153,7 +153,7 @@ void Search::start() {
             outcomes_.refused(all[i], rules[i]);
         }
     }
-    // Settings without room for a micro batch have none for a larger one.
+    // Settings without room for a micro batch have no room for a larger one.
     for (auto& [size, groups] : by_micro_batch) {
         std::erase_if(groups, [&](const Choices& group) {
             const auto found = std::find_if(

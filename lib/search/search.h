@@ -44,7 +44,7 @@ struct CandidatePoint {
 
 struct SearchResult {
     std::vector<Found> best;  ///< the fastest first
-    /// The fastest that takes at most each share of memory_corners; none if nothing fits.
+    /// For each share of memory_corners, the fastest candidate within it; none if nothing fits.
     std::array<std::optional<Found>, memory_corners.size()> corners;
     SearchCounts counts;
     std::vector<CandidatePoint> points;  ///< of all that may fit

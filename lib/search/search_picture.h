@@ -1,4 +1,4 @@
-// A picture of what a search found.
+// A picture of a search's results.
 #pragma once
 
 #include <string>

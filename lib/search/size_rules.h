@@ -38,8 +38,8 @@ struct TrainingSize {
 ///   batch = 0.2920 C^0.3271 tokens, at most tokens / 500, so that there are about 500 steps,
 ///           rounded to a power of two times `multiple` sequences
 ///   lr    = 0.3118 C^-0.1250 sqrt(batch as rounded / batch of the law), two digits of it
-/// The law of lr was fitted from 1e17 FLOPs on; below, it stays at its value there. The square-root
-/// scaling follows Malladi et al. 2022 (arXiv 2205.10287) for Adam and is capped at 1.
+/// The learning-rate law was fitted above 1e17 FLOPs; smaller runs use its value at 1e17. The
+/// square-root scaling follows Malladi et al. 2022 (arXiv 2205.10287) for Adam and is capped at 1.
 TrainingSize training_size(std::int64_t parameters, std::int64_t tokens, std::int64_t seq_length,
                            std::int64_t multiple);
 

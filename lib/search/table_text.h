@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-/// The value with spaces in front of it up to `width` characters; padded_right has them behind it.
+/// The value, padded in front with spaces to `width` characters; padded_right pads behind it.
 std::string padded_left(std::string_view value, std::size_t width);
 std::string padded_right(std::string_view value, std::size_t width);
 
@@ -16,8 +16,8 @@ std::string padded_right(std::string_view value, std::size_t width);
 std::string row_of_cells(std::span<const std::string> cells, std::span<const std::size_t> widths,
                          std::string_view last);
 
-/// The value with so many digits after the point, or with two significant ones if it is too small
-/// to show any of these: "12.66", "0.0031".
+/// The value with this many digits after the point, or with two significant ones if it is too small
+/// to show any: "12.66", "0.0031".
 std::string decimals(double value, int digits);
 
 /// Seconds with three digits after the point, or with three significant ones if that shows more:

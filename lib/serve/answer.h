@@ -54,7 +54,7 @@ struct Answer {
     std::int64_t prompt_number = 0;        ///< among those of the request
     std::int64_t sample = 0;               ///< of a prompt, for the draw
     bool is_chat = false;                  ///< its text does not continue the prompt's
-    std::optional<std::int64_t> logprobs;  ///< of its tokens, each with so many of the likeliest
+    std::optional<std::int64_t> logprobs;  ///< of its tokens, each with this many of the likeliest
     bool prompt_logprobs = false;          ///< with `logprobs`: those of the prompt first
     std::shared_ptr<AnswerReader> reader;
     std::size_t index = 0;                ///< among those of the request

@@ -22,7 +22,7 @@ namespace gptrain {
 /// Error (usage) if no rank can ever write into the folder for local copies. All ranks call it.
 void check_local_folder(const RunSpec& spec, const MpiSession& ranks);
 
-/// The newest local copies that the run may go on from, if any. All ranks call it.
+/// The newest local copies that the run may continue from, if any. All ranks call it.
 std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
                                               const MpiSession& ranks);
 

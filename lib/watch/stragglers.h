@@ -1,7 +1,7 @@
 // Finds ranks that are slower than others with the same work.
 //
 // Each rank measures its own part of a step: from taking the batch to the end of the step's
-// operations, without waits for communication. A device that computes while the host goes on is
+// operations, without waits for communication. A device that computes while the host continues is
 // measured by its own events. The median of the last 50 steps counts. Ranks of one pipeline stage
 // that had the same number of microbatches in these steps had the same work, so they are compared
 // with each other.
@@ -54,7 +54,7 @@ public:
     void begin_step(std::int64_t microbatches);
     void end_step();
 
-    /// True once a device measures the steps, for backends that compute while the host goes on.
+    /// True once a device measures the steps, for backends that compute while the host continues.
     bool times_device() const { return timer_ != nullptr; }
 
     /// All ranks call it after the same steps, with none in flight. Rank 0 warns of slow ranks, of

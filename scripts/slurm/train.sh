@@ -5,8 +5,8 @@
 # options of srun. $GPTRAIN_MPI is the kind of srun --mpi, pmix by default.
 #
 # gptrain runs as one step of the job. Where another start helps, the job is put back into the queue
-# and goes on from its newest checkpoint: after exit code 75 (saved on a signal or time limit), 6 (a
-# hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a code
+# and continues from its newest checkpoint: after exit code 75 (saved on a signal or time limit), 6
+# (a hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a code
 # above 128. Three such restarts without progress in between are a crash loop, which ends the job. A
 # new checkpoint is progress, and so is a start from newer local copies. Any other code ends the job
 # too; its exit code is gptrain's.

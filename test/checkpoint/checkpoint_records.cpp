@@ -249,7 +249,7 @@ TEST_CASE("a checkpoint of version 1 still loads on any mesh") {
         point->load(backend, state.source(), [] {});
         CHECK(state.holds(6));
     }
-    // A run that goes on from it keeps it as long as any other.
+    // A run that continues from it keeps it as long as any other.
     SavingRun run({.folder = folder.path(), .keep_last = 2}, false);
     run.save(7);
     CHECK(fs::exists(folder.path() / checkpoint_name(6)));

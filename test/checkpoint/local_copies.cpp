@@ -204,7 +204,7 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     run.save(5);
     run.copies.finish();
     CHECK(loaded_step(folder.path()) == 5);
-    // One course goes on from that save, the next from elsewhere.
+    // One course continues from that save, the next from elsewhere.
     const LocalCourse second = {.id = "c1", .from = local_save_name(5, first_course.id)};
     run.copies.begin_course(second, 0);
     CHECK(loaded_step(folder.path(), second) == 5);

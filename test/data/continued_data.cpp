@@ -152,7 +152,7 @@ TEST_CASE("a resumed run repeats what it read after a change, and may change aga
     CHECK(resumed.phase == second.phase);
     CHECK(samples(resumed, 100, 400) == samples(second, 100, 400));
 
-    // B comes back and goes on where it stopped.
+    // B comes back and continues where it stopped.
     const TrainingData third = corpus.open({corpus.b, corpus.a}, saved_after(second, length, 101));
     REQUIRE(third.changed);
     REQUIRE(third.phase->sources.size() == 3);

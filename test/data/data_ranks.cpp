@@ -132,7 +132,8 @@ TEST_CASE("Each hostile token data set is refused on all ranks, by the rank that
             message_of(ExitCode::bad_input, [&] { IndexedDataset{corpus + name}; });
         const std::string together = common_error([&] { open_together(corpus + name); });
         CAPTURE(name, alone, together);
-        // Where sequences go on at a wrong place, two ranks may see it, and the first one speaks.
+        // Where sequences continue at a wrong place, two ranks may see it, and the first one
+        // speaks.
         CHECK(contains(together, alone.substr(0, alone.find(": ") + 2)));
         CHECK(contains(together, ranks().size() == 1 ? "" : "rank "));
     }

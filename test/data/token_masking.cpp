@@ -181,7 +181,7 @@ TEST_CASE("all meshes and steps mask a sample alike", "[masking]") {
     }
     CHECK(weights == whole.weight_sum);
     // The same sample index reads the same masks wherever a batch begins, and others in the next
-    // pass, whose indices go on.
+    // pass, whose indices continue.
     const StepBatch later = make_step_batch(source, shape_of(0, 1), 1, 12, 4);
     CHECK(later.microbatches[0].ids == whole.microbatches[2].ids);
     CHECK(later.microbatches[0].ids != whole.microbatches[0].ids);

@@ -71,7 +71,7 @@ TEST_CASE("the order of samples counts virtual tokens, and its index is another"
     for (std::int64_t i = 0; i < order.size(); ++i) {
         order.sample(i, ids);
         for (std::size_t t = 1; t < ids.size(); ++t) {
-            // A virtual token after the end of a sequence or another one; else the text goes on.
+            // A virtual token after the end of a sequence or another one; else the text continues.
             const bool begins = ids[t] == -count && ids[t - 1] % 7 == 6;
             const bool first = ids[t - 1] == -1 && ids[t] >= 0 && ids[t] % 7 == 0;
             CHECK((begins || first ||

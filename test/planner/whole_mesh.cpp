@@ -50,7 +50,7 @@ private:
         return ranks_[index(rank)].list->events[next_[index(rank)]];
     }
 
-    /// Operations of the event's communicator that must be over before the rank goes on.
+    /// Operations of the event's communicator that must be over before the rank continues.
     std::int32_t needed(const Event& event) const {
         if (event.waits) return event.number + 1;
         return rule_ == StartRule::nccl ? event.number : 0;

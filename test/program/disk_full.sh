@@ -34,7 +34,8 @@ with_long_log() {
 }
 limit=1026
 
-# Metrics that cannot be written for a while are kept: training and saving go on, and no line is lost.
+# Metrics that cannot be written for a while are kept: training and saving continue, and no line is
+# lost.
 with_long_log late
 settings output_dir=late training.steps=1000000 logging.tensorboard=false
 (

@@ -162,14 +162,14 @@ expect_exit 3 "$gptrain" inspect all_text_document
 says err "all_text_document.mask: no " "names this loss mask"
 rm all_text_document.mask
 
-# A resumed run does not go on with another mask without a word.
+# A resumed run does not continue with another mask without a word.
 cp good.mask qa_text_document.mask
 masked 0 changed training.steps=10
 masked 2 changed 'data.train=[{prefix: all_text_document}]'
 says err "data.train"
 masked 0 changed 'data.train=[{prefix: all_text_document}]' data.on_change=continue
 
-# A batch of which nothing is learned is left out, with a warning, and the run goes on.
+# A batch of which nothing is learned is left out, with a warning, and the run continues.
 awk 'BEGIN { for (i = 0; i < 40; ++i) printf "{\"prompt\": \"%s\", \"response\": \"light\"}\n",
     sprintf("%60s", "") }' >long.jsonl
 chat --input long.jsonl --output-prefix long

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the middle of a run:
-# all that can run exit with code 6, in time, and name it. A slow rank goes on.
+# all that can run exit with code 6, in time, and name it. A slow rank continues.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1

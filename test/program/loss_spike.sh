@@ -71,7 +71,7 @@ same_run often as-often 19
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
 saved_at_end none
-# All checkpoints are damaged while the run goes on.
+# All checkpoints are damaged while the run continues.
 start damaged "$(policy 1.0 rollback)" checkpoint.interval=5 checkpoint.keep_last=2 \
     "fault_injection={faults: [{kind: slow, step: 16, seconds: 1}]}"
 wait_for damaged/checkpoints/step-000015/manifest.json .

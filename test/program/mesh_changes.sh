@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Usage: mesh_changes.sh GPTRAIN GPT-PREPROCESS MPIRUN. Whatever a run trains, each mesh goes on from
-# what any other one saved: runs that change their mesh every two steps have the losses of one rank.
+# Usage: mesh_changes.sh GPTRAIN GPT-PREPROCESS MPIRUN. Whatever a run trains, each mesh continues
+# from what any other one saved: runs that change their mesh every two steps have the losses of one
+# rank.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1

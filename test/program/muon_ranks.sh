@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: muon_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. Runs with Muon, and with frozen parameters: on
-# every mesh resumed equals uninterrupted, and every mesh goes on from what another one saved.
+# every mesh resumed equals uninterrupted, and every mesh continues from what another one saved.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -37,7 +37,7 @@ says "$(checkpoint one 6)/manifest.json" '"group":"momentum_buffer","name":"h.0.
     '"group":"exp_avg","name":"wte.weight"'
 says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.attn.q.weight"'
 
-# moved FROM TO: TO goes on from the checkpoint of FROM after step 3.
+# moved FROM TO: TO continues from the checkpoint of FROM after step 3.
 moved() {
     options=(--resume "$1/checkpoints/step-000003")
     settings output_dir="$1-to-$2" $few ${named_meshes[$2]}

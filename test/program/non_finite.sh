@@ -20,7 +20,7 @@ last=$(grep -c '"loss"' diverged/metrics.jsonl)
 grep -q "^{\"step\": $last, \"loss\": null, .*\"skipped_steps\": 5, " diverged/metrics.jsonl ||
     fail "the fifth skipped step has no line: $(tail -n 1 diverged/metrics.jsonl)"
 finite_weights diverged
-# The same again: the run goes on, for five skipped steps more.
+# The same again: the run continues, for five skipped steps more.
 train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
 finite_weights diverged
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A resumed run goes on with other data (data.on_change: continue).
+# A resumed run continues with other data (data.on_change: continue).
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 
@@ -104,7 +104,7 @@ expect_exit 0 "$gptrain" --config own.yaml
 says out "nothing left to do"
 mv away/* .
 
-# A second change: b comes back and goes on, and so does a.
+# A second change: b comes back and continues, and so does a.
 cp -r base second
 train 0 base "data.train=[$b, $a]" training.steps=30
 says out "data: from sample 40 on $work/b after its 10 samples of pass 1, $work/a after its 15 samples"
@@ -125,7 +125,7 @@ train 0 pair-weighed
 train 0 pair-weighed "data.train=[{prefix: a, weight: 2}, {prefix: b, weight: 2}]" training.steps=20
 same_run pair pair-weighed 20
 
-# A ramp-up goes on, and other ranks may read the new data.
+# A ramp-up continues, and other ranks may read the new data.
 ramp=(training.global_batch_size=4 "training.rampup={start: 2, increment: 2, samples: 60}")
 train 0 ramp "${ramp[@]}"
 train_ranks 0 2 ramp "${ramp[@]}" "data.train=[$a, $c]" training.steps=20

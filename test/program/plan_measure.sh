@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: plan_measure.sh GPTRAIN GPT-PREPROCESS MPIRUN. gptrain plan --measure: it trains with each
-# candidate, goes on after a crash, and learns.
+# candidate, continues after a crash, and learns.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
@@ -22,8 +22,8 @@ measure() {
 }
 lines() { grep -c "$1" run/measured.jsonl; }
 
-# A rank that dies ends a start. The next one tries its candidate again, and if that ends in the same
-# way, it has failed and the others go on.
+# A rank that dies ends a start. The next one tries its candidate again, and if that ends in the
+# same way, it has failed and the others continue.
 fault='fault_injection={faults: [{kind: kill, rank: 1, step: 3}]}'
 for start in 1 2; do
     timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" plan --measure 3 --config run.yaml \

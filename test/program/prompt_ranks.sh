@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: prompt_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. Virtual tokens on several ranks: every mesh
-# trains, resumes and measures them as one rank does, and goes on from what another one saved.
+# trains, resumes and measures them as one rank does, and continues from what another one saved.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data

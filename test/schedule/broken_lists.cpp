@@ -81,7 +81,7 @@ TEST_CASE("a message that nobody reads is found", "[schedule]") {
 
 TEST_CASE("stages that wait for each other are found", "[schedule]") {
     Pipeline pipeline = sound();
-    // Stage 1 runs backward before it goes on, stage 2 goes on before it runs backward.
+    // Stage 1 runs backward before it continues, stage 2 continues before it runs backward.
     swap(pipeline, 1, "F1", "BW0");
     swap(pipeline, 1, "SF1>2", "SB0>0");
     swap(pipeline, 2, "BW0", "F1");

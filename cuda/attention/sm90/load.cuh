@@ -4,10 +4,10 @@
 // last to the first, and each visits its tiles of queries from the diagonal on. It adds to their dq
 // in its turn; units that start together never want the same tile of dq at the same time.
 //
-// Blocks take units from a counter, so a block that starts late takes what the others have left.
-// Waiting for a turn cannot deadlock: a unit waits only for lower-numbered units, of the same heads
-// or of those that had the same sums before, which resident blocks have already taken and process
-// in order. So the lowest unfinished unit never waits.
+// Blocks take units from a counter, so a block that starts late takes the remaining ones. Waiting
+// for a turn cannot deadlock: a unit waits only for lower-numbered units, of the same heads or of
+// those that had the same sums before, which resident blocks have already taken and process in
+// order. So the lowest unfinished unit never waits.
 #pragma once
 
 #include "cuda/attention/sm90/shared.cuh"

@@ -46,8 +46,8 @@ struct BackwardPlan {
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
-        // For twice the rows that all blocks work on at a time, and for two groups at least, so
-        // that none waits for room.
+        // Has room for twice the rows that all blocks work on at a time, and for at least two
+        // groups, so that no block waits for room.
         const std::int64_t wanted = std::max<std::int64_t>(2 * blocks * key_rows / padded, 2);
         slots = std::min(wanted, sequences * groups);
         slot_blocks = heads / groups * query_tiles * computing_groups;
