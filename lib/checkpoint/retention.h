@@ -13,9 +13,8 @@ namespace gptrain {
 /// Where a run keeps its checkpoints, and how many.
 struct Retention {
     std::filesystem::path folder;  ///< the run's "checkpoints"
-    std::int64_t keep_last =
-        3;  ///< at least 2; all: none is ever removed, so none is verified before removal
-    std::int64_t keep_every = 0;  ///< steps that are multiples of it are kept; 0: none
+    std::int64_t keep_last = 3;    ///< at least 2; all: none is ever removed, nor verified first
+    std::int64_t keep_every = 0;   ///< steps that are multiples of it are kept; 0: none
 
     static constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
 };
