@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "planner/step_time.h"
-#include "search/evaluate.h"
+#include "search/candidate_cost.h"
 
 namespace gptrain {
 

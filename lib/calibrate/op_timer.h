@@ -6,7 +6,7 @@
 
 #include "backend/passing_backend.h"
 #include "hardware/op_work.h"
-#include "meter/op_work.h"
+#include "meter/work_of.h"
 
 namespace gptrain {
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "chat/chat_template.h"
 #include "interop/hf_folder.h"
-#include "interop/tokenizer_json.h"
+#include "interop/sentencepiece_json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace gptrain {

@@ -44,7 +44,7 @@ std::vector<std::int32_t> fixed_tokens(const ModelShape& model) {
 MergedWeights::MergedWeights(const ModelSource& source, const ModelShape& model)
     : weights_(source), model_(model) {
     if (!model.lora) return;
-    for (const Shard& tensor : model_tensors(model))
+    for (const Shard& tensor : whole_tensors(model))
         if (is_adapter_parameter(tensor.name)) adapters_.emplace(tensor.name, tensor);
 }
 

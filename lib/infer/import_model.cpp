@@ -99,7 +99,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     std::vector<WholeFile> files;
     for (const auto& [name, contents] : kept)
         files.push_back({name, contents});
-    const std::vector<Shard> tensors = model_tensors(folder.shape());
+    const std::vector<Shard> tensors = whole_tensors(folder.shape());
     const std::int64_t bytes =
         write_checkpoint(to, meta_of(spec, plan, tokenizer),
                          {.tensors = tensors,

@@ -36,7 +36,7 @@ GgufMetadata metadata_of(const GgufExport& request) {
 
 std::map<std::string, Shape> shapes_of(const ModelShape& model) {
     std::map<std::string, Shape> shapes;
-    for (const Shard& shard : model_tensors(model))
+    for (const Shard& shard : whole_tensors(model))
         shapes.emplace(shard.name, shard.global);
     return shapes;
 }
@@ -80,7 +80,7 @@ void write_gguf_model(const std::filesystem::path& path, const GgufExport& reque
 }
 
 GgufModel::GgufModel(const std::filesystem::path& path, const ModelShape& model)
-    : file_(path), model_(model), tensors_(model_tensors(model)) {
+    : file_(path), model_(model), tensors_(whole_tensors(model)) {
     const std::map<std::string, Shape> shapes = shapes_of(model);
     for (const ForeignTensor& tensor : gguf_tensors(model, hf_class_of(model))) {
         const GgufFile::Entry& entry = file_.tensor(tensor.name);

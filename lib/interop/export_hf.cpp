@@ -52,7 +52,7 @@ public:
     ModelWriter(const std::filesystem::path& folder, const HfExport& request,
                 const WeightReader& weights)
         : folder_(folder), request_(request), weights_(weights) {
-        for (const Shard& shard : model_tensors(request.model))
+        for (const Shard& shard : whole_tensors(request.model))
             shapes_.emplace(shard.name, shard.global);
     }
 

@@ -23,7 +23,7 @@ class Adapter {
 public:
     Adapter(const PeftExport& request, const WeightReader& weights)
         : lora_(*request.model.lora), weights_(weights) {
-        for (const Shard& tensor : model_tensors(request.model))
+        for (const Shard& tensor : whole_tensors(request.model))
             tensors_.emplace(tensor.name, tensor);
         const ModelShape plain = without_adapter(request.model);
         for (const ForeignTensor& tensor : hf_tensors(plain, hf_class_of(plain)))

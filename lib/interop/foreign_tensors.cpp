@@ -215,7 +215,7 @@ std::vector<float> interleaved(std::span<const float> from, const ForeignTensor&
 
 }  // namespace
 
-std::vector<Shard> model_tensors(const ModelShape& model) {
+std::vector<Shard> whole_tensors(const ModelShape& model) {
     const LayoutRequest whole = {
         .model = model,
         .chunks = {

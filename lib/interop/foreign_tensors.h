@@ -28,7 +28,7 @@ struct ForeignTensor {
 };
 
 /// A model's tensors (docs/checkpoints.md, "Tensors"), in the order of checkpoints.
-std::vector<Shard> model_tensors(const ModelShape& model);
+std::vector<Shard> whole_tensors(const ModelShape& model);
 
 /// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class);

@@ -157,7 +157,7 @@ void HfFolder::open_indexed() {
 
 void HfFolder::place_tensors() {
     std::map<std::string, Shape> shapes;
-    for (const Shard& shard : model_tensors(shape_))
+    for (const Shard& shard : whole_tensors(shape_))
         shapes.emplace(shard.name, shard.global);
     std::set<std::string> used;
     for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
@@ -217,7 +217,7 @@ void HfFolder::read(const Shard& part, std::span<float> to) const {
 
 void HfFolder::check(const ModelShape& model, const WeightReader& weights) const {
     check_read_back(model, shape_, config_.hf_class);
-    const std::vector<Shard> tensors = model_tensors(model);
+    const std::vector<Shard> tensors = whole_tensors(model);
     check_stored(places_, tensors, weights);
     std::set<std::string> ours;
     for (const Shard& tensor : tensors)

@@ -8,7 +8,7 @@
 #include "backend/backend.h"
 #include "backend/linear_op.h"
 #include "meter/op_listener.h"
-#include "meter/op_work.h"
+#include "meter/work_of.h"
 
 namespace gptrain {
 

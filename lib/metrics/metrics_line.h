@@ -24,7 +24,7 @@
 #include "metrics/comm_metrics.h"
 #include "metrics/goodput.h"
 #include "metrics/reported_measures.h"
-#include "metrics/task_metrics.h"
+#include "metrics/task_results.h"
 
 namespace gptrain {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/task_metrics.h"
+#include "metrics/task_results.h"
 #include "report/planned_run.h"
 #include "report/run_log.h"
 #include "spec/run_spec.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/evaluate.h"
+#include "search/candidate_cost.h"
 #include "search/outcomes.h"
 #include "search/space.h"
 

@@ -49,9 +49,9 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
     };
     compare("num_layers", theirs.layers, ours.layers);
     std::map<std::string, Shape> shapes;
-    for (const Shard& tensor : model_tensors(theirs))
+    for (const Shard& tensor : whole_tensors(theirs))
         shapes.emplace(tensor.name, tensor.global);
-    for (const Shard& tensor : model_tensors(ours)) {
+    for (const Shard& tensor : whole_tensors(ours)) {
         const auto found = shapes.find(tensor.name);
         if (found == shapes.end()) {
             fail(ExitCode::usage, "init_from: ", source, ": has no tensor ", tensor.name,

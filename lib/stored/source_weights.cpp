@@ -16,7 +16,7 @@ std::string fingerprint_of(const ModelSource& source) {
     SourceWeights weights(source);
     std::uint32_t crc = 0;
     std::vector<float> values;
-    for (Shard tensor : model_tensors(source.model())) {
+    for (Shard tensor : whole_tensors(source.model())) {
         const std::string name = text(tensor.name, tensor.global.to_text());
         crc = crc32c(name.data(), name.size(), crc);
         tensor.flat_end = std::min(tensor.flat_end, compared_elements);

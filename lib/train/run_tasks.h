@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/text_writing.h"
-#include "metrics/task_metrics.h"
+#include "metrics/task_results.h"
 #include "spec/run_spec.h"
 #include "tasks/task_questions.h"
 #include "tokenizer/end_tokens.h"

@@ -1,5 +1,3 @@
-#include "interop/tokenizer_json.h"
-
 #include <map>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "catch.h"
+#include "interop/sentencepiece_json.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/train_tokenizer.h"
 

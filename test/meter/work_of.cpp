@@ -1,5 +1,5 @@
 // The FLOPs and bytes of ops, counted by hand.
-#include "meter/op_work.h"
+#include "meter/work_of.h"
 
 #include "catch.h"
 #include "support/shaped.h"

@@ -1,4 +1,4 @@
-#include "metrics/task_metrics.h"
+#include "metrics/task_results.h"
 
 #include <algorithm>
 

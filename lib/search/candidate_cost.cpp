@@ -1,4 +1,4 @@
-#include "search/evaluate.h"
+#include "search/candidate_cost.h"
 
 #include <algorithm>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "interop/tokenizer_json.h"
+#include "interop/sentencepiece_json.h"
 
 #include <algorithm>
 #include <cstddef>

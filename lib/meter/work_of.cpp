@@ -1,4 +1,4 @@
-#include "meter/op_work.h"
+#include "meter/work_of.h"
 
 #include <algorithm>
 
