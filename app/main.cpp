@@ -54,7 +54,7 @@ std::string missing_argument_message(const CLI::App& app, const CLI::RequiredErr
     return error.what() + help_hint(app);
 }
 
-/// The error for words that nothing takes.
+/// The error for words that no option or command accepts.
 std::string extras_message(const CLI::App& app) {
     const std::string first = app.remaining(true).front();
     const bool takes_spec = app.get_subcommands().empty() && app.count("--config") == 0;

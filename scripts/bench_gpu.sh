@@ -22,8 +22,8 @@
 #   PYTHON=...        the Python to look for PyTorch in (python3)
 #   BUILD=DIR         the build folder, if not build/cuda
 #
-# A table and one line of JSON come last. A time is the median of up to 20 steps after 5; fewer where
-# they take long, as the table shows. PyTorch is measured even if gptrain fails (exit code 1).
+# A table and one line of JSON come last. A time is the median of up to 20 steps after 5; of fewer
+# if steps are slow, as the table shows. PyTorch is measured even if gptrain fails (exit code 1).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"

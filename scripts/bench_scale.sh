@@ -115,7 +115,7 @@ limits() {
                     above("bytes for each further rank, " work, more / (many - few), 1024)
                     continue
                 }
-                # Along a tree a rank works once for each of its levels.
+                # In a tree a rank works once for each level.
                 growth = work ~ /merges/ ? log(many) / log(few) : many / few
                 above("bytes, growth of " work, bytes[work, many], 1.1 * growth * bytes[work, few])
                 # Clocks vary, and decide below a millisecond.

@@ -89,7 +89,7 @@ for component in "$(ompi_folder pkglibdir)"/mca_*.so; do
 done
 cp "${components[@]}" "$tree/lib/openmpi"
 cp "$(ompi_folder pkgdatadir)"/help-*.txt "$tree/share/openmpi"
-# Without ssh mpirun refuses to start ranks on its own machine too, unless an agent is there at all.
+# Without ssh, mpirun refuses to start ranks even on its own machine, unless there is some agent.
 echo "plm_rsh_agent = ssh : rsh : false" >"$tree/etc/openmpi-mca-params.conf"
 pmix=$(needed_by "${components[@]}" | awk '$1 ~ /^libpmix\.so/ { print $2 }' | head -n 1)
 if [[ -n $pmix ]]; then

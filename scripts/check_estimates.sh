@@ -12,7 +12,7 @@
 #
 # A configuration's time is the median of its steps. error = estimate / measured - 1. All
 # configurations of a model have the same tokens per step, so that their times can be compared:
-# `best` is how much slower the estimated best is than the measured best. Wants an idle machine.
+# `best` is the slowdown of the estimated best against the measured best. Wants an idle machine.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 

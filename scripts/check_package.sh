@@ -10,9 +10,9 @@
 #   --keep DIR      a folder to make, for the package and the bare Debian, which stay there
 #   BUILD=...       a build folder with the programs (otherwise build/cpu is configured and built)
 #
-# Exit code 0: all in order; 1: something is not; 77: nothing is wrong so far, but what is named is
-# missing: lintian, root, debootstrap, or a network. Takes a gigabyte of disk and some minutes after
-# the build.
+# Exit code 0: all in order; 1: a fault; 77: no fault so far, but something named is missing:
+# lintian, root, debootstrap, or a network. Takes a gigabyte of disk and some minutes after the
+# build.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 

@@ -18,7 +18,7 @@
 #   --venv DIR     the virtual environment (build/peers); it stays, and takes 3 GB with PyTorch
 #   --build DIR    the build to judge (build/cpu), whose gptrain and gpt-preprocess must be there
 #
-# Exit code 1 if a claim fails, 77 if none fails but a proof could not run, and its reason is printed.
+# Exit code 1 if a claim fails, 77 if none fails but a proof could not run; its reason is printed.
 # No part of scripts/test.sh or .ci/run, which need neither Python nor a network.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
@@ -28,8 +28,8 @@ venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
 ((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2 one-step)
 
-# PyTorch with only those of its packages that it needs on a CPU, and accelerate, which would ask for
-# the others, too. They take gigabytes.
+# PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
+# others. They take gigabytes.
 torch="torch==2.13.0 nvidia-cufile==1.20.0.107 nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.29.7
     nvidia-nvshmem-cu13==3.4.5 accelerate==1.15.0"
 torch_needs="sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 psutil==7.2.2"

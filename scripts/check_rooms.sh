@@ -127,7 +127,7 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         place = parts[1] == "lib" ? parts[2] : parts[1]
         in_room = place in position
         is_kernel = FILENAME ~ /\.cuh?$/
-        # Included first, which shows that it compiles alone.
+        # Included first, which shows that it compiles on its own.
         own_header = with_header(FILENAME)
         if (!in_room || own_header == FILENAME) own_header = ""
         if (parts[1] == "lib" && !in_room)

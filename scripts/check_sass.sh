@@ -123,7 +123,7 @@ assemble_everywhere() {
     [[ -e $ptx ]] || to_ptx "$1" "$2" >/dev/null || return 1
     assemble ".cache/sass/nvidia-cuda-nvcc-$newest/nvidia/cu13/bin/ptxas" "$1" "$ptx" "$ptx.newest" ||
         return 1
-    # The newer version in the first line is all that keeps the older ptxas from reading it.
+    # Only the newer version in the first line keeps the older ptxas from reading it.
     sed "s/^\.version .*/.version $oldest_ptx/" "$ptx" >"$ptx.old"
     assemble ".cache/sass/nvidia-cuda-nvcc-cu12-$oldest/nvidia/cuda_nvcc/bin/ptxas" "$1" "$ptx.old" \
         "$ptx.oldest"

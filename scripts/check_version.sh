@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that one version stands everywhere: in CMakeLists.txt, at the top of CHANGELOG.md, in
-# CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one. The
-# date must not lie in the future: man pages carry it, and their checker warns of such a date.
+# Checks that the same version is everywhere: in CMakeLists.txt, at the top of CHANGELOG.md, in
+# CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one.
+# The date must not lie in the future: man pages carry it, and their checker warns of such a date.
 # Also checks that README.md, Spack's recipe and the code ask for the same CUDA and NCCL.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

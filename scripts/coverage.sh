@@ -4,7 +4,7 @@
 #
 #   scripts/coverage.sh [CTEST-OPTIONS...]
 #
-# A process that is killed or leaves by _Exit counts nothing, so the true share is a little higher.
+# A process that is killed or calls _Exit writes no counters, so the true share is a little higher.
 # program_read_only is left out: its user may not write the counters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -6,8 +6,8 @@
 #
 # The inputs found lie in build/fuzz/corpus/TARGET, from which the next run starts. An input that
 # fails is left in build/fuzz/failures/; exit code 1 then. The test suite replays test/fuzz/corpus
-# without clang; an input that failed belongs there once it is mended, under a name that describes
-# it.
+# without clang; once its fault is fixed, an input that failed belongs there, under a descriptive
+# name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

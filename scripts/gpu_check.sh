@@ -11,11 +11,11 @@
 #
 # The cheapest and most telling parts come first, each within its own limit. The limits are against
 # hangs and add up to far more than --seconds: a part for which no time is left, or not enough, is
-# "not run: no time left", which is no result; --seconds 3600 has time for all. A sanitizer,
-# which is slow, is "not run: not done" at its own limit too, unless it has found something by then. A
-# line for each part goes to stdout and to results.txt as soon as it is known, a table, the counts and
-# one line of JSON come last. Exit code 0: all that ran passed; 1: a part failed, or did not end within
-# its limit; 77: nothing ran, because there is no GPU.
+# "not run: no time left", which is no result; --seconds 3600 has time for all. A sanitizer, which
+# is slow, is also "not run: not done" at its limit, unless it has found something by then. A line
+# for each part goes to stdout and to results.txt as soon as it is known, a table, the counts and
+# one line of JSON come last. Exit code 0: all that ran passed; 1: a part failed, or did not end
+# within its limit; 77: nothing ran, because there is no GPU.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
@@ -42,7 +42,7 @@ meshes=$(program test_parallel_gpu)
 mpirun=mpirun
 [[ ! -x $root/bin/mpirun ]] || mpirun=$root/bin/mpirun
 export GPTRAIN_TEST_DATA=$root/test/model
-# All parts but those of NCCL between GPUs see one GPU.
+# All parts see one GPU, except those of NCCL between GPUs.
 all_gpus=${CUDA_VISIBLE_DEVICES-}
 export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=${all_gpus%%,*}
 [[ -n $CUDA_VISIBLE_DEVICES ]] || CUDA_VISIBLE_DEVICES=0
@@ -133,7 +133,7 @@ on_gpus() {
 
 start_ranks() { OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$mpirun" -n "$@" --abort; }
 
-# found_by_sanitizer FILE: true if it reports a fault. The end of the program is none.
+# found_by_sanitizer FILE: true if it reports a fault. The end of the program does not count.
 found_by_sanitizer() { grep -qiE '^=+ (invalid|misaligned|barrier error|error: (race|potential))' "$1"; }
 
 # chosen NAME: true if a word of --only is part of it, or --only is not given.

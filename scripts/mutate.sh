@@ -85,8 +85,8 @@ target_of() {
     esac
 }
 
-# Makes the copy what the sources are. Only what differs is written, so that little is built anew, and
-# what a run that was killed has left behind is put right.
+# Makes the copy equal to the sources. Writes only what differs, so that little is rebuilt, and
+# repairs what a killed run left behind.
 copy_sources() {
     local path
     mkdir -p "$scratch"

@@ -3,8 +3,8 @@
 
 # take_options NAME... -- ARGUMENT...: sets the variable NAME for each --NAME VALUE, NAME_A for
 # --NAME-A VALUE. For a name that ends in "?", --NAME has no value and sets the variable to the option
-# itself. For one that ends in "=", the first argument that is no option sets it; for one that ends in
-# "+", each of them becomes an element of that array. --help prints the head of the script. Any other
+# itself. The first argument that is no option sets the name that ends in "="; all such arguments
+# become elements of the array that ends in "+". --help prints the head of the script. Any other
 # argument ends the script with exit code 2.
 take_options() {
     local known=" " name operand='' operands=''

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Predicts the step times of training runs that others have published, and prints them next to the
-# published ones and next to a flat rate of model FLOP/s, the best one of each paper's own runs
+# Predicts the step times of published training runs, and prints them next to the published times
+# and to those of a flat rate of model FLOP/s, the best one for each paper's runs
 # (docs/planning.md).
 #
 #   scripts/published_runs.sh [FILE]

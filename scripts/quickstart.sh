@@ -10,7 +10,7 @@
 #   --prompt TEXT    what the model continues at the end
 #
 # Installs missing packages first (root is asked for only then). Text and tokens go to data/, the
-# run to runs/; git ignores both. A second call uses what is there again and trains a new run.
+# run to runs/; git ignores both. A second call reuses existing files and trains a new run.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 

@@ -8,7 +8,7 @@
 #   BUILD=...      a build folder to use instead of build/cpu
 #
 # stdout is the table of figures in docs/durability.md; all other output of the tests is in soak.log
-# in the build folder. Exit code 1 if one fails, or proves nothing because it did not run.
+# in the build folder. Exit code 1 if a test fails, or proves nothing because it did not run.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 

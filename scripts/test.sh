@@ -12,7 +12,7 @@
 #            sanitizers
 #   Other options go to ctest, for instance: scripts/test.sh -R tokenizer
 #
-# The end is a table of what took how long.
+# A table of the times comes last.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,7 +32,7 @@ for argument in "$@"; do
     esac
 done
 
-# A choice of tests may leave nothing to run in one of the presets; all of them may not.
+# A choice of tests may leave nothing to run in one of the presets, but not in all of them.
 ((${#options[@]})) || options=(--no-tests=error)
 
 # timed NAME COMMAND...: runs it and notes its time. Here set -e does not end a function at a step
@@ -63,7 +63,7 @@ build() {
     cmake --build --preset "$1"
 }
 
-# Where there is no clang-tidy 14, no CUDA backend or no disassembler, these say that they did not run.
+# Steps that lack clang-tidy 14, the CUDA backend or a disassembler report that they did not run.
 tidy() { scripts/check_tidy.sh || (($? == 77)); }
 machine_code() { scripts/check_sass.sh || (($? == 77)); }
 

@@ -33,7 +33,7 @@ printed() {
     (($(wc -l <"$work/printed") <= $2)) || echo "  ..."
 }
 
-# updated PAGE: the page with what the commands print.
+# updated PAGE: the page with the present output of its commands.
 updated() {
     local line command='' lines='' state=text
     while IFS= read -r line; do

@@ -59,7 +59,7 @@ void remove_unlearned(const Json& messages, const std::set<std::size_t>& unlearn
     learned = std::move(rest);
 }
 
-/// The part of the whole text that message `at`, the assistant's, adds to `before`.
+/// The part of the whole text that the assistant's message `at` adds to `before`.
 TextRange turn_range(const ChatTemplate& chat_template, const Json& before, const Json& variables,
                      const std::string& whole, std::size_t at, const Json& with) {
     const std::string prompt = prompt_text(chat_template, before, variables);

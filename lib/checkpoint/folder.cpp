@@ -96,7 +96,7 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const auto step = checkpoint_step(entry.filename().string());
         if (!step) continue;
-        // One that cannot be looked at is there all the same.
+        // One that cannot be inspected still counts as existing.
         std::error_code error;
         const auto status = std::filesystem::status(entry, error);
         if (std::filesystem::is_directory(status) || !std::filesystem::status_known(status))

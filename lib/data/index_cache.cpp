@@ -238,7 +238,7 @@ void build_alone(const IndexFile& index, FindFault find, std::string fault) {
     build_file(index.path, index.key, index.sizes, index.layout, index.build);
 }
 
-/// The file; builds it first unless it is there without a fault.
+/// The file; builds it first if it is missing or faulty.
 MappedFile open_or_build(const IndexFile& index, FindFault find) {
     std::string fault;
     if (auto file = open_valid(index, find, fault)) return std::move(*file);

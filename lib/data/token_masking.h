@@ -22,10 +22,10 @@ struct TokenMasking {
 /// Chooses some tokens of sample `sample` and replaces them by those that the model reads. `chosen`
 /// is 1 for each token that may be chosen, and afterwards for each one that is.
 ///
-/// masking token (BERT, Devlin et al. 2018, arXiv 1810.04805; anew in each pass as in RoBERTa, Liu
-/// et al. 2019, arXiv 1907.11692): a token is chosen with probability mask_rate, each by itself. It
-/// becomes mask_id with probability mask_share, a token drawn evenly from the vocabulary with
-/// random_share, and else stays.
+/// masking token (BERT, Devlin et al. 2018, arXiv 1810.04805; masked again in each pass as in
+/// RoBERTa, Liu et al. 2019, arXiv 1907.11692): a token is chosen with probability mask_rate, each
+/// by itself. It becomes mask_id with probability mask_share, a token drawn evenly from the
+/// vocabulary with random_share, and else stays.
 ///
 /// masking span (SpanBERT, Joshi et al. 2019, arXiv 1907.10529, without its whole words): spans are
 /// drawn until ceil(mask_rate x tokens that may be chosen) are chosen. A span has l tokens with a

@@ -27,7 +27,7 @@ std::vector<std::int64_t> first_group(Axis axis, const std::vector<RankDigit>& d
     return ranks;
 }
 
-/// True if all groups lie on their nodes as the group of rank 0 does on its own: each stride
+/// True if all groups are placed on their nodes as rank 0's group is on its node: each stride
 /// divides the size of a node or is a multiple of it.
 bool all_lie_alike(const std::vector<RankDigit>& digits, std::int64_t devices_per_node) {
     return std::all_of(digits.begin(), digits.end(), [&](const RankDigit& digit) {

@@ -38,7 +38,7 @@ private:
 
 /// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
 Tensor gather_rows(const ModelContext& context, const Tensor& x);
-/// The amax over all rows of x; empty if this rank knows that of its slice only.
+/// The amax over all rows of x; empty if this rank knows only its slice's amax.
 Tensor amax_of_all_rows(const ModelContext& context, const LinearOperand& x);
 
 /// Memory for all rows of x: in the workspace with sequence parallelism, else x itself.

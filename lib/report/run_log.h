@@ -45,8 +45,8 @@ class RunLogReader {
 public:
     explicit RunLogReader(std::filesystem::path file) : file_(std::move(file)) {}
 
-    /// The log up to the last whole line that is there now. Reads only what is new, or everything
-    /// if the file became shorter. A file that cannot be read is an Error (io).
+    /// The log up to its last complete line at present. Reads only what is new, or everything if
+    /// the file became shorter. A file that cannot be read is an Error (io).
     const RunLog& update();
 
 private:

@@ -32,7 +32,7 @@ bool name_matches(std::string_view pattern, std::string_view name) {
             ++at;
             ++i;
         } else if (star != pattern.npos) {
-            // The last star takes one character more.
+            // The last star takes one more character.
             at = star + 1;
             i = ++taken;
         } else {

@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// Where the model is that the adapter adapts. Error (usage) if nothing is there.
+/// Where the model is that the adapter adapts. Error (usage) if the path does not exist.
 std::filesystem::path place_of_adapted(const ModelSource& adapter, const RunSpec& spec,
                                        const std::filesystem::path& given) {
     const std::filesystem::path path = given.empty() ? spec.init_from.value_or("") : given;

@@ -46,7 +46,7 @@ void Run::save_and_fail(const CommonError& failure) {
     try {
         if (failure.code() == ExitCode::numerical) {
             keep_checkpoints();
-            state_.last.skipped_in_a_row = 0;  // the next start begins to count anew
+            state_.last.skipped_in_a_row = 0;  // the next start counts from 0
         }
         if (checkpoints_.latest() != path) save();
         wait_for_save();

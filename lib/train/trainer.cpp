@@ -122,7 +122,7 @@ StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices
 std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan& plan,
                                               const ResumeChoice& resume, const RunPaths& paths,
                                               const MpiSession& ranks) {
-    // A checkpoint that a dead run was replacing is there again for the choice.
+    // A checkpoint that a dead run was replacing takes part in the choice again.
     ranks.run_on_first([&] {
         remove_leftovers(paths.checkpoints());
         remove_index_leftovers(paths.cache());
@@ -137,7 +137,8 @@ std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan
     return checkpoint;
 }
 
-/// Reports a chat template other than that of the checkpoint. Local copies have none to compare.
+/// Reports a chat template other than that of the checkpoint. Local copies have no template to
+/// compare.
 void report_template_change(const RestartPoint& checkpoint, const ChatTemplateFile& now) {
     if (checkpoint.local()) return;
     const auto saved =

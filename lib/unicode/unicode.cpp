@@ -231,7 +231,7 @@ std::string_view normalize_nfc(std::string_view text, std::string& buffer,
             buffer += text;
             break;
         }
-        // From the last character that surely starts anew to before the next such.
+        // From the last character that surely starts a new sequence up to the next such character.
         const std::size_t begin = same == 0 ? 0 : last_char_start(text.substr(0, same));
         buffer += text.substr(0, begin);
         text.remove_prefix(begin);

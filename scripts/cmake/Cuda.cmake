@@ -22,7 +22,7 @@ find_program(GPTRAIN_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/loca
 set(missing)
 set(toolkit)
 if(GPTRAIN_NVCC)
-  # Behind links: the toolkit's headers lie next to the real one.
+  # Follows links: the toolkit's headers are next to the real nvcc.
   file(REAL_PATH ${GPTRAIN_NVCC} nvcc)
   cmake_path(GET nvcc PARENT_PATH toolkit)
   cmake_path(GET toolkit PARENT_PATH toolkit)

@@ -1,5 +1,5 @@
 # cmake --install: the programs, man pages, completions, specs, Slurm scripts, pages and a
-# modulefile. Nothing installed knows where it lies, so a tree may be moved.
+# modulefile. No installed file contains its own path, so a tree may be moved.
 include(GNUInstallDirs)
 
 install(TARGETS gptrain gpt-preprocess)

@@ -1,4 +1,4 @@
-# cpack -G DEB: a package for the Debian or Ubuntu that it is built on.
+# cpack -G DEB: a package for the Debian or Ubuntu release that it is built on.
 set(GPTRAIN_MAINTAINER "The gptrain maintainers <gptrain@example.org>" CACHE STRING
   "Who answers for a package: Name <address>")
 

@@ -5,7 +5,7 @@ target_compile_options(gptrain_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
   # Results must not depend on which multiplications the compiler fuses with additions.
   -ffp-contract=off
-  # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651).
+  # g++ 12 reports overlaps in std::string that do not exist (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>>)
 
 set(GPTRAIN_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
@@ -16,8 +16,8 @@ if(GPTRAIN_SANITIZE)
     -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(gptrain_flags INTERFACE -fsanitize=${GPTRAIN_SANITIZE})
 endif()
-# g++ warns of every fence, which the thread sanitizer does not see. Ours order atomics alone, in
-# which there is no race to report.
+# g++ warns of every fence, which the thread sanitizer does not see. Our fences order only atomics,
+# among which there is no race to report.
 if(GPTRAIN_SANITIZE STREQUAL thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(gptrain_flags INTERFACE -Wno-tsan)
 endif()

@@ -109,7 +109,7 @@ function inside_chain(opcode, rest, number, i) {
 
 # ---- loops --------------------------------------------------------------------------------------
 
-# Where instruction i may continue, to next_[1], ...; returns how many.
+# Stores in next_[1], ... where instruction i may continue; returns their number.
 function successors(i, ways, target) {
     ways = 0
     if (i < count && !(op[i] ~ /^(BRA|EXIT|RET|BSYNC|KILL)/ && always[i])) next_[++ways] = i + 1
@@ -179,7 +179,7 @@ function find_loops(i, j, h, ways) {
     }
 }
 
-# Sets hot to the header of the hottest loop, 0 without one.
+# Sets hot to the header of the hottest loop, or 0 if there is no loop.
 function hottest_loop(matrix, h, i, other, inner, left_out) {
     for (h in headers) {
         size[h] = work[h] = loads[h] = 0
@@ -216,7 +216,7 @@ function finish(i) {
         hot_products = work[hot]
         hot_loads = loads[hot]
     }
-    # Without a loop all instructions are the body of the first one.
+    # Without a loop, all instructions count as the body of the first one.
     if (!hot)
         for (i in alive) body[1, i] = 1
     measure_path(hot ? hot : 1, warpgroup + warp > 0)

@@ -1,6 +1,6 @@
-# The second half of measure.awk: what the hottest loop of a kernel asks of a multiprocessor, per
-# unit of its work. A unit is a matrix instruction, or in a kernel without them 16 bytes of global
-# memory that a thread reads or writes.
+# The second half of measure.awk: the resources of a multiprocessor that the hottest loop of a
+# kernel uses, per unit of its work. A unit is a matrix instruction, or in a kernel without them 16
+# bytes of global memory that a thread reads or writes.
 #
 # Counted is the common path through the loop: of all ways from its start back to it those with the
 # most work (copies to shared memory included), and of these the shortest one. So code that seldom

@@ -39,15 +39,15 @@ count_faults() {
         sed "s/^/$self /" >>"$faults" || true
 }
 
-# The nodes that were named in two starts of the job.
+# The nodes that errors named in two starts of the job.
 faulty_nodes() {
     [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$self //p"
 }
 
-# The nodes of a list in Slurm's form, n[1-3], one in a line.
+# The nodes of a list in Slurm's form, n[1-3], one per line.
 nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
 
-# This job's options that say which nodes it can have.
+# This job's options that limit its nodes.
 node_options() {
     scontrol --oneliner show job "$self" | tr ' ' '\n' | sed -nE '
         /=(\(null\)|0)?$/d
@@ -106,10 +106,10 @@ requeue() {
                 "it keeps them; docs/slurm.md explains how to run with fewer"
         fi
     fi
-    # Slurm changes the nodes only of jobs in the queue, and soon ends this script then.
+    # Slurm changes only the nodes of queued jobs, and soon ends this script then.
     trap '' TERM
     put_back || end "$code" "Slurm does not put the job back into the queue"
-    # Slurm would want as many tasks again as the job has had.
+    # Slurm would demand as many tasks as the job had before.
     ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$self" \
         NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
     if ((${#update[@]})) && scontrol update JobId="$self" "${update[@]}"; then

@@ -17,7 +17,7 @@
 set -euo pipefail
 max_restarts=3
 
-# say LINE...: a log on a full disk does not keep the job from its end or its restart.
+# say LINE...: a log on a full disk prevents neither the job's end nor its restart.
 say() { echo "$@" || true; }
 
 # end CODE WHY
@@ -69,9 +69,9 @@ job_end=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs "$self" --format %e) || 
 faults=$output_dir/slurm-faults
 errors=$(mktemp) || errors=/dev/null
 trap '[[ ! -f $errors ]] || rm -f "$errors"' EXIT
-# --kill-on-bad-exit: ranks that one has left would wait for it. A step does not inherit the job's
-# CPUs per task. Signals are for gptrain: what copies its errors has to outlive it. The exit code is
-# srun's even if the disk is too full for the copy.
+# --kill-on-bad-exit: otherwise ranks would wait for one that has left. A step does not inherit the
+# job's CPUs per task. Signals are for gptrain: the process that copies its errors has to outlive
+# it. The exit code is srun's even if the disk is too full for the copy.
 code=0
 {
     srun --mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL \
@@ -79,7 +79,7 @@ code=0
         "${gptrain[@]}" --config "$spec" "$@" 2>&1 >&3 | (trap '' TERM && exec tee "$errors" >&2) ||
         code=${PIPESTATUS[0]}
 } 3>&1
-# The signal of the ranks that srun ended hides the code of the one that failed.
+# The signal that ended the other ranks hides the code of the rank that failed.
 first=$(sed -nE '/^srun: error: .*: Exited with exit code [2-5]$/{s/.* //p; q}' "$errors") || true
 ((code <= 128)) || code=${first:-$code}
 if ((code == 75 || code == 6 || code > 128)); then requeue "$code"; fi

@@ -17,7 +17,7 @@ std::int64_t offset(const Tensor& from, const Tensor& to) {
     return to.data() - from.data();
 }
 
-/// Has so much memory, and notes what it gets back.
+/// Has this much memory, and records what is returned.
 class LimitedBackend final : public HostBackend {
 public:
     explicit LimitedBackend(std::int64_t bytes) : left_(bytes) {}

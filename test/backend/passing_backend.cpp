@@ -6,7 +6,7 @@
 namespace gptrain {
 namespace {
 
-/// Says of itself what no default does.
+/// Answers every question differently from the defaults.
 class Device final : public HostBackend {
 public:
     Device() { host_memory = false; }

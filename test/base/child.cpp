@@ -29,7 +29,7 @@ TEST_CASE("a child's end and output are known", "[base]") {
 }
 
 TEST_CASE("a child that hangs is killed", "[base]") {
-    // One keeps its output open, the other closes it first.
+    // One child keeps its output open, the other closes it first.
     for (const std::string script : {"echo begun; sleep 100", "exec >&-; sleep 100"}) {
         const auto begin = std::chrono::steady_clock::now();
         const ChildEnd end = run_shell("exec 2>/dev/null; " + script, 300ms);

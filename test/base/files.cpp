@@ -221,7 +221,7 @@ TEST_CASE("a variable of a shell makes no file or folder", "[base]") {
               File(folder / "$A.txt", File::Mode::create);
           }).find("$A is not") != std::string::npos);
     CHECK(std::filesystem::is_empty(folder.path()));
-    // A name that exists is meant.
+    // An existing name is taken as it is.
     std::filesystem::create_directory(folder / "$A");
     create_folders(folder / "$A/b$");
     CHECK(std::filesystem::is_directory(folder / "$A/b$"));

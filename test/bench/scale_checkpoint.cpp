@@ -222,7 +222,7 @@ void read_on_first(const fs::path& checkpoint, const CheckpointIndex& index, con
     print_row(plan.mesh.size(), "resume, rank 0: reads the records of its boxes", read, bytes);
 }
 
-/// The checkpoint, and what wrote it.
+/// The checkpoint and its writers.
 struct Checkpoint {
     fs::path temporary;
     fs::path path;

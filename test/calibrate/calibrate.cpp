@@ -39,7 +39,7 @@ Backend& backend_with(int threads) {
     return *backend;
 }
 
-/// A core for each rank, and two for a rank alone.
+/// One core for each rank, and two for a single rank.
 MeasuredDevices cores() {
     return {.kind = DeviceChoice::cpu,
             .per_node = session().size(),

@@ -1,5 +1,5 @@
 // Records: each rank reads those that it needs, and they agree with the manifest. Checkpoints of
-// version 1, which have none.
+// version 1, which have no records.
 #include <algorithm>
 
 #include "catch.h"

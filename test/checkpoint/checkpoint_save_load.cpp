@@ -150,7 +150,7 @@ TEST_CASE("a rank finds that its file is not what it wrote") {
     const auto path = folder.path() / layout.file;
     const BlockSource blocks = [&, values = blocks_of(values_of(owned))](
                                    std::size_t index, std::int64_t offset, std::int64_t bytes) {
-        // The structure is there by now, and the disk changes a byte of it.
+        // The structure has been written by now, and the disk changes a byte of it.
         const std::byte other = std::byte{0x5a};
         File(path, File::Mode::update).write_at(60, {&other, 1});
         return values(index, offset, bytes);

@@ -151,7 +151,7 @@ TEST_CASE("Ranks load their local copies, also those that only another node has"
         CHECK(local_save_step(only_save(disk_of(folder.path(), node)).filename()) == 2);
 
     if (ranks().size() != 2 * ranks_of_node) return;
-    // One node after the other is replaced by one with an empty disk.
+    // Replaces one node after the other by one with an empty disk.
     for (int node = 0; node < node_count(); ++node) {
         ranks().run_on_first([&] { fs::remove_all(disk_of(folder.path(), node).run); });
         CHECK(loaded_step(folder.path()) == 2 + node);

@@ -169,7 +169,7 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
             }
             CHECK(failed == 1);
             const std::int64_t newest = list_checkpoints(folder.path()).front().step;
-            // The rename succeeded, but making it durable failed: the checkpoint is there and
+            // The rename succeeded, but making it durable failed: the checkpoint exists and is
             // complete.
             REQUIRE((newest == last || newest == last + 1));
             last = newest;

@@ -1,5 +1,5 @@
 // NCCL's functions as the communicator calls them, over MPI and host memory. They check what NCCL
-// requires of its callers, and can be told to fail.
+// requires of its callers, and can be made to fail.
 #pragma once
 
 #include "cuda/runtime/libraries.h"
@@ -12,7 +12,7 @@ cuda::Nccl fake_nccl();
 struct FakeState {
     ncclResult_t async_error = ncclSuccess;  ///< of every communicator
     ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns
-    int polls_in_progress = 0;               ///< how often NCCL says that it is not done yet
+    int polls_in_progress = 0;               ///< how often NCCL reports that it is not done yet
     int open_groups = 0;
     int finalized = 0;
     int destroyed = 0;

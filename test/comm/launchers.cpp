@@ -55,7 +55,7 @@ TEST_CASE("Tasks of Slurm that MPI does not connect are refused") {
     connected["PMIX_RANK"] = "0";
     CHECK(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
     CHECK_FALSE(names_pmix([&] { check_world_size(4, environment_of(connected)); }));
-    // mpirun started one rank; the step is that of its own daemons.
+    // mpirun started one rank; the Slurm step belongs to its daemons.
     connected["OMPI_COMM_WORLD_SIZE"] = "1";
     CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
     CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of({})); }));

@@ -107,7 +107,7 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
 
 namespace {
 
-/// Counts itself, and how often all have been used.
+/// Counts its objects, and the uses of all of them.
 struct Counted final : OneRankCommunicator {
     struct Counts {
         int alive = 0;

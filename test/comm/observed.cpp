@@ -65,7 +65,7 @@ TEST_CASE("Listeners are told of every operation in order") {
     both.add(same);
     const CommunicatorFactory make = observed(Maker{*backend}, both);
     const auto unused = make(everyone());
-    // A group of one rank is not told of, but has a number: other ranks may be in larger groups.
+    // A group of one rank is not reported, but has a number: other ranks may be in larger groups.
     const auto alone = make({.rank = session().rank()});
     const auto comm = make(everyone());
     const Array x(*backend, DType::f32, {8});

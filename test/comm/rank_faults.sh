@@ -18,7 +18,7 @@ expect() {
     [[ $errors == *"$words"* ]] || failed "'$words' is not said: $*"
 }
 
-# The same, with no more than that one error line.
+# The same, with that error line only.
 expect_one() {
     expect "$@"
     (($(wc -l <<<"$errors") == 1)) || failed "${errors//$'\n'/; }"

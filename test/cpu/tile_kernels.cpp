@@ -54,7 +54,8 @@ void check_product(const TileKernels& kernels, std::int64_t rows, std::int64_t c
     const auto b = eighths(length * stride, 2);
     auto c = eighths(rows * stride, 3);
     const TileView left = {a.data(), a_by_columns ? 1 : length, a_by_columns ? rows : 1};
-    // Room for the operands as the kernels promise it; behind it stands what must stay.
+    // Exactly the room that the kernels promise to use for the operands, followed by values that
+    // must not change.
     constexpr float untouched = 77;
     const auto packed_size = [](std::int64_t size, std::int64_t other) {
         return round_up(size, tile_unit) * round_up(other, tile_unit) / 2;
@@ -101,7 +102,7 @@ void check_packed_rows(const TileKernels& kernels, std::int64_t count, std::int6
     const auto element = [&](std::int64_t i, std::int64_t d) -> std::uint32_t {
         return i < count && d < dim ? rows[i * stride + d].bits : 0;
     };
-    // Behind the operand stands what must stay.
+    // Values that must not change follow the operand.
     constexpr std::uint32_t untouched = 77;
     std::vector<std::uint32_t> left, right;
     for (std::int64_t i = 0; i < count; ++i)

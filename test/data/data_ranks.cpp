@@ -54,8 +54,8 @@ fs::path only_index(const fs::path& folder) {
 
 TEST_CASE("Ranks that share the check of token files find what one finds alone") {
     const CommonFolder folder("shared");
-    // The second has more than the 1 MiB of .bin of which the fingerprint has all; in the third,
-    // most ranks have no sequence to check.
+    // The second .bin exceeds the 1 MiB that the fingerprint covers in full; in the third, most
+    // ranks have no sequence to check.
     const std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {
         {37, 11}, {3000, 401}, {1, 5}};
     for (const auto& [count, length] : sizes) {
@@ -164,7 +164,7 @@ TEST_CASE("Ranks build an index once, and rebuild a damaged one together") {
 
     const fs::path index = only_index(cache.folder);
     const auto size = static_cast<std::int64_t>(fs::file_size(index));
-    // A byte of each rank's share, one of the checksum, and one of the key.
+    // Damages a byte of each rank's share, one of the checksum, and one of the key.
     std::set<std::int64_t> places = {12, 30, size - 1};
     for (int rank = 0; rank < ranks().size(); ++rank)
         places.insert(size / ranks().size() * rank + 70);

@@ -294,7 +294,7 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
     for (std::int64_t step = 0; step < 2; ++step)
         check_weights(make_step_batch(*data.validation, small_shape(), 1, 4 * step, 4), learned);
 
-    // After a change of the data, too, which a changed mask is.
+    // This also holds after a change of the data, such as a changed mask.
     DataOptions resumed = options;
     resumed.saved = saved_after(data, 8, 24);
     spec.on_change = OnChange::go_on;

@@ -309,7 +309,7 @@ TEST_CASE("weights that are not above 0 are refused") {
         CHECK(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }) !=
               "");
     }
-    // So is one that is too small next to the others.
+    // A weight that is too small next to the others is also refused.
     spec.train = {{folder / "a", 1e30}, {folder / "a", 1e-300}};
     CHECK(
         contains(message_of(ExitCode::usage, [&] { make_training_data(spec, options_of(folder)); }),

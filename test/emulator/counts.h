@@ -36,8 +36,8 @@ public:
 
 bool is_counting();
 void count_launch();
-/// A plain access of a thread of the block, by the instruction at `place`. Accesses of the other
-/// lanes of its warp by the same instruction, executed as often, belong to it.
+/// A plain access of a thread of the block, by the instruction at `place`. Accesses by the warp's
+/// other lanes at the same instruction and repetition belong to it.
 struct PlainAccess {
     const void* block;
     int thread;

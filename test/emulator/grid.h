@@ -161,7 +161,7 @@ struct Thread {
     Knowledge known;
     Time time = 1;
 
-    /// The knowledge of anyone who knows everything that this thread has done so far.
+    /// The knowledge that includes everything that this thread has done so far.
     Knowledge all_so_far() const;
     /// Makes all accesses so far known to those who learn `to`.
     void publish(Knowledge& to);

@@ -23,7 +23,7 @@ std::map<const std::byte*, const std::byte*>& allocations() {
     return map;
 }
 
-/// An allocation, or what lies between two of them.
+/// An allocation, or the gap between two of them.
 struct Range {
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;

@@ -94,7 +94,7 @@ std::set<std::pair<std::string, unsigned>> calls_in_sources() {
     return calls;
 }
 
-/// The site's file and line as it stands there, numbered where lines are equal.
+/// The site's file and its line of code, numbered if lines are equal.
 std::map<SiteName, std::string> names_of(const std::map<SiteName, bool>& sites) {
     std::map<std::string, std::vector<SiteName>> alike;
     for (const auto& [site, can_weaken] : sites) {
@@ -322,7 +322,7 @@ int check(const std::string& only) {
     std::erase_if(planted, [&](const PlantedFault& fault) {
         return fault.name.find(only) == std::string::npos;
     });
-    // A share of the total, so that a slow machine tries as many cases as a fast one.
+    // A share of the total time, so that a slow machine tries as many cases as a fast one.
     const double seconds_each =
         std::accumulate(cases.begin(), cases.end(), 0.0,
                         [](double sum, const Case& each) { return sum + each.seconds; }) /

@@ -18,8 +18,8 @@ constexpr int counter_place = 4094;
 /// runs in all orders.
 std::string error_of(Kernel kernel, Version version, const cuda::LaunchShape& shape, int major = 9);
 
-/// The correct version runs, gives the same results in all orders, and writes numbers. The planted
-/// one's results depend on the order or are not numbers, if races are not looked for.
+/// The correct version runs, gives the same results in all orders, and writes numbers. Without race
+/// detection, the planted version's results depend on the order or are NaN.
 void check_visible(Kernel kernel, const cuda::LaunchShape& shape);
 
 /// The correct version runs as above. The emulator refuses the planted one with these words.

@@ -1,4 +1,4 @@
-// Races with what runs next to the threads: bulk copies and the products of a warpgroup. The
+// Races with work that runs next to the threads: bulk copies and the products of a warpgroup. The
 // emulator finds each of them. Each has a correct version next to it.
 #include "catch.h"
 #include "emulator/planted_kernels.h"

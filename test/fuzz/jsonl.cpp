@@ -13,8 +13,8 @@ using namespace gptrain;
 
 namespace {
 
-/// If both parsers accept a line, they find the same text. Ours also accepts lines that the other
-/// refuses: other keys may occur twice, and numbers have any size.
+/// If both parsers accept a line, they find the same text. Our parser also accepts lines that the
+/// other refuses: other keys may occur twice, and numbers may have any size.
 void compare(const std::string& line) {
     std::string found;
     JsonText kind{};

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-/// As libFuzzer calls it.
+/// Called as by libFuzzer.
 using FuzzTarget = int(const std::uint8_t* bytes, std::size_t size);
 
 /// CMake writes the definition.

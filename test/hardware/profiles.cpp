@@ -80,7 +80,7 @@ TEST_CASE("efficiencies that a profile leaves out get cautious values") {
     CHECK(profile.device.op_seconds == 4e-6);
     CHECK(profile.device.issue_seconds == 6e-6);
     CHECK(parse_profile(with("kind: cuda", "kind: cpu"), "mine.yaml").device.issue_seconds == 0);
-    // Measured ops have none.
+    // Measured ops have no efficiencies.
     const HardwareProfile measured = parse_profile(
         with("node:", "  measured: [{op: rope, bytes: 8, seconds: 1e-6}]\nnode:"), "mine.yaml");
     CHECK(measured.calibrated);

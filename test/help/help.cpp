@@ -11,7 +11,7 @@
 namespace gptrain::test {
 namespace {
 
-/// A program with one of each kind of option.
+/// A program with one option of each kind.
 struct Sample {
     CLI::App app{"Trains things.\n\n  sample --config RUN.yaml\n\nThe second paragraph.", "sample"};
     std::string config;

@@ -9,7 +9,7 @@
 namespace gptrain {
 namespace {
 
-/// The least that stands for a small Llama.
+/// A minimal config.json of a small Llama.
 Json llama() {
     return parse_json(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
         "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
@@ -72,7 +72,8 @@ TEST_CASE("rope_scaling replaces rope_parameters unless it is empty") {
     }
     CHECK(model_with({{"rope_parameters", Json::object()}, {"rope_theta", 7e5}}).rope_theta == 7e5);
 
-    // StableLM needs its factor in the one that counts, or at the top.
+    // StableLM's partial_rotary_factor must be in the rope section that is read, or at the top
+    // level.
     const Json whole = {{"partial_rotary_factor", 1.0}};
     Json stablelm = {{"model_type", "stablelm"}, {"rope_parameters", whole}};
     CHECK(!model_with(stablelm).rope_scaling);

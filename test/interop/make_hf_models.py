@@ -65,7 +65,7 @@ def randomise(net, bias):
         with torch.no_grad():
             weight.normal_(0, 0.2)
             if "norm" in name or "ln_" in name:
-                # Norms around 1; without biases elsewhere those of norms must be zero.
+                # Norms are around 1; without other biases, those of norms must be zero.
                 if name.endswith(".bias"):
                     weight.mul_(bias).abs_()
                 else:

@@ -1,4 +1,4 @@
-// What the tests of adapters share.
+// Helpers that the tests of adapters share.
 #pragma once
 
 #include <cstdint>

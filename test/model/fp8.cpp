@@ -53,7 +53,7 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
     return product(a, b) / (length_of(a) * length_of(b));
 }
 
-/// A model's weights in memory of their own.
+/// A model's weights in separate memory.
 struct Weights {
     Weights(Backend& backend, const RunPlan& plan, const std::optional<MemoryPlan>& needed)
         : memory(backend, needed),
@@ -91,7 +91,7 @@ TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") 
     CHECK(train_steps(spec, 3) == base);
     spec.parallel.schedule = ScheduleKind::zero_bubble;
     const Result other = train_steps(spec, 3);
-    // cuBLASLt sums a bias gradient with the weight's in an order of its own; W has none of it.
+    // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
     if (tested_backend()->is_host()) CHECK(other == base);
     CHECK(other.losses.back() == Approx(base.losses.back()).epsilon(1e-3));
 }

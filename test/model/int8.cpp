@@ -50,7 +50,8 @@ void for_each_int8(TinyRun& run, const std::function<void(const StreamedState&)>
     });
 }
 
-/// Gives the run these weights, in int8 those that it keeps so. Returns them as they are then.
+/// Gives the run these weights, converting those that it keeps in int8. Returns the resulting
+/// values.
 NamedValues give(TinyRun& run, NamedValues weights) {
     for_each_int8(run, [&](const StreamedState& state) {
         std::vector<float>& values = weights.at(state.shard.name);

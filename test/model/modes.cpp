@@ -97,7 +97,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 TEST_CASE("a backward in two parts is the backward", "[model]") {
     RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
-    // cuBLASLt sums a bias gradient with the weight's in an order of its own; W has none of it.
+    // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
     const bool bits = tested_backend()->is_host();
     const int steps = bits ? 2 : 1;
     const Result whole = train_steps(spec, steps);

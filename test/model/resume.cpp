@@ -1,4 +1,4 @@
-// What a resumed engine carries over.
+// The state that a resumed engine carries over.
 #include "catch.h"
 #include "tiny_run.h"
 

@@ -34,7 +34,7 @@ RunSpec with_virtual_tokens(RunSpec spec, AdapterKind kind, std::int64_t count =
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();
 
-/// Changes what no key of the spec says.
+/// Changes settings that no key of the spec sets.
 using PlanChange = std::function<void(RunPlan& plan)>;
 
 /// An engine with everything that it needs.

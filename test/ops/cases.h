@@ -22,8 +22,7 @@ std::vector<OpCase> muon_cases();
 
 constexpr DType compute_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// Gives the case a step and slots other than the first, and returns the mask of this dropout
-/// there.
+/// Gives the case a step and slots other than the first, and returns this dropout's mask for them.
 reference::Mask use_dropout(OpCase& op, const Dropout& dropout);
 /// The dropout argument of the op.
 Dropout dropout_of(const reference::Mask& mask, const Tensors& at);

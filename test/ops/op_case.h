@@ -115,7 +115,7 @@ private:
     Tensor behind_;
 };
 
-/// A tensor that an op says it uses (backend/op_tensors.h).
+/// A tensor that an op declares (backend/op_tensors.h).
 struct ListedTensor {
     Tensor tensor;
     Access access;
@@ -131,8 +131,8 @@ public:
     /// Compares the memory after one run with the reference. Empty if all is correct, else one line
     /// per faulty operand.
     std::string faults() const;
-    /// Compares what the case's ops say that they use with the roles of its operands. Empty if all
-    /// is correct, else one line per faulty operand.
+    /// Compares the tensors that the case's ops declare with the roles of its operands. Empty if
+    /// all is correct, else one line per faulty operand.
     std::string listing_faults(const std::vector<ListedTensor>& listed) const;
     /// All storages and the step state as they are now.
     std::vector<HostTensor> memory() const;

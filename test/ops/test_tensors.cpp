@@ -1,4 +1,4 @@
-// The tensors that ops say they use.
+// The tensors that ops declare.
 #include "cases.h"
 #include "catch.h"
 #include "support/host_backend.h"

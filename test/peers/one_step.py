@@ -93,7 +93,7 @@ def step_of_peer(proof, folder, model):
     loss.backward()
     with torch.no_grad():
         for weight in model.parameters():
-            # Biases that are zero belong to the class alone; gptrain's model has none.
+            # Zero biases exist only in the class; gptrain's model has none.
             weight.copy_(weight.grad * weight.any())
         norm = torch.stack([weight.norm() for weight in model.parameters()]).norm()
     name = f"gradients-{folder.name}"

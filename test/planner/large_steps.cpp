@@ -77,7 +77,8 @@ LargeStep step_of(const RunSpec& spec, std::int64_t ranks) {
 void check_hidden(const LargeStep& step, double most_exposed) {
     const StepTime time = step.time();
     CHECK(time[Spent::dp] <= most_exposed * time.seconds);
-    // The order of issue holds up nothing: as fast as if messages did not wait for each other.
+    // The order of issue delays nothing: the step is as fast as if messages did not wait for each
+    // other.
     CHECK(time.seconds <= 1.01 * step.time(false).seconds);
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are")
 
 TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the network") {
     const RunPlan on_node = plan_of({.pipeline = 4});
-    // tp x pp. The first stage receives gradients alone.
+    // tp x pp. The first stage receives only gradients.
     CHECK(bytes_of(on_node) == (24 + 32) * connection);
     CHECK(bytes_of(on_node, {.pp = 1}) == (24 + 2 * 32) * connection);
     const RunPlan far = plan_of({.pipeline = 2, .tensor = 8});

@@ -49,7 +49,7 @@ EOF
 tail -n 11 out >shown
 same shown wanted
 
-# Compressed, from a pipe and from a folder, of which text files are left out.
+# Compressed, from a pipe, and from a folder, whose text files are left out.
 mkdir folder
 zstd -q -c chats.jsonl >folder/a.jsonl.zst
 echo "no JSON" >folder/b.txt
@@ -195,7 +195,7 @@ expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-
 nothing_left plain_text_document.mask
 nothing_left plain_text_document.chat
 
-# Each faulty line is one clear line. The first line is good.
+# Each faulty line gives one clear line of error. The first line is good.
 good='{"prompt": "a", "response": "b"}'
 faulty() {
   printf '%s\n%s\n' "$good" "$1" >faulty.jsonl

@@ -176,7 +176,7 @@ same w1_text_document.bin hollow_text_document.bin
 expect 0 "$tool" train-tokenizer --input hollow/a.jsonl corpus.txt --vocab-size 300 --model-prefix hollow
 says err "warning: 1 input file holds no document: hollow/a.jsonl"
 
-# merge gives the bytes of encoding everything at once, and those of Megatron's own merge.
+# merge gives the same bytes as encoding everything at once, and as Megatron's merge.
 encode --input a.jsonl --output-prefix a --append-eod
 encode --input b.jsonl --output-prefix b --append-eod
 expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged

@@ -54,7 +54,7 @@ says out "2000 documents"
 encode 3 --input mixed.jsonl --output-prefix s1 --workers 5
 says err "mixed.jsonl:101: byte "
 
-# A failed run leaves earlier output alone.
+# A failed run does not touch earlier output.
 cp s1_text_document.bin before.bin
 encode 3 --input mixed.jsonl --output-prefix s1
 same before.bin s1_text_document.bin

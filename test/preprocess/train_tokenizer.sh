@@ -43,7 +43,8 @@ train 2 --input corpus.txt --vocab-size 340 --model-prefix no --max-lines 1000
 says err "--max-lines applies to --type bpe and unigram"
 nothing_left no
 
-# A word of any length counts: a line of DNA, and one without a blank in a script of long characters.
+# A word of any length counts: a line of DNA, and one without a space in a script of long
+# characters.
 awk 'BEGIN { s = 1; for (i = 0; i < 60000; i++) { s = (s * 16807) % 2147483647; printf "%s", substr("ACGT", 1 + s % 4, 1) } }' >dna.txt
 train 0 --input dna.txt --vocab-size 400 --model-prefix dna
 says out "400 pieces"

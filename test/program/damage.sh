@@ -81,7 +81,7 @@ options=(--resume never)
 train 2 all
 options=()
 
-# One without its manifest is none.
+# A checkpoint without its manifest does not count.
 cp -r "$(checkpoint whole 10)" step-000010
 rm step-000010/manifest.json
 options=(--resume step-000010/)
@@ -167,8 +167,8 @@ for start in skipped left; do
         fail "$start: kept $(ls -m $start/checkpoints)"
 done
 
-# An adapter belongs to one model: an older checkpoint of it is another. The damage is beyond what
-# tells models apart.
+# An adapter belongs to one model: an older checkpoint of it is another. The damage is beyond the
+# part that distinguishes models.
 large=(model.num_layers=1 model.hidden_size=256 model.ffn_hidden_size=8192)
 train 0 model "${large[@]}" training.steps=2 checkpoint.interval=1
 adapter='adapter={kind: lora, rank: 2, alpha: 4}'

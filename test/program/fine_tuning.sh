@@ -162,7 +162,7 @@ expect_exit 3 "$gptrain" inspect all_text_document
 says err "all_text_document.mask: no " "names this loss mask"
 rm all_text_document.mask
 
-# A resumed run does not continue with another mask without a word.
+# A resumed run does not silently continue with another mask.
 cp good.mask qa_text_document.mask
 masked 0 changed training.steps=10
 masked 2 changed 'data.train=[{prefix: all_text_document}]'

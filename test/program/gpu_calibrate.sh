@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On a GPU: plan --calibrate writes a profile of it, by which a dry run of GPT-2 124M gives the time
-# of a step.
+# On a GPU: plan --calibrate writes its profile, with which a dry run of GPT-2 124M predicts the
+# time of a step.
 model=$(realpath "$(dirname "$0")/../../configs/gpt2-124m.yaml")
 . "$(dirname "$0")/lib.sh"
 make_data

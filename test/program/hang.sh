@@ -137,8 +137,8 @@ exec 9>&-
 says errors "hang: rank 0 (dp 0 pp 0 cp 0 tp 0)" "is stuck and waits for no other rank" \
     "loading the batch"
 
-# Slow, but alive: rank 1 runs a tenth of the time, so a step takes far longer than hang_seconds,
-# during which rank 0 waits for it.
+# Slow, but alive: rank 1 runs a tenth of the time, so a step, in which rank 0 waits for it, takes
+# far longer than hang_seconds.
 launch 2 slow parallel.data=2 model.num_layers=4 model.hidden_size=256 \
     training.global_batch_size=512
 steps=$(grep -c loss slow/metrics.jsonl)

@@ -5,7 +5,7 @@ models=$(dirname "$script")/../interop/models
 make_data
 make_spec
 
-# A model of ours, to transformers and back: the same weights and the same loss.
+# One of our models, to transformers and back: the same weights and the same loss.
 train 0 run model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu \
     model.bias=false
 expect_exit 0 "$gptrain" export run --format hf --output hf
@@ -126,7 +126,7 @@ for path in "${kept[@]}"; do
 done
 rm -r killed*.tmp-* other.tmp-*
 
-# Real classes of transformers go in and come out.
+# Models of real transformers classes are imported and exported.
 for model in gpt2 llama llama3 llama_tied ministral mistral_window qwen2 qwen3 stablelm starcoder2; do
     expect_exit 0 "$gptrain" import "$models/$model" --output in-$model
     expect_exit 0 "$gptrain" export in-$model --format hf --output out-$model
@@ -141,7 +141,8 @@ expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-
 says err "warning: unread/tokenizer.json: " "does not know the tokenizer's size"
 same hf/tokenizer.json tokens/tokenizer.json
 
-# A sentencepiece model of ours becomes tokenizer.json wherever it is from; its companions stay.
+# One of our sentencepiece models becomes tokenizer.json wherever it comes from; its companions
+# stay.
 mkdir ours
 cp tok.model ours/tokenizer.model
 echo 'say {{ messages }}' >ours/chat_template.jinja
@@ -273,7 +274,8 @@ says out 'init_from: model.rope_scaling is {"kind":"linear","factor":32' 'there 
 train 0 windowed "${shape[@]}" init_from=hf model.sliding_window=8
 says out 'init_from: model.sliding_window is "none" there and 8 in this run'
 
-# A run that takes the tokenizer of the weights keeps it in its checkpoints, and is told so if not.
+# A run that takes the tokenizer of the weights keeps it in its checkpoints; otherwise a message
+# says so.
 cp -r hf named
 cp bytes/tokenizer.json named
 rm named/tokenizer_config.json

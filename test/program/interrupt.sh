@@ -30,7 +30,7 @@ interrupt() {
     (($(grep -c '"loss"' stopped/metrics.jsonl) == step)) || fail "the lines do not end at step $step"
 }
 
-# A whole run from what is in the directory.
+# A whole run that starts from the directory's contents.
 resume() {
     train_ranks 0 "$ranks" stopped "${mesh[@]}"
     says out "after step $step" "finished after step 30"

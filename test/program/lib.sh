@@ -183,7 +183,7 @@ wait_for() {
 
 checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
 
-# others OUTPUT-DIR: everything among its checkpoints that is not one.
+# others OUTPUT-DIR: everything in its folder of checkpoints that is no checkpoint.
 others() { ls -A "$1/checkpoints" | grep -vx 'step-[0-9]*'; }
 # nothing_left OUTPUT-DIR: no save or removal has left anything unfinished there.
 nothing_left() { [[ -z $(others "$1") ]] || fail "left over: $(others "$1")"; }

@@ -35,7 +35,7 @@ run() {
     ran "$1" $code "run, ${*:2}"
 }
 local=(checkpoint.local="$work/disk" checkpoint.local_interval=5)
-# Steps take long enough for the disk to be done with the copies of step 5 at least.
+# Steps take long enough for the disk to finish at least the copies of step 5.
 kill_at() {
     echo "fault_injection={faults: [{kind: kill, rank: 1, step: $1}," \
         "{kind: slow, step: 1, seconds: 0.1}]}"

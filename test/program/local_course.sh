@@ -58,7 +58,7 @@ mv elsewhere run/checkpoints
 train 0 run "${local[@]}"
 says out "after step 16 (local copies)"
 
-# The output directory cannot be written to say which copies count: none are made.
+# The output directory cannot record which copies count, so none are made.
 made_without 18
 if unshare --map-root-user --mount true 2>err; then
     cat >on_mount <<END
@@ -73,7 +73,7 @@ END
     [[ -z $(find disk -name '*.manifest.json' | grep -v step-000016) ]] || fail "copies: $(find disk)"
 fi
 
-# A start without local copies leaves those of before behind.
+# A start without local copies leaves earlier ones behind.
 made_without 18
 train 0 run checkpoint.interval=0 training.steps=16
 rm -r "$(checkpoint run 16)"
@@ -93,7 +93,7 @@ rm -r run
 train 0 run "${local[@]}" optimizer.lr=0.02
 says_not out resumed
 
-# A program that had no courses has made the copies.
+# The copies were made by a program without courses.
 made_without 18
 rm run/local-copies
 for save in disk/*/*/step-000016-*; do mv "$save" "${save%-*}-1732500000000000000"; done

@@ -33,7 +33,7 @@ saved_at_end() {
 }
 
 # The run stops between two checkpoints: the newest is of the step of the spike, or of the one after
-# it, which may have been under way. No earlier one has been removed for it.
+# it, which may have been under way. No earlier checkpoint has been removed for it.
 train 4 stop "$(policy 1.0 stop)" checkpoint.interval=3 checkpoint.keep_last=2
 says err "faults.loss_spike: stop" "is above" "--resume DIR goes back to an earlier checkpoint"
 spike=$(sed -n 's/^gptrain: error: step \([0-9]*\):.*/\1/p' err)
@@ -59,11 +59,11 @@ touch asked/STOP
 ends 0
 says out "the file STOP" "rolled back from step $spike"
 [[ ! -e asked/STOP ]] || fail "the file STOP is still there"
-# A checkpoint in between starts the count of rollbacks anew.
+# A checkpoint in between restarts the count of rollbacks.
 restless=("faults.loss_spike={factor: 1.0, window: 1, action: rollback}" checkpoint.interval=1 training.steps=19)
 train 0 often "${restless[@]}" faults.max_skipped_steps=50
 sed -n 's/^rolled back from step .* to \(.*\);.*/\1/p' out | sort | uniq -c >rollbacks
-# So many are enough: as many as to any one of them, and a skipped step.
+# This many rollbacks are enough: as many as to any one of them, and a skipped step.
 enough=$(awk '{ all += $1 } $1 > most { most = $1 } END { print (all > most + 1 ? most + 1 : 0) }' rollbacks)
 ((enough)) || fail "too few rollbacks: $(cat rollbacks)"
 train 0 as-often "${restless[@]}" faults.max_skipped_steps="$enough"

@@ -50,7 +50,7 @@ says err "ulimit -v" "what would fit: training.micro_batch_size "
 refusals=0
 for ((kib = 70000; kib < 1000000; kib += 8000)); do
     rm -rf short
-    # Where not even the libraries can be loaded and initialised, nothing of ours runs.
+    # If not even the libraries can be loaded and initialised, our code does not run.
     (ulimit -v $kib && "$gptrain" --version) >out 2>err || continue
     (
         ulimit -v $kib

@@ -148,7 +148,7 @@ train 4 spike "data.train=[$a, $c]" training.steps=60 checkpoint.interval=0 \
 says out "data: from sample 20 on" "to $work/spike/checkpoints/step-000010; skipping samples"
 says err "after 2 rollbacks to the newest checkpoint"
 
-# Longer samples: the unread text is cut anew. b has 27 of its 37 samples left.
+# Longer samples: the unread text is cut again. b has 27 of its 37 samples left.
 rope=model.position_embedding=rope
 longer=($rope training.seq_length=16 training.steps=20)
 train 0 long $rope

@@ -4,7 +4,7 @@
 make_data
 make_spec
 
-# A second run there is refused while the first one runs, and leaves it alone.
+# A second run there is refused while the first one runs, and does not disturb it.
 start run training.steps=1000000000
 wait_for run/metrics.jsonl '"step": 3,'
 mv out first.out
@@ -93,7 +93,7 @@ says out "resumed from $(checkpoint "$work/gone" $saved)"
 train 0 straight training.steps=$((saved + 5))
 same "$(checkpoint gone $((saved + 5)))/shard-00000.h5" \
     "$(checkpoint straight $((saved + 5)))/shard-00000.h5"
-# If another run has taken its place, that run is left alone.
+# If another run has taken its place, that run is not disturbed.
 start shared training.steps=1000000000
 wait_for shared/metrics.jsonl '"step": 3,'
 first=$pid

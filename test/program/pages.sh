@@ -15,7 +15,7 @@ mkdir bin
 ln -s "$gptrain" bin/gptrain
 ln -s "$preprocess" bin/gpt-preprocess
 export PATH=$work/bin:$PATH
-# A chapter a document, as scripts/quickstart.sh makes them.
+# One document per chapter, as scripts/quickstart.sh makes them.
 bible -f gen1:1-rev22:21 </dev/null | awk '{
     chapter = $1
     sub(/:.*/, "", chapter)

@@ -113,7 +113,7 @@ expect_exit 0 "${plan[@]}" --world-size 6,8 --fix parallel.pipeline=4 \
     --fix training.micro_batch_size=1 --global-batch 32,64 --fix parallel.shard_optimizer=false
 says out "      6  no mesh of 6 ranks has the values" ", global_batch_size " ", shard_optimizer false"
 wrong "no such folder" --write nowhere/best.yaml
-# A spec that is there, with its comments, is never overwritten.
+# An existing spec, with its comments, is never overwritten.
 cp small.yaml before
 wrong "small.yaml: exists" --write small.yaml
 says_not out "candidates"

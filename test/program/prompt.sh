@@ -3,8 +3,8 @@
 # are trained, saved, resumed, served and exported, and the adapted model stays.
 . "$(dirname "$0")/lib.sh"
 
-# Three words of one mood. A model learns to name the mood, the other one, or the first word, where
-# it is told which.
+# Three words of one mood. A model learns to name the mood, the opposite mood, or the first word, as
+# a marker asks.
 awk 'function next_number(limit) {
     seed = (seed * 16807) % 2147483647
     return seed % limit

@@ -20,7 +20,7 @@ start_ranks() {
     launcher=$!
 }
 
-# end_ranks CODE WHAT: waits for them; the warnings are left in `warnings`.
+# end_ranks CODE WHAT: waits for the ranks; leaves their warnings in `warnings`.
 end_ranks() {
     wait $launcher
     local code=$?

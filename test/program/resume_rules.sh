@@ -20,7 +20,7 @@ expect_exit 0 "$gptrain" --config moved/spec.yaml --set output_dir=moved
 says out "nothing left to do"
 ln -s base same
 expect_exit 0 "$gptrain" --config same/spec.yaml
-# Its checkpoints are gone: it starts from scratch, but not without a word.
+# Its checkpoints are gone: it starts from scratch, but not silently.
 rm -r moved/checkpoints
 train 0 moved training.steps=10
 says err "moved/checkpoints: has no checkpoint, but the run has logged steps; starting from scratch"

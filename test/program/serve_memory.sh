@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bodies and replies that take as much memory as they can: gptrain serve stays below the formula of
-# docs/serve.md, gives the memory back, and meanwhile answers who asks for little, and other clients.
+# docs/serve.md, gives the memory back, and keeps answering small requests and other clients.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 command -v curl >/dev/null || not_run "curl is missing"

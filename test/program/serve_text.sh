@@ -48,7 +48,7 @@ same <(echo -n '{"prompt":"and the earth"}') reply
 head -c 3000 /dev/zero | tr '\0' ' ' >blanks
 complete 413 "$(cat blanks)" "${auth[@]}"
 complete 413 "$(cat blanks)" "${auth[@]}" -H 'Transfer-Encoding: chunked'
-# A client that sends everything before it looks for a reply, or never stops sending, has it, too.
+# A client that sends everything before it looks for a reply, or never stops sending, also gets it.
 port=${url##*:}
 sends() { # STATUS BYTES HEADER...: the status that it reads after so many bytes of a body
     local status
@@ -103,7 +103,8 @@ auth=()
 
 # ---- texts ----
 
-# eval scores a text with the head that writes it, and the same share for tokens that no text has.
+# eval scores a text with the head that writes it, and with the same share for tokens without a
+# text.
 printf 'the' >short.txt
 expect_exit 0 "$gptrain" eval --checkpoint run --data short.txt --set precision.frozen=int8
 loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)

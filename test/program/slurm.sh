@@ -178,8 +178,8 @@ done
 has_ended "$timed" COMPLETED 1
 says timed.log "stopping (SIGUSR1)" "resumed from" "finished after step"
 
-# A job that can do with one node continues without n2 after the second hang there; stopped, it has
-# n2 back. Nothing else runs now, so it gets both nodes if it may.
+# A job that can run on one node continues without n2 after the second hang there; after a stop it
+# gets n2 back. Nothing else runs now, so it gets both nodes if it may.
 GPTRAIN=$work/failing.sh GPTRAIN_MIN_NODES=1 HANGS=2 FAILURE=$hang \
     submit hung --nodes=1-2 "${hanging[@]}" --set output_dir=hung
 has_ended "$job" COMPLETED 3

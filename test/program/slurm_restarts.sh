@@ -36,7 +36,7 @@ start() {
 # Every start comes from newer local copies.
 for step in 8 16 24 32 40; do start "{\"event\": \"resume\", \"step\": $step}" requeued; done
 says out "newest checkpoint: step-000040"
-# No start gets far enough to resume; then two resume where the others did.
+# No start gets far enough to resume; then two resume from the same checkpoint as the others.
 start '{"step": 47, "loss": 1}' requeued
 start '{"event": "resume", "step": 40}' requeued
 start '{"event": "resume", "step": 40}' ""
@@ -50,12 +50,12 @@ saved() {
 saved 50
 start "" requeued
 says out "newest checkpoint: step-000050"
-# While a later one is damaged, those of earlier steps are progress.
+# While a later checkpoint is damaged, those of earlier steps count as progress.
 for step in 41 42 43 44; do
     saved $step
     start "" requeued
 done
-# In a folder that is elsewhere, too; but a save that never ends is none.
+# Also in a folder elsewhere; but a save that never ends does not count.
 mv run/checkpoints elsewhere
 ln -s ../elsewhere run/checkpoints
 saved 45

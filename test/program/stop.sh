@@ -59,7 +59,7 @@ train 0 straight training.steps=$((last + 5))
 same_run straight asked $((last + 5))
 rm -r asked straight
 
-# If that checkpoint cannot be saved, training continues, and nobody asks for it again.
+# If that checkpoint cannot be saved, training continues without a further request for it.
 start refused $endless \
     "fault_injection={faults: [{kind: no_space, step: 7, call: 1}, {kind: slow, step: 7, seconds: 0.05}]}"
 wait_for refused/metrics.jsonl '"step": 7,'

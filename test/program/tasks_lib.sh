@@ -1,5 +1,5 @@
-# Shared by the scripts about tasks: the program's own tasks over the files of test/tasks, and what
-# lm-evaluation-harness makes of them (test/tasks/make_lm_eval.py).
+# Shared by the scripts about tasks: the program's own tasks over the files of test/tasks, and the
+# results of lm-evaluation-harness on them (test/tasks/make_lm_eval.py).
 tests=$(dirname "$script")/../tasks
 model=$tests/model
 

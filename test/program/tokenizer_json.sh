@@ -60,7 +60,7 @@ expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 310 --
 train 2 other training.steps=10 data.tokenizer=tok2.json
 says err "tok2.json" "names tok.json"
 
-# A tokenizer that gptrain cannot read is named with what it lacks.
+# An error names a tokenizer that gptrain cannot read, and the feature it lacks.
 printf '{"model": {"type": "Unigram", "vocab": []}}' >uni.json
 train 3 other training.steps=10 data.tokenizer=uni.json
 says err 'uni.json: model.type: "Unigram": not supported'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Several commands write one file at the same time: one of them wins, and none fails.
+# Several commands write one file at the same time: one of them wins, and no command fails.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec

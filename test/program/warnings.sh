@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Problems that a user should know of: one warning each, and none if all is well.
+# Problems that a user should know about: one warning each, and none if all is well.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec

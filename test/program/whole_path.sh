@@ -60,7 +60,7 @@ rm out err
 cd "$work" || exit 1
 same run/spec.yaml spec.yaml
 
-# A model that has learned the words writes them.
+# A model that has learned the words can write them.
 expect_exit 0 "$gptrain" generate --checkpoint run --prompt "and the earth" --max-tokens 12 \
     --temperature 0
 [[ -s out ]] || fail "no text was generated"

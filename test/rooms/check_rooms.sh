@@ -78,7 +78,8 @@ include app/start.h train.h
 include app/train.h base/error.h
 expect 1 'files include each other: app/'
 
-# One name in two headers. Declarations without members, and specialisations, are no second one.
+# One name in two headers. Declarations without members, and specialisations, do not count as a
+# second one.
 tree_in_order
 echo 'struct File {' >>lib/base/file.h
 printf 'struct File;\ntemplate <>\nstruct Size<File> {\n' >>lib/train/run.h

@@ -47,7 +47,7 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
     // tp x pp and the sharers of k/v heads are tp; data ranks have dp x cp alone.
     CHECK(connected(plan) ==
           std::map<Axis, Traffic>{{Axis::tp, collectives}, {Axis::dp_cp, collectives}});
-    // The ends of two stages are all of them, unless there is a tp axis.
+    // With two stages every stage is an end, unless there is a tp axis.
     plan.mesh = {.pipeline = 2};
     CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::model, collectives}});
     plan.mesh = {.pipeline = 2, .tensor = 2, .kv = 2};

@@ -1,4 +1,4 @@
-// Who is told of actions.
+// The listeners that are notified of actions.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The size of a new run. The expected batches and rates are those of size_laws.py.
+// The size of a new run. The expected batches and rates come from size_laws.py.
 #include "search/run_size.h"
 
 #include <catch.h>

@@ -143,7 +143,7 @@ TEST_CASE("a free place goes to the request that has the fewest") {
     CHECK(is_step(steps[0], 1, 1, {5}, 1));
     CHECK(is_step(steps[1], 0, 0, {20}, 1));
     take_both();
-    // Nobody has a place: the first request comes before the last.
+    // No request has a place: the first request comes before the last.
     steps = scheduler.next_steps();
     REQUIRE(steps.size() == 2);
     CHECK(is_step(steps[0], 0, 0, {12}, 1));

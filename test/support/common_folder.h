@@ -25,7 +25,7 @@ public:
     CommonFolder(const CommonFolder&) = delete;
     CommonFolder& operator=(const CommonFolder&) = delete;
     ~CommonFolder() {
-        // If the case failed on one rank only, that rank gets here alone.
+        // If the case failed on one rank only, no other rank gets here.
         if (std::uncaught_exceptions() == 0) session().max(0);
         if (session().rank() == 0) std::filesystem::remove_all(path_);
     }

@@ -1,4 +1,4 @@
-// A backend that has memory and copies but no ops: enough for what only moves state.
+// A backend that has memory and copies but no ops: enough for code that only moves state.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Tensors without memory, for what only their layout decides.
+// Tensors without memory, for code that depends only on their layout.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ inline std::string contents(const std::filesystem::path& file) {
     return read_file(file, 1 << 20);
 }
 
-/// Makes the file, in place of one that is there.
+/// Makes the file, replacing an existing one.
 inline void fill(const std::filesystem::path& file, std::string_view bytes) {
     std::filesystem::remove(file);
     File(file, File::Mode::create).write(bytes);

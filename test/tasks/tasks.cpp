@@ -139,7 +139,7 @@ TEST_CASE("a text is divided where the tokens of its context end") {
     const ScoreRequest plain = one("deep", "light");
     CHECK(plain.ids == whole);
     CHECK(plain.scored == std::ssize(whole) - std::ssize(ids_of(tokenizer, "deep")));
-    // Blanks at the end of the context belong to what is scored.
+    // Spaces at the end of the context belong to the scored text.
     CHECK(one("deep \n", "light").scored ==
           std::ssize(ids_of(tokenizer, "deep \n light")) - std::ssize(ids_of(tokenizer, "deep")));
     // Without a context the tokenizer's begin of a text stands before it.

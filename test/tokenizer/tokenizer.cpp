@@ -142,7 +142,7 @@ TEST_CASE("ids and facts of a trained model") {
     CHECK(tokenizer.fingerprint() == crc32c(unigram_model().data(), unigram_model().size()));
     CHECK(tokenizer.decode(std::vector<std::int32_t>{1, 2}) == "");
     CHECK(unigram_model() == trained(TokenizerTraining::Kind::unigram));
-    // Frequent words became one piece, together with their blank.
+    // Frequent words became one piece, together with their space.
     CHECK(encoded(tokenizer, " the heaven and the earth").size() == 5);
 }
 

@@ -22,7 +22,7 @@ WordCache::Key key_of(std::string_view word) {
     return key;
 }
 
-/// Empty if the word is not there.
+/// Empty if the word is missing.
 std::vector<std::int32_t> ids_of(WordCache& cache, std::string_view word) {
     std::vector<std::int32_t> ids;
     const bool is_there = cache.append(key_of(word), ids);

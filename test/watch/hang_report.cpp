@@ -52,7 +52,7 @@ TEST_CASE("of ranks that do not wait the one is to blame for which others wait")
     std::vector<RankView> ranks(4, at(Axis::tp, 5, false));
     ranks[2] = at(Axis::tp, 6, true);
     CHECK(find_culprit(ranks, mesh) == Culprit{3, HangCause::busy});
-    // No rank is known to wait for either, so it is the lower one.
+    // No rank is known to wait for either, so the lower one is to blame.
     ranks[2] = at(Axis::tp, 5, false);
     CHECK(find_culprit(ranks, mesh) == Culprit{0, HangCause::busy});
 }

@@ -1,4 +1,4 @@
-// The files through which nodes tell each other what they do.
+// The files through which nodes report to each other.
 #include "watch/node_files.h"
 
 #include <chrono>
@@ -69,7 +69,7 @@ TEST_CASE("files of another launch, or of another node, are ignored") {
     write_node(earlier, 1, 1);
     CHECK(files.read_news(all).empty());
     CHECK(files.read_ranks(all, 4, long_enough).empty());
-    // Behind the entries of this launch are still those of the earlier one.
+    // Entries of the earlier launch still follow those of this one.
     write_node(files, 0, 2, 1);
     const auto ranks = files.read_ranks(all, 4, long_enough);
     REQUIRE(ranks.size() == 1);

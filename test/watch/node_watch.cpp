@@ -194,7 +194,7 @@ TEST_CASE("a node that moves anywhere keeps all others alive") {
             CAPTURE(nodes, seed);
             Cluster cluster(nodes, seed);
             cluster.most_delay = seed % 3 * 2 * second;
-            // Moves just often enough, counting that news are late.
+            // Moves just often enough, given that news are late.
             const int mover = static_cast<int>(cluster.below(nodes));
             cluster.move_periods[mover] = minute.hang - 2 * second;
             // Many are lost, among them those around it and the first monitors.

@@ -171,7 +171,7 @@ void report_within_its_time(const std::vector<RankView>& ranks, const Culprit& e
         hang_table(ranks);
     });
     CHECK(blamed == expected);
-    // A tenth of the time to speak, on a busy machine too.
+    // A tenth of the report's time limit, even on a busy machine.
     CHECK(seconds < 0.2);
 }
 

@@ -1,4 +1,4 @@
-# Installs the checkout that this recipe lies in, as its branch main has it.
+# Installs branch main of the checkout that contains this recipe.
 from pathlib import Path
 
 from spack.package import *
