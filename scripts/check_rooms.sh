@@ -89,7 +89,7 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         sub(/\.(cpp|cu)$/, ".h", header)
         return header in is_source ? header : file
     }
-    # The file that an include names, as far as it is ours.
+    # The file that an include names, if it is one of ours.
     function path_of(header) {
         if ("lib/" header in is_source) return "lib/" header
         if (header in is_source) return header

@@ -175,7 +175,7 @@ if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$scratch
 fi
 (cd "$scratch" && cmake --preset cpu -DGPTRAIN_UNITY=OFF) >"$scratch.log" 2>&1 || { cat "$scratch.log" >&2 && exit 1; }
-# A test that fails as it is notices nothing.
+# A test that fails without a fault detects nothing.
 mapfile -t needed < <(for i in "${numbers[@]}"; do tr ' ' '\n' <<<"${tests[i]}"; done | sort -u)
 build "${needed[@]}" || { tail -n 20 "$scratch.log" >&2 && exit 1; }
 for test in "${needed[@]}"; do

@@ -155,7 +155,7 @@ TEST_CASE("what is learned is what the assistant says, with the mark that ends i
 TEST_CASE("a template that does not say what the assistant writes is refused") {
     const Json two = Json::array({message("user", "a"), message("assistant", "b"),
                                   message("user", "c"), message("assistant", "d")});
-    // Writes the last turn in another way than earlier ones.
+    // Writes the last turn differently from earlier ones.
     const std::string last =
         "{% for m in messages %}{{ m.content }}{{ '!' if loop.last else '.' }}{% endfor %}";
     CHECK(error_of([&] { learned_with(last, two); }).find("messages[1]: the template writes") == 0);

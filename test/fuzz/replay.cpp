@@ -4,7 +4,7 @@
 //   replay TARGET FOLDER...
 //
 // A folder's refusals.txt names files and a part of what must be found wrong with each:
-// NAME<TAB>PART. So a hostile file cannot fall for another fault than its own unnoticed.
+// NAME<TAB>PART. So a hostile file cannot be refused, unnoticed, for a fault other than its own.
 #include "fuzz/replay.h"
 
 #include <algorithm>

@@ -23,8 +23,8 @@ namespace {
 /// round in different places, and neither is exact everywhere.
 constexpr double slack = 4;
 
-/// In this source's folder, or in GPTRAIN_TEST_DATA of the environment: a test may run on another
-/// machine than the one that built it.
+/// In this source's folder, or in GPTRAIN_TEST_DATA of the environment: a test may run on a machine
+/// other than the one that built it.
 std::string test_data(const std::string& name) {
     const char* folder = std::getenv("GPTRAIN_TEST_DATA");
     return std::string(folder != nullptr ? folder : GPTRAIN_TEST_DATA) + "/" + name;

@@ -58,7 +58,7 @@ TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the
     // Two stages on each node: the second one has a neighbour on its own and one on the next.
     const RunPlan mixed = plan_of({.pipeline = 4, .tensor = 4});
     CHECK(bytes_of(mixed, {.pp = 1}) == (24 + 24 + 32) * connection + 2 * shared);
-    // With other algorithms than rings every communicator is connected for all collectives.
+    // With algorithms other than rings every communicator is connected for all collectives.
     RunPlan any = plan_of({.pipeline = 2});
     any.deterministic = false;
     CHECK(bytes_of(any) == 3 * (24 * connection + (256 << 20)) + 32 * connection);

@@ -40,7 +40,7 @@ same greedy likely
 generate unrepeated "${prompt[@]}" --temperature 0 --repetition-penalty 100
 differ greedy unrepeated
 
-# In another precision than the run's.
+# In a precision other than the run's.
 for precision in compute=bf16 compute=fp16 frozen=int8; do
     generate in_$precision "${prompt[@]}" --temperature 0 --set precision.$precision
     [[ -s in_$precision ]] || fail "no text in $precision"
