@@ -195,8 +195,13 @@ void append_char(std::string& out, char32_t code) {
 }
 
 CharKinds::CharKinds() : kinds_(std::make_unique<CharKind[]>(code_points)) {
-    for (const KindRange& range : kind_ranges)
-        std::fill(kinds_.get() + range.first, kinds_.get() + range.last + 1, range.kind);
+    const auto set = [this](std::span<const CharRange> ranges, CharKind kind) {
+        for (const CharRange& range : ranges)
+            std::fill(kinds_.get() + range.first, kinds_.get() + range.last + 1, kind);
+    };
+    set(letters, CharKind::letter);
+    set(numbers, CharKind::number);
+    set(spaces, CharKind::space);
 }
 
 char32_t change_case(char32_t code, bool upper) {
