@@ -1,9 +1,7 @@
 #include "cuda/cuda_backend.h"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include "cuda/attention/merge.h"

@@ -1,6 +1,5 @@
 #include "cuda/ops/cross_entropy.h"
 
-#include <algorithm>
 
 #include "cuda/ops/logit_row.cuh"
 #include "cuda/ops/ordered_sum.h"

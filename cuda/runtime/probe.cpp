@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/log.h"
-#include "base/text.h"
 
 namespace gptrain::cuda {
 namespace {

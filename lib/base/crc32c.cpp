@@ -1,7 +1,6 @@
 #include "base/crc32c.h"
 
 #include <array>
-#include <bit>
 #include <cstring>
 #include <immintrin.h>
 

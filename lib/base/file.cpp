@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/error.h"
 #include "base/file_calls.h"
 #include "base/inputs.h"
 #include "base/path_checks.h"

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/process.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "chat/template_expressions.h"
 

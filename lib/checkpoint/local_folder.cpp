@@ -12,7 +12,6 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/shard_names.h"
 
 namespace gptrain {
 namespace {

@@ -1,7 +1,6 @@
 #include "checkpoint/shard_record.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/parallel_for.h"
 #include "checkpoint/block.h"

@@ -1,6 +1,5 @@
 #include "comm/mpi_communicator.h"
 
-#include <algorithm>
 #include <bit>
 #include <exception>
 #include <functional>

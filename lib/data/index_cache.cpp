@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 
 #include "base/bytes.h"
 #include "base/checked.h"

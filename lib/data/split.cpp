@@ -1,7 +1,6 @@
 #include "data/split.h"
 
 #include <cmath>
-#include <string>
 
 #include "base/error.h"
 

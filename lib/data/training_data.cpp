@@ -1,9 +1,7 @@
 #include "data/training_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string_view>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/text.h"
 

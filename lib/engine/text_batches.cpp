@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include "data/batch_loader.h"
 #include "data/virtual_tokens.h"

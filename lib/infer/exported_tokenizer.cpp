@@ -7,7 +7,6 @@
 #include "chat/chat_template.h"
 #include "interop/hf_folder.h"
 #include "interop/sentencepiece_json.h"
-#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {

@@ -1,7 +1,6 @@
 #include "infer/generate.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/crc32c.h"

@@ -1,7 +1,6 @@
 #include "infer/text_generator.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/log.h"
 #include "engine/memory_check.h"

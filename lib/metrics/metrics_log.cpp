@@ -1,10 +1,7 @@
 #include "metrics/metrics_log.h"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 

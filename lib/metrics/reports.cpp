@@ -1,6 +1,5 @@
 #include "metrics/reports.h"
 
-#include <string>
 #include <vector>
 
 #include "base/log.h"

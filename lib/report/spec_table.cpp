@@ -1,9 +1,7 @@
 #include "report/spec_table.h"
 
-#include <algorithm>
 #include <map>
 
-#include "base/text.h"
 #include "spec/spec_json.h"
 
 namespace gptrain {

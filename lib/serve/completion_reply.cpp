@@ -1,7 +1,6 @@
 #include "serve/completion_reply.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/clock.h"
 

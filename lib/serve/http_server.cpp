@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <microhttpd.h>
 #include <mutex>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <optional>
 #include <set>
 #include <sys/resource.h>
 #include <sys/socket.h>

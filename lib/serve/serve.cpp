@@ -6,7 +6,6 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "engine/memory_check.h"

@@ -1,8 +1,6 @@
 #include "stored/initial_weights.h"
 
-#include <algorithm>
 #include <map>
-#include <span>
 #include <vector>
 
 #include "base/log.h"

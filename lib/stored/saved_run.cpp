@@ -1,7 +1,6 @@
 #include "stored/saved_run.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>

@@ -1,10 +1,8 @@
 #include "text/documents.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "text/decompressor.h"

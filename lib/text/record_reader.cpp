@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <string_view>
-#include <utility>
 
 #include "base/error.h"
 

@@ -1,6 +1,5 @@
 #include "tokenizer/bpe_merges.h"
 
-#include <algorithm>
 #include <bit>
 #include <queue>
 

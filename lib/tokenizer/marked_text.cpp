@@ -3,7 +3,6 @@
 #include <span>
 #include <utility>
 
-#include "base/error.h"
 #include "tokenizer/tokenizer_files.h"
 
 namespace gptrain {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <sentencepiece_processor.h>
 #include <span>
-#include <utility>
 
 #include "tokenizer/model_check.h"
 #include "tokenizer/protobuf_wire.h"

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
-#include <vector>
 
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "tokenizer/bpe_model.h"

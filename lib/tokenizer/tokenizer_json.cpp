@@ -1,12 +1,9 @@
 #include "tokenizer/tokenizer_json.h"
 
-#include <algorithm>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 

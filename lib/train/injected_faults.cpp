@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "checkpoint/state_source.h"
 #include "schedule/stage_plan.h"
-#include "spec/injected_faults.h"
 
 namespace gptrain {
 namespace {

@@ -1,9 +1,7 @@
 #include "train/run_inputs.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,7 +9,6 @@
 #include "data/token_index.h"
 #include "spec/plan_checks.h"
 #include "stored/identity.h"
-#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_config.h"
 
 namespace gptrain {

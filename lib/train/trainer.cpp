@@ -16,7 +16,6 @@
 #include "stored/saved_run.h"
 #include "train/lock_directory.h"
 #include "train/requests.h"
-#include "train/resume.h"
 #include "train/run.h"
 #include "train/run_inputs.h"
 #include "train/run_lines.h"

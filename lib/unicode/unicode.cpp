@@ -4,7 +4,6 @@
 #include <array>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "unicode/unicode_tables.h"
 

@@ -1,7 +1,6 @@
 #include "watch/heartbeat_files.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <span>

@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "watch/read_files.h"
 
 namespace gptrain {
 
