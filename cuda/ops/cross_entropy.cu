@@ -1,6 +1,5 @@
 #include "cuda/ops/cross_entropy.h"
 
-
 #include "cuda/ops/logit_row.cuh"
 #include "cuda/ops/ordered_sum.h"
 #include "cuda/ops/step.h"

@@ -1,6 +1,5 @@
 #include "data/chat_template_file.h"
 
-
 #include "base/error.h"
 #include "base/file.h"
 #include "chat/chat_template.h"

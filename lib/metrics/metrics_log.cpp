@@ -77,27 +77,12 @@ void MetricsLog::note(const EndOfStart& end) {
     time_spent_ = end.goodput;
 }
 
-void MetricsLog::write_step(const StepMetrics& metrics) {
-    file_.append(to_text(metrics) + '\n');
-}
-
-void MetricsLog::write_validation(const Validation& validation) {
-    file_.append(to_text(validation) + '\n');
-    note(validation);
-}
-
-void MetricsLog::write_tasks(const TaskEvaluation& evaluation) {
-    file_.append(to_text(evaluation) + '\n');
-    note(evaluation);
-}
-
-void MetricsLog::write_event(const RunEvent& event) {
-    file_.append(to_text(event) + '\n');
-    note(event);
-}
-
-void MetricsLog::write_end(const EndOfStart& end) {
-    file_.append(to_text(end) + '\n');
+void MetricsLog::write(const MetricsLine& line) {
+    const auto write = [this](const auto& known) {
+        file_.append(to_text(known) + '\n');
+        note(known);
+    };
+    std::visit(write, line);
 }
 
 }  // namespace gptrain

@@ -36,11 +36,7 @@ public:
     /// True if nothing was ever logged.
     bool empty() const { return file_.file().size() == 0; }
 
-    void write_step(const StepMetrics& metrics);
-    void write_validation(const Validation& validation);
-    void write_tasks(const TaskEvaluation& evaluation);
-    void write_event(const RunEvent& event);
-    void write_end(const EndOfStart& end);
+    void write(const MetricsLine& line);
 
     /// Makes the lines durable; a failure is a warning.
     void sync() { file_.sync(); }
@@ -49,7 +45,7 @@ public:
 
 private:
     void read_back();
-    /// Takes over what a later start must know of a line.
+    /// Takes over what is known of the lines before.
     void note(const StepMetrics& metrics);
     void note(const Validation& validation);
     void note(const TaskEvaluation& evaluation);

@@ -1,5 +1,6 @@
 #include "metrics/reports.h"
 
+#include <string>
 #include <vector>
 
 #include "base/log.h"
@@ -23,30 +24,17 @@ void add_measures(std::vector<Scalar>& scalars, std::string_view prefix,
 void Reports::begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
                     const BatchSchedule& batch) {
     if (first > 0 || !log_.empty())
-        log_.write_event({.kind = RunEvent::Kind::resume, .step = first});
+        log_.write(RunEvent{.kind = RunEvent::Kind::resume, .step = first});
     settings_ = to_json(spec);
     if (spec.logging.tensorboard) open_tensorboard(first);
     if (spec.logging.prometheus) prometheus_.emplace(*spec.logging.prometheus, spec.name);
     console_.emplace(samples, spec.training.steps, batch);
 }
 
-void Reports::data_changed(std::int64_t step, std::int64_t consumed_samples) {
-    log_.write_event(
-        {.kind = RunEvent::Kind::data, .step = step, .consumed_samples = consumed_samples});
-}
-
-void Reports::skipped(std::int64_t step, const std::string& reason) {
-    log_.write_event({.kind = RunEvent::Kind::skip, .step = step, .reason = reason});
-}
-
-void Reports::save_failed(std::int64_t step, const std::string& reason) {
-    log_.write_event({.kind = RunEvent::Kind::save_failed, .step = step, .reason = reason});
-}
-
-void Reports::rolled_back(std::int64_t step, std::int64_t from) {
-    log_.write_event({.kind = RunEvent::Kind::resume, .step = step, .rolled_back_from = from});
+void Reports::event(const RunEvent& event) {
+    log_.write(event);
     // A new file makes TensorBoard drop later steps, as at a new start.
-    if (tensorboard_) open_tensorboard(step);
+    if (event.kind == RunEvent::Kind::resume && tensorboard_) open_tensorboard(event.step);
 }
 
 void Reports::open_tensorboard(std::int64_t step) {
@@ -58,7 +46,7 @@ void Reports::open_tensorboard(std::int64_t step) {
 }
 
 void Reports::step(const StepMetrics& metrics) {
-    log_.write_step(metrics);
+    log_.write(metrics);
     console().step(metrics);
     if (prometheus_) prometheus_->write(metrics);
     if (!tensorboard_) return;
@@ -78,7 +66,7 @@ void Reports::step(const StepMetrics& metrics) {
 }
 
 void Reports::validation(const Validation& validation) {
-    log_.write_validation(validation);
+    log_.write(validation);
     if (prometheus_) prometheus_->write(validation);
     console().validation(validation);
     if (!tensorboard_) return;
@@ -88,7 +76,7 @@ void Reports::validation(const Validation& validation) {
 }
 
 void Reports::tasks(const TaskEvaluation& evaluation) {
-    log_.write_tasks(evaluation);
+    log_.write(evaluation);
     if (prometheus_) prometheus_->write(evaluation);
     console().tasks(evaluation);
     if (!tensorboard_) return;
@@ -99,7 +87,7 @@ void Reports::tasks(const TaskEvaluation& evaluation) {
 }
 
 void Reports::ended(std::int64_t step, const TimeSpent& spent) {
-    if (console_) log_.write_end({step, spent});
+    if (console_) log_.write(EndOfStart{step, spent});
 }
 
 void Reports::finish() {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -28,14 +27,7 @@ public:
     /// the effective one.
     void begin(std::int64_t first, std::int64_t samples, const RunSpec& spec,
                const BatchSchedule& batch);
-    /// After `step` the run continues with other data.
-    void data_changed(std::int64_t step, std::int64_t consumed_samples);
-    /// The run was rolled back to `step`, because of the loss of step `from`.
-    void rolled_back(std::int64_t step, std::int64_t from);
-    /// The update of `step` was skipped.
-    void skipped(std::int64_t step, const std::string& reason);
-    /// A save has failed, which was noticed after `step`.
-    void save_failed(std::int64_t step, const std::string& reason);
+    void event(const RunEvent& event);
 
     /// Call it after every step, with the samples consumed so far.
     void done(std::int64_t step, std::int64_t samples) { console().update(step, samples); }

@@ -37,7 +37,7 @@ void NumericalFaults::report_skip(const RunState& run, std::int64_t samples) con
     if (!run.skipped()) return;
     const std::int64_t first = run.consumed_samples - samples;
     const std::string why = reason_of_skip(run, first);
-    report_.skipped(run.step, why);
+    report_.event({.kind = RunEvent::Kind::skip, .step = run.step, .reason = why});
     if (ranks_.rank() != 0) return;
     warn("step ", run.step, ": ", why, "; update skipped (samples ", first, " to ",
          run.consumed_samples - 1, ", loss scale ", run.loss_scale, ")");
@@ -111,7 +111,8 @@ bool NumericalFaults::roll_back(RunState& run) {
     const std::int64_t position = std::exchange(run.consumed_samples, spike.consumed_samples);
     print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
           "; skipping samples ", position, " to ", run.consumed_samples - 1);
-    report_.rolled_back(run.step, spike.step);
+    report_.event(
+        {.kind = RunEvent::Kind::resume, .step = run.step, .rolled_back_from = spike.step});
     return true;
 }
 

@@ -57,8 +57,12 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
              .loss_spikes = LossSpikes(spec_.faults.loss_spike)},
       engine_(make_engine(cost)),
       steps_(*engine_, injected_.get(), devices.observers),
-      checkpoints_(inputs, effective_, *engine_, ranks_,
-                   [this](const std::string& reason) { report_.save_failed(state_.step, reason); }),
+      checkpoints_(
+          inputs, effective_, *engine_, ranks_,
+          [this](const std::string& reason) {
+              report_.event(
+                  {.kind = RunEvent::Kind::save_failed, .step = state_.step, .reason = reason});
+          }),
       faults_(inputs, devices, *engine_, checkpoints_, report_) {}
 
 std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
@@ -135,8 +139,11 @@ void Run::report_lost_work(const std::optional<TimeSpent>& saved) const {
 void Run::start_reports() {
     ranks_.run_on_first([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
-        report_.begin(state_, effective_);
-        if (inputs_.data.changed) report_.data_changed(state_);
+        report_.reports()->begin(state_.step, state_.consumed_samples, effective_, plan_.batch);
+        if (!inputs_.data.changed) return;
+        report_.event({.kind = RunEvent::Kind::data,
+                       .step = state_.step,
+                       .consumed_samples = state_.consumed_samples});
     });
 }
 
@@ -176,7 +183,7 @@ ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
     const ExitCode code = loop();
     report_.ended(state_);
-    ranks_.run_on_first([&] { report_.finish(); });
+    ranks_.run_on_first([&] { report_.reports()->finish(); });
     return code;
 }
 
@@ -284,7 +291,7 @@ bool Run::evaluate_validation() {
     for (std::int64_t i = 0; i < batches; ++i) {
         if (stops(request())) return false;
         sums.add(engine_->evaluate(next_batch(loader)));
-        report_.evaluating(i + 1, batches);
+        if (Reports* reports = report_.reports()) reports->evaluating(i + 1, batches);
     }
     report_.validation(state_.step, sums);
     return true;
@@ -292,13 +299,14 @@ bool Run::evaluate_validation() {
 
 bool Run::evaluate_tasks() {
     const RunTasks& tasks = *inputs_.tasks;
+    Reports* const reports = report_.reports();
     const auto metrics = tasks.measure(engine_->forward_passes(), ranks_, engine_->listeners(),
                                        [&](std::int64_t done) {
-                                           report_.evaluating(done, tasks.texts());
+                                           if (reports) reports->evaluating(done, tasks.texts());
                                            return !stops(request());
                                        });
     if (!metrics) return false;
-    report_.tasks({.step = state_.step, .metrics = *metrics});
+    if (reports) reports->tasks({.step = state_.step, .metrics = *metrics});
     return true;
 }
 
@@ -319,7 +327,7 @@ void Run::save_if_due(Request asked) {
 void Run::save() {
     progress_.phase("save", state_.step);
     const Clock::time_point start = Clock::now();
-    ranks_.run_on_first([&] { report_.sync(); });
+    ranks_.run_on_first([&] { report_.reports()->sync(); });
     checkpoints_.save(state_);
     const double seconds = seconds_since(start);
     state_.goodput.add(&TimeSpent::save, seconds);

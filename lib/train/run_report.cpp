@@ -87,10 +87,6 @@ void RunReport::log(const RunState& run) {
     if (reports_) reports_->step(metrics);
 }
 
-void RunReport::evaluating(std::int64_t done, std::int64_t total) {
-    if (reports_) reports_->evaluating(done, total);
-}
-
 void RunReport::validation(std::int64_t step, const EvaluationSums& sums) {
     evaluation_ = {.step = step, .val_loss = sums.loss.mean()};
     if (!reports_) return;
@@ -100,33 +96,13 @@ void RunReport::validation(std::int64_t step, const EvaluationSums& sums) {
          .measures = reported_measures(sums.measures, evaluation_counts(plan_), sources_)});
 }
 
-void RunReport::tasks(const TaskEvaluation& evaluation) {
-    if (reports_) reports_->tasks(evaluation);
-}
-
-void RunReport::rolled_back(std::int64_t step, std::int64_t from) {
-    evaluation_.reset();
-    if (reports_) reports_->rolled_back(step, from);
-}
-
-void RunReport::skipped(std::int64_t step, const std::string& reason) {
-    if (reports_) reports_->skipped(step, reason);
-}
-
-void RunReport::save_failed(std::int64_t step, const std::string& reason) {
-    if (reports_) reports_->save_failed(step, reason);
+void RunReport::event(const RunEvent& event) {
+    if (event.kind == RunEvent::Kind::resume) evaluation_.reset();
+    if (reports_) reports_->event(event);
 }
 
 void RunReport::ended(const RunState& run) {
     if (reports_) reports_->ended(run.step, run.goodput.spent());
-}
-
-void RunReport::sync() {
-    if (reports_) reports_->sync();
-}
-
-void RunReport::finish() {
-    if (reports_) reports_->finish();
 }
 
 void RunReport::print_save_interval(double stall, double step) const {

@@ -26,15 +26,8 @@ public:
 
     /// Opens metrics.jsonl. Only rank 0 calls it.
     void open(const RunPaths& paths) { reports_.emplace(paths); }
-    /// Starts the reports of a run that continues after `run`. Only rank 0 calls it.
-    void begin(const RunState& run, const RunSpec& effective) {
-        reports_->begin(run.step, run.consumed_samples, effective, plan_.batch);
-    }
-
-    /// The run continues with other data after `run`. Only rank 0 calls it.
-    void data_changed(const RunState& run) {
-        reports_->data_changed(run.step, run.consumed_samples);
-    }
+    /// The reports; null except on rank 0.
+    Reports* reports() { return reports_ ? &*reports_ : nullptr; }
 
     /// The time account of the last logged step, on rank 0.
     std::optional<TimeSpent> logged_time() const;
@@ -49,22 +42,12 @@ public:
     void step_finished(const FinishedStep& finished, const RunState& run);
     /// Logs the last step.
     void log(const RunState& run);
-    void evaluating(std::int64_t done, std::int64_t total);
     /// An evaluation after `step`.
     void validation(std::int64_t step, const EvaluationSums& sums);
-    void tasks(const TaskEvaluation& evaluation);
-    /// After a loss spike in step `from` the run continues after `step`.
-    void rolled_back(std::int64_t step, std::int64_t from);
-    /// Records a skipped update.
-    void skipped(std::int64_t step, const std::string& reason);
-    /// Records a failed save. Only rank 0 calls it.
-    void save_failed(std::int64_t step, const std::string& reason);
+    /// A resume forgets the last evaluation of this start.
+    void event(const RunEvent& event);
     /// Logs the time account after the last save, if the reports have begun.
     void ended(const RunState& run);
-    /// Makes the lines of metrics.jsonl durable.
-    void sync();
-    /// After all other reports. Error (io) if something could not be written.
-    void finish();
 
     /// Prints the best save interval if the run is long enough for it. `stall`: seconds for which
     /// a checkpoint stalls training. `step`: seconds of the slowest step.

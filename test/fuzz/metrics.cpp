@@ -56,9 +56,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
             const std::string_view cut = before.substr(kept.size());
             GPTRAIN_CHECK(cut.empty() || cut.find('\n') >= cut.size() - 1);
         }
-        log.write_validation({1, 2.5});
-        log.write_event({.step = 0});
-        log.write_validation({2, 2.5});
+        log.write(Validation{1, 2.5});
+        log.write(RunEvent{.step = 0});
+        log.write(Validation{2, 2.5});
         GPTRAIN_CHECK(!log.has_validation(1) && log.has_validation(2));
         const MetricsLog again(file);
         GPTRAIN_CHECK(!again.has_validation(1) && again.has_validation(2));

@@ -33,7 +33,7 @@ TEST_CASE("a step's line has its keys in order, shortest numbers, and null for w
     metrics.skipped_steps = 0;
     metrics.goodput.useful = 1.5;
     metrics.goodput.save = 0.25;
-    log.write_step(metrics);
+    log.write(metrics);
     CHECK(contents(folder / "metrics.jsonl") ==
           "{\"step\": 12, \"loss\": 0.30000000000000004, \"mean_loss\": 0.25, \"grad_norm\": null, "
           "\"lr\": 6e-04, \"loss_scale\": 65536, \"tokens_per_s\": null, \"step_time_s\": null, "
@@ -48,7 +48,7 @@ TEST_CASE("what ranks said to each other stands by axis in a step's line") {
     MetricsLog log(folder / "metrics.jsonl");
     StepMetrics metrics;
     metrics.comm = {{"tp", 4096, 0.25}, {"pp", 0, std::nullopt}};
-    log.write_step(metrics);
+    log.write(metrics);
     CHECK(contains(contents(folder / "metrics.jsonl"),
                    "\"skipped_steps\": null, \"comm\": {\"tp\": {\"bytes\": 4096, \"seconds\": "
                    "0.25}, \"pp\": {\"bytes\": 0, \"seconds\": null}}, \"goodput\": {"));
@@ -59,7 +59,7 @@ TEST_CASE("every written line is JSON whose numbers read back as the same bits")
     const double loss = GENERATE(5e-324, 1.7976931348623157e308, 1.0 / 3, 1e21, 123456789.0, -1.5);
     {
         MetricsLog log(folder / "metrics.jsonl");
-        log.write_validation({7, loss});
+        log.write(Validation{7, loss});
         log.sync();
     }
     const Json line = parse_json(contents(folder / "metrics.jsonl"), "metrics.jsonl");
@@ -73,12 +73,12 @@ TEST_CASE("a log is added to, never rewritten") {
     const auto file = folder / "metrics.jsonl";
     {
         MetricsLog log(file);
-        log.write_step({1});
-        log.write_validation({1, 2.5});
+        log.write(StepMetrics{1});
+        log.write(Validation{1, 2.5});
     }
     const std::string before = contents(file);
     MetricsLog log(file);
-    log.write_event({.step = 1});
+    log.write(RunEvent{.step = 1});
     CHECK(contents(file) == before + "{\"event\": \"resume\", \"step\": 1}\n");
 }
 
@@ -86,15 +86,15 @@ TEST_CASE("an evaluation counts until the run resumes from before it") {
     const TempFolder folder;
     const auto file = folder / "metrics.jsonl";
     MetricsLog log(file);
-    log.write_step({100});
+    log.write(StepMetrics{100});
     CHECK_FALSE(log.has_validation(100));
-    log.write_validation({100, 3.0});
-    log.write_validation({200, 2.9});
-    log.write_validation({300, 2.8});
+    log.write(Validation{100, 3.0});
+    log.write(Validation{200, 2.9});
+    log.write(Validation{300, 2.8});
     CHECK_FALSE(log.has_tasks(200));
-    log.write_tasks({200});
-    log.write_tasks({300});
-    log.write_event({.step = 200});
+    log.write(TaskEvaluation{200});
+    log.write(TaskEvaluation{300});
+    log.write(RunEvent{.step = 200});
     const auto check = [](const MetricsLog& read) {
         CHECK(read.has_tasks(200));
         CHECK_FALSE(read.has_tasks(300));
@@ -112,8 +112,8 @@ TEST_CASE("the time of a start's last save is there for the next start") {
     const auto file = folder / "metrics.jsonl";
     {
         MetricsLog log(file);
-        log.write_step({.step = 1, .goodput = {.useful = 4, .save = 1}});
-        log.write_end({1, {.useful = 4, .save = 3}});
+        log.write(StepMetrics{.step = 1, .goodput = {.useful = 4, .save = 1}});
+        log.write(EndOfStart{1, {.useful = 4, .save = 3}});
     }
     CHECK(contains(contents(file),
                    "\n{\"event\": \"end\", \"step\": 1, \"goodput\": {\"useful\": 4, \"init\": 0, "
@@ -134,7 +134,7 @@ TEST_CASE("a torn last line is cut off") {
     CHECK(contents(file) == whole);
     CHECK(log.has_validation(1));
     CHECK_FALSE(log.has_validation(2));
-    log.write_event({.step = 1});
+    log.write(RunEvent{.step = 1});
     CHECK(contents(file) == whole + "{\"event\": \"resume\", \"step\": 1}\n");
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("foreign words without a line end get one, so that the next line stand
     const TempFolder folder;
     const auto file = folder / "metrics.jsonl";
     fill(file, "step 1/20\nstep 2/20");
-    const std::string said = test::stderr_of([&] { MetricsLog(file).write_event({.step = 1}); });
+    const std::string said = test::stderr_of([&] { MetricsLog(file).write(RunEvent{.step = 1}); });
     CHECK(contains(said, ", line 1: "));
     CHECK(contains(said, "1 later"));
     CHECK(std::count(said.begin(), said.end(), '\n') == 1);
