@@ -114,14 +114,14 @@ void check_inputs(const CorpusOptions& options) {
     }
 }
 
-void require_other_files(const CorpusOptions& options, const std::vector<fs::path>& outputs,
-                         const std::string& option) {
+void require_other_files(const std::vector<std::string>& inputs,
+                         const std::vector<fs::path>& outputs, const std::string& option) {
     std::map<FileIdentity, fs::path> existing;
     for (const fs::path& output : outputs) {
         if (const auto identity = identity_of(output)) existing.emplace(*identity, output);
     }
     if (existing.empty()) return;
-    for (const std::string& input : options.inputs) {
+    for (const std::string& input : inputs) {
         const auto identity = identity_of(input);
         const auto output = identity ? existing.find(*identity) : existing.end();
         if (output == existing.end()) continue;

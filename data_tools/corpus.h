@@ -39,7 +39,7 @@ CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 void check_inputs(const CorpusOptions& options);
 
 /// Error (usage) that names `option` if one of the inputs is one of the files to be written.
-void require_other_files(const CorpusOptions& options,
+void require_other_files(const std::vector<std::string>& inputs,
                          const std::vector<std::filesystem::path>& outputs,
                          const std::string& option);
 

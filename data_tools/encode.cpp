@@ -337,7 +337,7 @@ std::filesystem::path prefix_of(const EncodeOptions& options) {
 void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     const std::filesystem::path prefix = prefix_of(options);
     ranks.run_on_first([&] {
-        require_other_files(options.corpus, IndexedWriter::files_of(prefix),
+        require_other_files(options.corpus.inputs, IndexedWriter::files_of(prefix),
                             "--output-prefix " + options.output_prefix);
         check_inputs(options.corpus);
     });

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/inputs.h"
 #include "base/log.h"
 #include "commands.h"
 #include "data/chat_template_file.h"
@@ -95,12 +94,12 @@ std::string common_template_text(const std::vector<IndexedDataset>& datasets) {
     return common.text;
 }
 
-void check_outputs(const std::filesystem::path& prefix) {
-    for (const std::filesystem::path& file : IndexedWriter::files_of(prefix)) {
-        if (!is_input(file)) continue;
-        fail(ExitCode::usage, "--output-prefix ", prefix.string(), ": would overwrite ",
-             file.string(), ", which is an input; choose another prefix");
-    }
+std::vector<std::string> files_of(const std::vector<IndexedDataset>& datasets) {
+    std::vector<std::string> files;
+    for (const IndexedDataset& dataset : datasets)
+        for (const std::filesystem::path& file : IndexedWriter::files_of(dataset.prefix()))
+            files.push_back(file.string());
+    return files;
 }
 
 }  // namespace
@@ -121,7 +120,8 @@ void merge_token_files(const MergeOptions& options) {
     if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
     const std::string chat_template = common_template_text(datasets);
     const std::filesystem::path prefix = options.output_prefix;
-    check_outputs(prefix);
+    require_other_files(files_of(datasets), IndexedWriter::files_of(prefix),
+                        "--output-prefix " + prefix.string());
     create_folders(folder_of(prefix));
     IndexedWriter writer(prefix, datasets.front().dtype(), masked);
     for (const IndexedDataset& dataset : datasets)

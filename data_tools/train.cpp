@@ -47,7 +47,7 @@ private:
 void train_tokenizer_files(const TrainTokenizerOptions& options) {
     const bool byte_bpe = options.training.kind == TokenizerTraining::Kind::byte_bpe;
     const std::filesystem::path path = options.model_prefix + (byte_bpe ? ".json" : ".model");
-    require_other_files(options.corpus, {path}, "--model-prefix " + options.model_prefix);
+    require_other_files(options.corpus.inputs, {path}, "--model-prefix " + options.model_prefix);
     // Token files and checkpoints may depend on an existing tokenizer.
     require_new(path, "--model-prefix");
     check_inputs(options.corpus);

@@ -1,7 +1,6 @@
 #include "answers/answer_search.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/parallel_for.h"
@@ -110,8 +109,7 @@ AnswerResult search_answers(const SearchContext& context, const AnswerQuestion& 
     require_positions(make_plan(context.spec, context.target), question);
     require_readable(question);
     std::vector<MeshAnswers> meshes = meshes_of(question, context.target.world_size);
-    const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    parallel_for(std::ssize(meshes), threads, [&](std::int64_t i) {
+    parallel_for(std::ssize(meshes), machine_threads(), [&](std::int64_t i) {
         price_mesh(context, question, meshes[static_cast<std::size_t>(i)]);
     });
     AnswerResult result;

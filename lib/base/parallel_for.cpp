@@ -37,4 +37,8 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
     if (fault) std::rethrow_exception(fault);
 }
 
+int machine_threads() {
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 }  // namespace gptrain

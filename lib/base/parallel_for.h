@@ -11,4 +11,7 @@ namespace gptrain {
 /// then have been skipped.
 void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& work);
 
+/// The threads that run at a time on this machine; 1 if it does not say.
+int machine_threads();
+
 }  // namespace gptrain

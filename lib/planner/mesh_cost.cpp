@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -12,10 +11,6 @@
 
 namespace gptrain {
 namespace {
-
-int threads() {
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 /// True if the ranks of cp see different numbers of keys: without windows the slices of a ring are
 /// balanced.
@@ -49,7 +44,7 @@ std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& nee
     std::vector<RankCost> costs;
     for (RankClass& rank_class : rank_classes(plan))
         costs.push_back({std::move(rank_class), {}});
-    parallel_for(std::ssize(costs), threads(), [&](std::int64_t i) {
+    parallel_for(std::ssize(costs), machine_threads(), [&](std::int64_t i) {
         RankCost& cost = costs[static_cast<std::size_t>(i)];
         cost.cost = measure_run(plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
     });
@@ -66,7 +61,7 @@ MeshPlace busiest_rank(const RunPlan& plan, std::int64_t stage) {
 
 std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs) {
     std::vector<StepTrace> traces(static_cast<std::size_t>(plan.mesh.pipeline));
-    parallel_for(std::ssize(traces), threads(), [&](std::int64_t stage) {
+    parallel_for(std::ssize(traces), machine_threads(), [&](std::int64_t stage) {
         traces[static_cast<std::size_t>(stage)] =
             trace_step(plan, busiest_rank(plan, stage), needs);
     });

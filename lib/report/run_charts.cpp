@@ -121,30 +121,15 @@ std::vector<Point> points_of(const std::vector<Line>& lines, const MeasureRow& r
     return points;
 }
 
-/// The labels of a measure in any of the runs' lines.
-template <class Line>
-std::set<std::string> labels_in(Runs runs, std::vector<Line> RunLog::*lines,
-                                const MeasureRow& row) {
-    std::set<std::string> labels;
-    for (const ReportedRun& run : runs) {
-        for (const Line& line : run.log.*lines) {
-            for (const ReportedMeasure& measure : line.measures) {
-                if (measure.row != &row) continue;
-                for (const MeasuredNumber& number : measure.numbers)
-                    labels.insert(number.label);
-            }
-        }
-    }
-    return labels;
-}
-
 /// A chart of each measure, with a curve of each of its first numbers and each run.
 template <class Line>
 void add_measures(std::vector<Chart>& charts, Runs runs, std::vector<Line> RunLog::*lines,
                   std::string_view prefix) {
     for (const MeasureRow& row : measure_rows) {
         Chart chart = {.title = title_of(prefix, row), .unit = std::string(row.unit), .curves = {}};
-        for (const std::string& label : labels_in(runs, lines, row)) {
+        std::vector<std::string> labels = labels_in(runs, lines, row);
+        std::sort(labels.begin(), labels.end());
+        for (const std::string& label : labels) {
             for (const ReportedRun& run : runs) {
                 if (chart.curves.size() == most_numbers) break;
                 chart.curves.push_back(

@@ -116,22 +116,14 @@ template <class Line>
 void add_measures(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs,
                   std::vector<Line> RunLog::*lines, const Line* Row::*line,
                   std::string_view prefix) {
-    std::set<std::string> seen;
-    for (const ReportedRun& run : runs) {
-        for (const Line& each : run.log.*lines) {
-            for (const ReportedMeasure& measure : each.measures) {
-                for (const MeasuredNumber& number : measure.numbers) {
-                    const std::string path = path_of(prefix, *measure.row, number.label, '.');
-                    if (!seen.insert(path).second) continue;
-                    columns.push_back(
-                        {path, [=, measured = measure.row, label = number.label](const Row& row) {
-                             if (row.*line == nullptr) return std::string();
-                             const auto* found =
-                                 find_number((row.*line)->measures, *measured, label);
-                             return found ? cell_of(std::optional(found->value.mean())) : "";
-                         }});
-                }
-            }
+    for (const MeasureRow& measure : measure_rows) {
+        for (const std::string& label : labels_in(runs, lines, measure)) {
+            columns.push_back(
+                {path_of(prefix, measure, label, '.'), [line, &measure, label](const Row& row) {
+                     if (row.*line == nullptr) return std::string();
+                     const auto* found = find_number((row.*line)->measures, measure, label);
+                     return found ? cell_of(std::optional(found->value.mean())) : "";
+                 }});
         }
     }
 }

@@ -1,7 +1,6 @@
 #include "search/candidate_cost.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/checked.h"
 #include "base/parallel_for.h"
@@ -50,8 +49,7 @@ std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
 std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
     const std::vector<RankClass> classes = rank_classes(plan);
     std::vector<std::int64_t> bytes(classes.size());
-    const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    parallel_for(std::ssize(classes), threads, [&](std::int64_t i) {
+    parallel_for(std::ssize(classes), machine_threads(), [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
         bytes[index] = bytes_at(context, plan, place_of(classes[index].ranks.front(), plan.mesh));
     });

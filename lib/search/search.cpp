@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <queue>
-#include <thread>
 
 #include "base/parallel_for.h"
 #include "base/text.h"
@@ -94,10 +93,6 @@ double per_sample(double seconds, const Choices& choices) {
     return seconds / static_cast<double>(choices.global_batch_size);
 }
 
-int thread_count() {
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
 Expanded Search::expand(const Choices& group) {
     Expanded expanded;
     std::vector<Choices> seen;  // with the layers of their chunks
@@ -135,7 +130,7 @@ void Search::start() {
     const std::vector<Choices> all =
         candidate_groups(space_, context_.spec, context_.target.world_size);
     std::vector<std::string> rules(all.size());  // that refuse a group
-    parallel_for(std::ssize(all), thread_count(), [&](std::int64_t i) {
+    parallel_for(std::ssize(all), machine_threads(), [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
         try {
             plan_of(context_, all[index]);
@@ -169,7 +164,7 @@ void Search::start() {
 
 void Search::start(const std::vector<Choices>& groups) {
     std::vector<Expanded> expanded(groups.size());
-    parallel_for(std::ssize(groups), thread_count(), [&](std::int64_t i) {
+    parallel_for(std::ssize(groups), machine_threads(), [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
         expanded[index] = expand(groups[index]);
     });
@@ -254,7 +249,7 @@ void Search::discard(const Known& known) {
 void Search::bound_values() {
     const std::vector<Outcomes::Value> values = outcomes_.left_out();
     std::vector<double> bounds(values.size());
-    parallel_for(std::ssize(values), thread_count(), [&](std::int64_t i) {
+    parallel_for(std::ssize(values), machine_threads(), [&](std::int64_t i) {
         const auto index = static_cast<std::size_t>(i);
         bounds[index] = bound_of(values[index]);
     });
@@ -280,7 +275,7 @@ double Search::bound_of(const Outcomes::Value& value) {
 std::vector<Known> Search::take_equals() {
     std::vector<Known> equals;
     const Level level = queue_.top().level;
-    const std::int64_t most = level < Level::schedule ? 16 * thread_count() : thread_count();
+    const std::int64_t most = level < Level::schedule ? 16 * machine_threads() : machine_threads();
     while (!queue_.empty() && queue_.top().level == level && std::ssize(equals) < most) {
         if (is_wanted(queue_.top())) {
             equals.push_back(queue_.top());
@@ -306,7 +301,7 @@ SearchResult Search::run() {
         }
         const std::vector<Known> equals = take_equals();
         std::vector<Known> refined(equals.size());
-        parallel_for(std::ssize(equals), thread_count(), [&](std::int64_t i) {
+        parallel_for(std::ssize(equals), machine_threads(), [&](std::int64_t i) {
             refined[static_cast<std::size_t>(i)] = refine(equals[static_cast<std::size_t>(i)]);
         });
         for (const Known& known : refined) {

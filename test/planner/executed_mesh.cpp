@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 
 #include "base/parallel_for.h"
 
@@ -37,7 +36,7 @@ public:
             others.insert(others.end(), own.rank_class.ranks.begin() + 1,
                           own.rank_class.ranks.end());
         }
-        const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+        const int threads = machine_threads();
         parallel_for(std::ssize(mesh_.classes), threads, [&](std::int64_t i) {
             RankCost& own = mesh_.classes[static_cast<std::size_t>(i)];
             own.cost = execute(own.rank_class.ranks.front());
