@@ -34,6 +34,7 @@ struct TrainCommand {
     std::string config;
     std::vector<std::string> settings;
     std::string resume = "auto";
+    std::string inject;
     bool dry_run = false;
     std::optional<std::int64_t> world_size;
     std::string timeline;
@@ -93,6 +94,7 @@ void warn_of_unused_keys(const RunSpec& spec) {
 
 RunSpec load_training(const TrainCommand& options) {
     RunSpec spec = load_run_spec(options.config, options.settings);
+    if (!options.inject.empty()) load_faults(options.inject, spec);
     check_int8_training(spec);
     return spec;
 }
@@ -193,6 +195,8 @@ void add_training_options(CLI::App& app, const std::string& config, TrainCommand
                    "DIR: a checkpoint or an output directory")
         ->type_name("auto|never|DIR")
         ->capture_default_str();
+    app.add_option("--inject", options.inject, "Make the faults in this file happen, for tests")
+        ->type_name("FILE");
     CLI::Option* dry_run =
         app.add_flag("--dry-run", options.dry_run,
                      "Estimate the run's memory and work; needs no data, tokenizer or device");

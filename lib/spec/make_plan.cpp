@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "spec/adapter_plan.h"
-#include "spec/injected_faults.h"
+#include "spec/fault_checks.h"
 #include "spec/model_tensors.h"
 #include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"

@@ -342,6 +342,10 @@ RunSpec load_run_spec(const std::filesystem::path& file,
 RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
                        const std::vector<std::string>& settings = {});
 
+/// Reads the faults that tests inject from a file with the keys of `fault_injection`, which the
+/// spec must not have then. Mistakes are Errors (usage) like those in a spec.
+void load_faults(const std::filesystem::path& file, RunSpec& spec);
+
 /// The spec as YAML with every key present. `parse_run_spec` of it returns the same spec.
 std::string to_yaml(const RunSpec& spec);
 

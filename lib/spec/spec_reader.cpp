@@ -41,14 +41,15 @@ void read(const SpecValue& given, Objective& objective, Any rule) {
 
 namespace {
 
-/// Records the locations of everything in a map or list.
-void record_locations(const YamlNode& node, const std::string& prefix, SpecLocations& locations) {
+/// Records the locations of everything in a map or list of a file.
+void record_locations(const std::string& file, const YamlNode& node, const std::string& prefix,
+                      SpecLocations& locations) {
     const auto record = [&](const YamlNode& value, const std::string& path) {
         const YamlLocation& at = value.location;
-        locations.by_key[path] = at.line == 0 ? text("--set ", path)
-                                              : text(locations.file, ":", at.line, ":", at.column);
+        locations.by_key[path] =
+            at.line == 0 ? text("--set ", path) : text(file, ":", at.line, ":", at.column);
         locations.values[path] = value.scalar;
-        record_locations(value, path + ".", locations);
+        record_locations(file, value, path + ".", locations);
     };
     for (const YamlMember& member : node.members)
         record(member.value, prefix + member.key);
@@ -71,7 +72,7 @@ RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
     RunSpec spec;
     read(SpecValue{file, root, ""}, spec, Any{});
     spec.locations.file = file.name;
-    record_locations(root, "", spec.locations);
+    record_locations(file.name, root, "", spec.locations);
     return spec;
 }
 
@@ -88,6 +89,16 @@ std::string SpecLocations::of(std::string_view message) const {
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& settings) {
     return parse_run_spec(read_file(file, max_spec_bytes, ExitCode::usage), file.string(),
                           settings);
+}
+
+void load_faults(const std::filesystem::path& file, RunSpec& spec) {
+    const SpecFile source = {file.string(), key_paths<FaultInjectionSpec>()};
+    if (spec.fault_injection)
+        fail(ExitCode::usage, source.name, ": the run spec has faults, too (fault_injection)");
+    const YamlNode root =
+        parse_yaml(read_file(file, max_spec_bytes, ExitCode::usage), {source.name});
+    read(SpecValue{source, root, ""}, spec.fault_injection.emplace(), Any{});
+    record_locations(source.name, root, "fault_injection.", spec.locations);
 }
 
 }  // namespace gptrain

@@ -1,6 +1,6 @@
-// Faults injected on this rank for tests (`fault_injection` of the run spec). Each prints one
-// warning when it strikes. Whatever the spec leaves open (action, tensor, element, bit) is drawn
-// from the section's seed, the fault's index in the list and its step.
+// Faults injected on this rank for tests (`--inject`). Each prints one warning when it strikes. The
+// choices that they leave open (action, tensor, element, bit) are drawn from their seed, the
+// fault's index in the list and its step.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: injected_faults.sh GPTRAIN GPT-PREPROCESS MPIRUN. Every kind of fault that a run spec can
-# inject, on one of several ranks: it is handled like a real one, and its rank is named.
+# Usage: injected_faults.sh GPTRAIN GPT-PREPROCESS MPIRUN. Every kind of fault that --inject knows,
+# on one of several ranks: it is handled like a real one, and its rank is named.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
@@ -9,8 +9,10 @@ make_spec
 
 # train_ranks CODE RANKS OUTPUT-DIR FAULT [KEY=VALUE...]
 train_ranks() {
-    settings output_dir="$3" parallel.data="$2" "fault_injection={seed: 7, faults: [{$4}]}" "${@:5}"
-    timeout --signal=KILL 60 "$mpirun" -n "$2" "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    settings output_dir="$3" parallel.data="$2" "${@:5}"
+    printf 'seed: 7\nfaults: [{%s}]\n' "$4" >inject.yaml
+    timeout --signal=KILL 60 "$mpirun" -n "$2" "$gptrain" train run.yaml --inject inject.yaml \
+        "${set[@]}" >out 2>err
     local code=$?
     grep '^warning: ' err >warnings
     says warnings "fault_injection is on: 1 fault" "injected fault: rank 1: "
@@ -18,6 +20,22 @@ train_ranks() {
 }
 lines() { grep -c '"loss"' "$1/metrics.jsonl"; }
 
+# Mistakes in the file.
+# wrong MESSAGE TEXT [KEY=VALUE...]: the file with this text ends the run at its start.
+wrong() {
+    settings output_dir=wrong "${@:3}"
+    echo "$2" >inject.yaml
+    expect_exit 2 "$gptrain" train run.yaml --inject inject.yaml "${set[@]}"
+    says err "inject.yaml:$1"
+    [[ ! -e wrong ]] || fail "$1: the run has begun"
+}
+wrong '1:1: faults: missing key' 'seed: 7'
+wrong '1:11: faults.0.knid: unknown key; nearest: faults.0.kind' 'faults: [{knid: kill, step: 1}]'
+wrong '1:38: fault_injection.faults.0.rank 1 is not on the mesh' 'faults: [{kind: kill, step: 1, rank: 1}]'
+wrong ' the run spec has faults, too (fault_injection)' 'faults: [{kind: kill, step: 1}]' \
+    'fault_injection={faults: [{kind: kill, step: 2}]}'
+
+# The key that older specs have.
 # mpirun, not gptrain, reports a rank that was killed: its exit code is 128 + the signal.
 settings output_dir=killed parallel.data=2 checkpoint.async=false \
     "fault_injection={faults: [{kind: kill, rank: 1, step: 12}]}"
@@ -69,7 +87,10 @@ train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.step
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
 
 # A bug while a checkpoint is written: one rank finishes the save before it ends.
-train 1 unfinished checkpoint.interval=5 'fault_injection.faults=[{kind: error, step: 11}]'
+echo 'faults: [{kind: error, step: 11}]' >inject.yaml
+options=(--inject inject.yaml)
+train 1 unfinished checkpoint.interval=5
+options=()
 says err "injected error in action" "of step 11"
 expect_exit 0 "$gptrain" inspect unfinished/checkpoints/step-000010 --verify
 

@@ -8,9 +8,9 @@ evaluating="training.eval_interval=5 training.eval_steps=3"
 
 # A run with everything that can happen: a skipped step, a failed save, a kill and a resume.
 train 0 calm $evaluating
-settings output_dir=wild $evaluating checkpoint.interval=4 checkpoint.async=false \
-    "fault_injection={faults: [{kind: nan, step: 3}, {kind: no_space, step: 7, call: 1}, {kind: kill, step: 15}]}"
-"$gptrain" --config run.yaml "${set[@]}" >out 2>err
+settings output_dir=wild $evaluating checkpoint.interval=4 checkpoint.async=false
+echo "faults: [{kind: nan, step: 3}, {kind: no_space, step: 7, call: 1}, {kind: kill, step: 15}]" >inject.yaml
+"$gptrain" --config run.yaml --inject inject.yaml "${set[@]}" >out 2>err
 train 0 wild $evaluating checkpoint.interval=4 checkpoint.async=false logging.interval=2
 
 # The page of one run, and of several.

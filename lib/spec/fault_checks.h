@@ -1,4 +1,4 @@
-// Checks of the run spec's section that injects faults for tests.
+// Checks of the faults that tests inject.
 #pragma once
 
 #include "spec/run_plan.h"
@@ -11,8 +11,5 @@ void check_injected_faults(const RunSpec& spec, const MeshShape& mesh);
 
 /// True if the spec has a fault of this kind.
 bool has_fault(const RunSpec& spec, InjectedFault::Kind kind);
-
-/// True if faults of this kind strike in calls that change files.
-bool is_file_fault(InjectedFault::Kind kind);
 
 }  // namespace gptrain

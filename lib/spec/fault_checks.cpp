@@ -1,4 +1,4 @@
-#include "spec/injected_faults.h"
+#include "spec/fault_checks.h"
 
 #include <algorithm>
 
@@ -6,6 +6,12 @@
 
 namespace gptrain {
 namespace {
+
+/// True if faults of this kind strike in calls that change files.
+bool is_file_fault(InjectedFault::Kind kind) {
+    using enum InjectedFault::Kind;
+    return kind == no_space || kind == io_error || kind == short_write;
+}
 
 /// True if a fault of this kind can strike in a call that changes files.
 bool takes_call(InjectedFault::Kind kind) {
@@ -34,11 +40,6 @@ bool has_fault(const RunSpec& spec, InjectedFault::Kind kind) {
     return spec.fault_injection &&
            std::any_of(spec.fault_injection->faults.begin(), spec.fault_injection->faults.end(),
                        [&](const auto& fault) { return fault.kind == kind; });
-}
-
-bool is_file_fault(InjectedFault::Kind kind) {
-    using enum InjectedFault::Kind;
-    return kind == no_space || kind == io_error || kind == short_write;
 }
 
 void check_injected_faults(const RunSpec& spec, const MeshShape& mesh) {
