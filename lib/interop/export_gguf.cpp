@@ -34,13 +34,6 @@ GgufMetadata metadata_of(const GgufExport& request) {
     return metadata;
 }
 
-std::map<std::string, Shape> shapes_of(const ModelShape& model) {
-    std::map<std::string, Shape> shapes;
-    for (const Shard& shard : whole_tensors(model))
-        shapes.emplace(shard.name, shard.global);
-    return shapes;
-}
-
 void write_tensor(File& file, const GgufTensor& tensor, std::span<const float> values) {
     write_floats(file, tensor.name, values, tensor.dtype);
     const std::int64_t bytes = tensor.shape.elements() * size_of(tensor.dtype);
@@ -68,7 +61,7 @@ void write_gguf_model(const std::filesystem::path& path, const GgufExport& reque
     File file(path, File::Mode::create);
     file.reserve(bytes);
     file.write(prefix);
-    const std::map<std::string, Shape> shapes = shapes_of(request.model);
+    const std::map<std::string, Shape> shapes = model_shapes(request.model);
     std::vector<float> values;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         read_foreign(tensors[i], shapes, weights, values);
@@ -81,7 +74,7 @@ void write_gguf_model(const std::filesystem::path& path, const GgufExport& reque
 
 GgufModel::GgufModel(const std::filesystem::path& path, const ModelShape& model)
     : file_(path), model_(model), tensors_(whole_tensors(model)) {
-    const std::map<std::string, Shape> shapes = shapes_of(model);
+    const std::map<std::string, Shape> shapes = model_shapes(model);
     for (const ForeignTensor& tensor : gguf_tensors(model, hf_class_of(model))) {
         const GgufFile::Entry& entry = file_.tensor(tensor.name);
         GPTRAIN_CHECK(std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape.begin(),

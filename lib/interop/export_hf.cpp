@@ -51,10 +51,10 @@ class ModelWriter {
 public:
     ModelWriter(const std::filesystem::path& folder, const HfExport& request,
                 const WeightReader& weights)
-        : folder_(folder), request_(request), weights_(weights) {
-        for (const Shard& shard : whole_tensors(request.model))
-            shapes_.emplace(shard.name, shard.global);
-    }
+        : folder_(folder),
+          request_(request),
+          weights_(weights),
+          shapes_(model_shapes(request.model)) {}
 
     void write() {
         const ShardFiles files =

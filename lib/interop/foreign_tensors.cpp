@@ -226,6 +226,13 @@ std::vector<Shard> whole_tensors(const ModelShape& model) {
     return tensors;
 }
 
+std::map<std::string, Shape> model_shapes(const ModelShape& model) {
+    std::map<std::string, Shape> shapes;
+    for (const Shard& tensor : whole_tensors(model))
+        shapes.emplace(tensor.name, tensor.global);
+    return shapes;
+}
+
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class) {
     return TensorList(model, hf_names_of(hf_class)).list();
 }

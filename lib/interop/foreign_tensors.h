@@ -29,6 +29,8 @@ struct ForeignTensor {
 
 /// A model's tensors (docs/checkpoints.md, "Tensors"), in the order of checkpoints.
 std::vector<Shard> whole_tensors(const ModelShape& model);
+/// Their shapes by name.
+std::map<std::string, Shape> model_shapes(const ModelShape& model);
 
 /// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/rope.h"
@@ -29,111 +30,49 @@ std::string_view eps_name(const ModelShape& model) {
     return rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
 }
 
+constexpr std::string_view architecture_key = "general.architecture";
+constexpr std::string_view scaling_name = "rope.scaling.type";
+
+/// Of llama3 the file has a tensor instead (gguf_rope_factors).
+bool has_scaling(const ModelShape& model) {
+    return model.rope_scaling && model.rope_scaling->kind != RopeScalingKind::llama3;
+}
+
 /// The factor to store: llama.cpp multiplies it by its default factor.
 double attention_factor(const RopeScaling& yarn) {
     return *yarn.attention_factor / (0.1 * std::log(yarn.factor) + 1);
 }
 
-class ModelKeys {
-public:
-    ModelKeys(const ModelShape& model, GgufMetadata& to)
-        : model_(model), hf_class_(hf_class_of(model)), to_(to) {}
+/// Calls `keys` with the name and the value of each setting of the model: a size (int64), a number
+/// (double), a flag (bool) or a text.
+void visit_settings(const ModelShape& model, const auto& keys) {
+    keys("vocab_size", model.vocab);
+    keys("context_length", gguf_context(model));
+    keys("embedding_length", model.hidden);
+    keys("block_count", model.layers);
+    keys("feed_forward_length", model.ffn);
+    keys("attention.head_count", model.heads);
+    keys("attention.head_count_kv", model.groups);
+    keys("attention.key_length", model.head_dim);
+    keys("attention.value_length", model.head_dim);
+    keys(eps_name(model), model.norm_eps);
+    if (model.position_embedding != PositionEmbedding::rope) return;
+    keys("rope.dimension_count", model.head_dim);
+    keys("rope.freq_base", model.rope_theta);
+    if (hf_class_of(model) == HfClass::stablelm) keys("use_parallel_residual", false);
+    if (!has_scaling(model)) return;
+    const RopeScaling& scaling = *model.rope_scaling;
+    keys(scaling_name, name_of(scaling.kind));
+    keys("rope.scaling.factor", scaling.factor);
+    if (scaling.kind == RopeScalingKind::linear) return;
+    keys("rope.scaling.original_context_length", scaling.original_max_position_embeddings);
+    if (scaling.attention_factor) keys("rope.scaling.attn_factor", attention_factor(scaling));
+}
 
-    void add() {
-        to_.add_size(key("vocab_size"), model_.vocab);
-        to_.add_size(key("context_length"), gguf_context(model_));
-        to_.add_size(key("embedding_length"), model_.hidden);
-        to_.add_size(key("block_count"), model_.layers);
-        to_.add_size(key("feed_forward_length"), model_.ffn);
-        to_.add_size(key("attention.head_count"), model_.heads);
-        to_.add_size(key("attention.head_count_kv"), model_.groups);
-        to_.add_size(key("attention.key_length"), model_.head_dim);
-        to_.add_size(key("attention.value_length"), model_.head_dim);
-        to_.add_number(key(eps_name(model_)), model_.norm_eps);
-        if (model_.position_embedding == PositionEmbedding::rope) add_rope();
-    }
-
-private:
-    std::string key(std::string_view name) const { return key_of(hf_class_, name); }
-
-    void add_rope() {
-        to_.add_size(key("rope.dimension_count"), model_.head_dim);
-        to_.add_number(key("rope.freq_base"), model_.rope_theta);
-        if (hf_class_ == HfClass::stablelm) to_.add_flag(key("use_parallel_residual"), false);
-        if (!model_.rope_scaling || model_.rope_scaling->kind == RopeScalingKind::llama3) return;
-        const RopeScaling& scaling = *model_.rope_scaling;
-        to_.add_text(key("rope.scaling.type"), name_of(scaling.kind));
-        to_.add_number(key("rope.scaling.factor"), scaling.factor);
-        if (scaling.kind == RopeScalingKind::linear) return;
-        to_.add_size(key("rope.scaling.original_context_length"),
-                     scaling.original_max_position_embeddings);
-        if (scaling.attention_factor)
-            to_.add_number(key("rope.scaling.attn_factor"), attention_factor(scaling));
-    }
-
-    const ModelShape& model_;
-    HfClass hf_class_;
-    GgufMetadata& to_;
-};
-
-/// Compares each setting of a written file with the model's.
-class ReadKeys {
-public:
-    ReadKeys(const GgufFile& file, const ModelShape& model)
-        : file_(file), model_(model), hf_class_(hf_class_of(model)) {}
-
-    void check() const {
-        const std::string_view architecture = "general.architecture";
-        check_same(architecture, architecture_of(hf_class_), file_.find_text(architecture));
-        check_size("vocab_size", model_.vocab);
-        check_size("context_length", gguf_context(model_));
-        check_size("embedding_length", model_.hidden);
-        check_size("block_count", model_.layers);
-        check_size("feed_forward_length", model_.ffn);
-        check_size("attention.head_count", model_.heads);
-        check_size("attention.head_count_kv", model_.groups);
-        check_size("attention.key_length", model_.head_dim);
-        check_size("attention.value_length", model_.head_dim);
-        check_number(eps_name(model_), model_.norm_eps);
-        if (model_.position_embedding == PositionEmbedding::rope) check_rope();
-    }
-
-private:
-    static void check_same(std::string_view key, const auto& written, const auto& read) {
-        GPTRAIN_CHECK(read, key, " was not read back");
-        GPTRAIN_CHECK(*read == written, key, " ", written, " was read back as ", *read);
-    }
-    void check_size(std::string_view name, std::int64_t written) const {
-        const std::string key = key_of(hf_class_, name);
-        check_same(key, written, file_.find_size(key));
-    }
-    void check_number(std::string_view name, double written) const {
-        const std::string key = key_of(hf_class_, name);
-        check_same(key, static_cast<float>(written), file_.find_number(key));
-    }
-
-    void check_rope() const {
-        check_size("rope.dimension_count", model_.head_dim);
-        check_number("rope.freq_base", model_.rope_theta);
-        const std::string kind = key_of(hf_class_, "rope.scaling.type");
-        if (!model_.rope_scaling || model_.rope_scaling->kind == RopeScalingKind::llama3) {
-            GPTRAIN_CHECK(!file_.find_text(kind), kind, " was read back");
-            return;
-        }
-        const RopeScaling& scaling = *model_.rope_scaling;
-        check_same(kind, name_of(scaling.kind), file_.find_text(kind));
-        check_number("rope.scaling.factor", scaling.factor);
-        if (scaling.kind == RopeScalingKind::linear) return;
-        check_size("rope.scaling.original_context_length",
-                   scaling.original_max_position_embeddings);
-        if (scaling.attention_factor)
-            check_number("rope.scaling.attn_factor", attention_factor(scaling));
-    }
-
-    const GgufFile& file_;
-    const ModelShape& model_;
-    HfClass hf_class_;
-};
+void check_same(std::string_view key, const auto& written, const auto& read) {
+    GPTRAIN_CHECK(read, key, " was not read back");
+    GPTRAIN_CHECK(*read == written, key, " ", written, " was read back as ", *read);
+}
 
 }  // namespace
 
@@ -167,12 +106,33 @@ std::int64_t gguf_context(const ModelShape& model) {
 }
 
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {
-    to.add_text("general.architecture", architecture_of(hf_class_of(model)));
-    ModelKeys(model, to).add();
+    const HfClass hf_class = hf_class_of(model);
+    to.add_text(architecture_key, architecture_of(hf_class));
+    visit_settings(model, [&](std::string_view name, const auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        const std::string key = key_of(hf_class, name);
+        if constexpr (std::is_same_v<Value, std::int64_t>) to.add_size(key, value);
+        if constexpr (std::is_same_v<Value, double>) to.add_number(key, value);
+        if constexpr (std::is_same_v<Value, bool>) to.add_flag(key, value);
+        if constexpr (std::is_same_v<Value, std::string_view>) to.add_text(key, value);
+    });
 }
 
 void check_gguf_settings(const GgufFile& file, const ModelShape& model) {
-    ReadKeys(file, model).check();
+    const HfClass hf_class = hf_class_of(model);
+    check_same(architecture_key, architecture_of(hf_class), file.find_text(architecture_key));
+    visit_settings(model, [&](std::string_view name, const auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        const std::string key = key_of(hf_class, name);
+        if constexpr (std::is_same_v<Value, std::int64_t>)
+            check_same(key, value, file.find_size(key));
+        if constexpr (std::is_same_v<Value, double>)
+            check_same(key, static_cast<float>(value), file.find_number(key));
+        if constexpr (std::is_same_v<Value, std::string_view>)
+            check_same(key, value, file.find_text(key));
+    });
+    const std::string scaling = key_of(hf_class, scaling_name);
+    GPTRAIN_CHECK(has_scaling(model) || !file.find_text(scaling), scaling, " was read back");
     const std::vector<float> factors = gguf_rope_factors(model);
     if (factors.empty()) return;
     GPTRAIN_CHECK(std::ranges::equal(file.tensor(gguf_rope_factors_name).bytes,

@@ -156,9 +156,7 @@ void HfFolder::open_indexed() {
 }
 
 void HfFolder::place_tensors() {
-    std::map<std::string, Shape> shapes;
-    for (const Shard& shard : whole_tensors(shape_))
-        shapes.emplace(shard.name, shard.global);
+    const std::map<std::string, Shape> shapes = model_shapes(shape_);
     std::set<std::string> used;
     for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
         used.insert(place(tensor, shapes));

@@ -104,6 +104,21 @@ std::optional<std::int64_t> existing(std::int64_t id) {
     return id >= 0 ? std::optional(id) : std::nullopt;
 }
 
+/// The unknown piece's id; nothing if there is none.
+std::optional<std::size_t> unknown_id(const CheckedModel& model) {
+    const auto unknown = std::ranges::find(model.pieces, PieceType::unknown, &ModelPiece::type);
+    if (unknown == model.pieces.end()) return std::nullopt;
+    return static_cast<std::size_t>(unknown - model.pieces.begin());
+}
+
+SpecialTokens special_tokens(const CheckedModel& model, std::size_t unknown) {
+    const auto piece = [&](std::int64_t id) {
+        return id >= 0 ? model.pieces[static_cast<std::size_t>(id)].text : std::string_view();
+    };
+    return {
+        .unk = model.pieces[unknown].text, .bos = piece(model.bos_id), .eos = piece(model.eos_id)};
+}
+
 }  // namespace
 
 std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_length) {
@@ -122,18 +137,10 @@ std::optional<std::string> llama_tokenizer_config(std::string_view model, const 
     if (checked.model != PieceModel::bpe || !checked.byte_fallback || !checked.add_dummy_prefix ||
         checked.remove_extra_whitespaces || checked.has_charsmap)
         return std::nullopt;
-    const auto piece = [&](std::int64_t id) {
-        return id >= 0 ? checked.pieces[static_cast<std::size_t>(id)].text : std::string_view();
-    };
-    const auto unknown =
-        std::find_if(checked.pieces.begin(), checked.pieces.end(),
-                     [](const ModelPiece& one) { return one.type == PieceType::unknown; });
-    if (unknown == checked.pieces.end()) return std::nullopt;
-    Json config = parse_json(
-        tokenizer_config(
-            {.unk = unknown->text, .bos = piece(checked.bos_id), .eos = piece(checked.eos_id)},
-            max_length),
-        "tokenizer_config.json");
+    const auto unknown = unknown_id(checked);
+    if (!unknown) return std::nullopt;
+    Json config = parse_json(tokenizer_config(special_tokens(checked, *unknown), max_length),
+                             "tokenizer_config.json");
     config["tokenizer_class"] = "LlamaTokenizer";
     config["legacy"] = true;
     config["add_bos_token"] = false;
@@ -146,11 +153,9 @@ std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std:
     const bool is_bpe = checked.model == PieceModel::bpe;
     if (!keeps_text(checked) || (!is_bpe && checked.model != PieceModel::unigram))
         return std::nullopt;
-    const auto unknown =
-        std::find_if(checked.pieces.begin(), checked.pieces.end(),
-                     [](const ModelPiece& piece) { return piece.type == PieceType::unknown; });
-    if (unknown == checked.pieces.end()) return std::nullopt;
-    const auto unknown_id = static_cast<std::size_t>(unknown - checked.pieces.begin());
+    const auto unknown = unknown_id(checked);
+    if (!unknown) return std::nullopt;
+    const SpecialTokens special = special_tokens(checked, *unknown);
     const Json tokenizer = {
         {"version", "1.0"},
         {"truncation", nullptr},
@@ -162,16 +167,11 @@ std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std:
         {"decoder",
          {{"type", "Sequence"},
           {"decoders", Json::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}}},
-        {"model", is_bpe ? bpe_model(checked, unknown->text) : unigram_model(checked, unknown_id)}};
+        {"model", is_bpe ? bpe_model(checked, special.unk) : unigram_model(checked, *unknown)}};
     TokenizerFiles files;
     files.ids = {existing(checked.bos_id), existing(checked.eos_id)};
-    const auto piece = [&](std::optional<std::int64_t> id) {
-        return id ? checked.pieces[static_cast<std::size_t>(*id)].text : std::string_view();
-    };
     files.tokenizer_json = to_line(tokenizer) + "\n";
-    files.tokenizer_config = tokenizer_config(
-        {.unk = unknown->text, .bos = piece(files.ids.bos), .eos = piece(files.ids.eos)},
-        max_length);
+    files.tokenizer_config = tokenizer_config(special, max_length);
     return files;
 }
 
