@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "interop/foreign_tensors.h"
 

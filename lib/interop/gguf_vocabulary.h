@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "interop/gguf_file.h"
 #include "interop/hf_config.h"

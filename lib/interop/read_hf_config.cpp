@@ -62,6 +62,7 @@ public:
     void require_absent(std::string_view key, std::string_view what) const {
         if (has(key)) refuse(key, "gptrain has no ", what);
     }
+    std::string word(std::string_view key) const { return JsonReader(json_, source_).string(key); }
     const Json& json() const { return json_; }
     const std::string& source() const { return source_; }
 
@@ -71,7 +72,7 @@ private:
 };
 
 const HfClassNames& class_in(const Config& config) {
-    const std::string type = JsonReader(config.json(), config.source()).string("model_type");
+    const std::string type = config.word("model_type");
     const HfClassNames* found = find_class(type);
     if (found == nullptr) {
         config.refuse("model_type",
@@ -91,10 +92,8 @@ bool is_any(std::string_view word, std::initializer_list<std::string_view> words
 
 /// transformers (ACT2FN) has several words for one function.
 Activation activation_in(const Config& config, const HfClassNames& names) {
-    const std::string word =
-        config.has(names.activation)
-            ? JsonReader(config.json(), config.source()).string(names.activation)
-            : std::string(names.activation_word);
+    const std::string word = config.has(names.activation) ? config.word(names.activation)
+                                                          : std::string(names.activation_word);
     if (names.activation_word == "silu") {
         if (is_any(word, {"silu", "swish"})) return Activation::swiglu;
         config.refuse(names.activation, "gptrain supports only \"silu\"");
@@ -123,7 +122,7 @@ std::optional<Config> rope_in(const Config& config) {
 /// "rope_type", or as version 4 called it at first, "type".
 std::string rope_type_in(const Config& rope) {
     for (const std::string_view key : {"rope_type", "type"})
-        if (rope.has(key)) return JsonReader(rope.json(), rope.source()).string(key);
+        if (rope.has(key)) return rope.word(key);
     return "default";
 }
 

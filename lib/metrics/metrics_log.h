@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "metrics/metrics_line.h"
 #include "metrics/report_file.h"

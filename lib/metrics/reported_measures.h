@@ -1,7 +1,6 @@
 // The measures of a step or an evaluation (backend/measures.h), as they are reported.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -29,25 +29,21 @@ void Progress::action(std::string_view what) {
     publish();
 }
 
+void Progress::record(const CommCall& call, bool waiting) {
+    record_.axis = ShortText<24>(name_of(call.axis));
+    record_.operation = ShortText<16>(call.operation);
+    record_.number = call.number;
+    record_.waiting = waiting ? 1 : 0;
+    publish();
+}
+
 void Progress::on_started(const CommCall& call) {
     if (call.communicator < axes)
         record_.started[static_cast<std::size_t>(call.communicator)] = call.number;
-    record_.axis = ShortText<24>(name_of(call.axis));
-    record_.operation = ShortText<16>(call.operation);
-    record_.number = call.number;
-    record_.waiting = 0;
-    publish();
+    record(call, false);
 }
 
-void Progress::on_waiting(const CommCall& call) {
-    record_.axis = ShortText<24>(name_of(call.axis));
-    record_.operation = ShortText<16>(call.operation);
-    record_.number = call.number;
-    record_.waiting = 1;
-    publish();
-}
-
-void Progress::on_finished(const CommCall& /*call*/) {
+void Progress::end_wait() {
     record_.waiting = 0;
     publish();
 }
@@ -74,29 +70,12 @@ void Progress::on_wait(std::string_view operation) {
     publish();
 }
 
-void Progress::on_wait_end() {
-    record_.waiting = 0;
-    publish();
-}
-
 void Progress::on_reached(const Action& action) {
     std::string what = text(name_of(action.kind), " of microbatch ", action.microbatch);
     if (action.chunk > 0) what += text(", chunk ", action.chunk);
     if (!computes(action.kind))
         what += text(sends(action.kind) ? " to stage " : " from stage ", action.peer);
     this->action(what);
-}
-
-void Progress::on_begin(const Action& /*action*/) {
-    record_move();
-}
-
-void Progress::on_end(const Action& /*action*/) {
-    record_move();
-}
-
-void Progress::on_step_end() {
-    action({});
 }
 
 }  // namespace gptrain

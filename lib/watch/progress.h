@@ -29,18 +29,20 @@ public:
     void record_move() { slot_.move(); }
 
     void on_started(const CommCall& call) override;
-    void on_waiting(const CommCall& call) override;
-    void on_finished(const CommCall& call) override;
+    void on_waiting(const CommCall& call) override { record(call, true); }
+    void on_finished(const CommCall& /*call*/) override { end_wait(); }
     void on_device(const DeviceProgress& progress) override;
     void on_wait(std::string_view operation) override;
-    void on_wait_end() override;
+    void on_wait_end() override { end_wait(); }
     void on_reached(const Action& action) override;
-    void on_begin(const Action& action) override;
-    void on_end(const Action& action) override;
-    void on_step_end() override;
+    void on_begin(const Action& /*action*/) override { record_move(); }
+    void on_end(const Action& /*action*/) override { record_move(); }
+    void on_step_end() override { action({}); }
 
 private:
     void publish();
+    void record(const CommCall& call, bool waiting);
+    void end_wait();
 
     RankSlot& slot_;
     RankRecord record_;

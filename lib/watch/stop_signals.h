@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
