@@ -1,7 +1,7 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 
 namespace gptrain {
@@ -100,6 +100,10 @@ std::size_t find_invalid_utf8(std::string_view text) {
     for (Utf8Step step; (step = utf8_step(text.substr(at))).kind == Utf8::valid;)
         at += step.bytes;
     return at;
+}
+
+std::int64_t count_characters(std::string_view text) {
+    return std::count_if(text.begin(), text.end(), begins_character);
 }
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace gptrain {
@@ -19,6 +20,22 @@ Utf8Step utf8_step(std::string_view text);
 
 /// Position of the first byte that is not part of a valid character, or npos.
 std::size_t find_invalid_utf8(std::string_view text);
+
+// Of valid UTF-8:
+
+/// True for the first byte of a character.
+constexpr bool begins_character(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+}
+
+/// The start of the character that has the byte at `at`.
+constexpr std::size_t character_start(std::string_view text, std::size_t at) {
+    while (at > 0 && !begins_character(text[at]))
+        --at;
+    return at;
+}
+
+std::int64_t count_characters(std::string_view text);
 
 /// U+FFFD, which replaces a byte that is not part of a character.
 constexpr std::string_view replacement_character = "\xEF\xBF\xBD";

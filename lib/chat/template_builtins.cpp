@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/utf8.h"
 #include "chat/template_functions.h"
 
 namespace gptrain {

@@ -1,7 +1,6 @@
 #include "chat/template_strings.h"
 
-#include <algorithm>
-
+#include "base/utf8.h"
 #include "unicode/unicode.h"
 
 namespace gptrain {
@@ -14,15 +13,8 @@ bool is_python_space(char32_t code) {
            code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
-bool is_continuation(char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
-
 std::string_view last_character(std::string_view text) {
-    std::size_t begin = text.size() - 1;
-    while (begin > 0 && is_continuation(text[begin]))
-        --begin;
-    return text.substr(begin);
+    return text.substr(character_start(text, text.size() - 1));
 }
 
 }  // namespace
@@ -43,10 +35,6 @@ std::string_view strip_text(std::string_view text, std::string_view set, StripSi
         text.remove_suffix(last.size());
     }
     return text;
-}
-
-std::int64_t count_characters(std::string_view text) {
-    return std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); });
 }
 
 std::vector<std::string_view> characters_of(std::string_view text) {

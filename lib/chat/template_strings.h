@@ -13,7 +13,6 @@ enum class StripSides { both, left, right };
 /// space.
 std::string_view strip_text(std::string_view text, std::string_view set, StripSides sides);
 
-std::int64_t count_characters(std::string_view text);
 std::vector<std::string_view> characters_of(std::string_view text);
 
 }  // namespace gptrain

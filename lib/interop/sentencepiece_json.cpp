@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/utf8.h"
 #include "tokenizer/model_check.h"
 
 namespace gptrain {
@@ -25,17 +26,13 @@ bool keeps_text(const CheckedModel& model) {
            !model.escape_whitespaces && !model.has_charsmap;
 }
 
-bool starts_character(char byte) {
-    return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;
-}
-
 /// Every split of a piece into two pieces, best score first.
 std::vector<Merge> merges_of(const CheckedModel& model, const PieceIds& ids) {
     std::vector<Merge> merges;
     for (const ModelPiece& piece : model.pieces) {
         if (piece.type != PieceType::normal) continue;
         for (std::size_t at = 1; at < piece.text.size(); ++at) {
-            if (!starts_character(piece.text[at])) continue;
+            if (!begins_character(piece.text[at])) continue;
             const auto left = ids.find(piece.text.substr(0, at));
             const auto right = ids.find(piece.text.substr(at));
             if (left != ids.end() && right != ids.end())

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "metrics/console.h"
 #include "report/dot_canvas.h"
 #include "report/figures.h"
@@ -19,10 +20,6 @@ using Lines = std::vector<std::string>;
 constexpr std::int64_t label_columns = 8;  // left of a chart
 constexpr std::int64_t least_chart_rows = 5;
 constexpr std::int64_t most_event_rows = 4;
-
-bool begins_character(char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // of UTF-8
-}
 
 /// One line without control characters, of at most this many characters.
 std::string fitted(std::string_view words, std::int64_t columns) {
@@ -39,7 +36,7 @@ std::string line_of(const Lines& fields, std::int64_t columns) {
     std::string line;
     for (const std::string& field : fields) {
         const std::string longer = line.empty() ? field : text(line, "  ", field);
-        if (std::count_if(longer.begin(), longer.end(), begins_character) <= columns) line = longer;
+        if (count_characters(longer) <= columns) line = longer;
     }
     return line;
 }

@@ -1,8 +1,7 @@
 #include "serve/completion_reply.h"
 
-#include <algorithm>
-
 #include "base/clock.h"
+#include "base/utf8.h"
 
 namespace gptrain {
 namespace {
@@ -11,13 +10,6 @@ Json finish_reason(const std::optional<TextEnd>& end) {
     if (!end) return nullptr;
     const bool length = *end == TextEnd::max_tokens || *end == TextEnd::last_position;
     return length ? "length" : "stop";
-}
-
-/// Characters of UTF-8.
-std::int64_t characters_of(std::string_view text) {
-    return std::count_if(text.begin(), text.end(), [](char byte) {
-        return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-    });
 }
 
 Json number_or_null(const std::optional<double>& number) {
@@ -118,7 +110,7 @@ Json CompletionReply::completion_logprobs(const AnswerPiece& piece, std::size_t 
         logprobs.push_back(number_or_null(token.logprob));
         tops.push_back(token.logprob ? std::move(top) : Json());
         offsets.push_back(choice.characters);
-        choice.characters += characters_of(choice.decoder->push(token.id));
+        choice.characters += count_characters(choice.decoder->push(token.id));
     }
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(logprobs)},

@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 #include <span>
 
+#include "base/utf8.h"
 #include "tokenizer/model_check.h"
 #include "tokenizer/protobuf_wire.h"
 
@@ -56,10 +57,7 @@ std::size_t part_length(std::string_view text) {
     for (std::size_t end = good_part_bytes; end < std::min(text.size(), max_part_bytes); ++end)
         if (is_word_start(text, end)) return end;
     if (text.size() <= max_part_bytes) return text.size();
-    std::size_t end = max_part_bytes;
-    while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-        --end;
-    return end;
+    return character_start(text, max_part_bytes);
 }
 
 /// True if each word is encoded independently, so that texts can be split before words.

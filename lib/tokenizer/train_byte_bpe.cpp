@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -26,9 +27,7 @@ using WordCounts = std::unordered_map<std::string, std::int64_t>;
 /// Calls `take` with the word, a long one in parts that end with a character.
 void for_each_part(std::string_view word, const auto& take) {
     while (word.size() > max_word_bytes) {
-        std::size_t end = word_part_bytes;
-        while ((static_cast<unsigned char>(word[end]) & 0xC0) == 0x80)
-            --end;
+        const std::size_t end = character_start(word, word_part_bytes);
         take(word.substr(0, end));
         word.remove_prefix(end);
     }

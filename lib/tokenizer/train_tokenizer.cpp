@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenizer/model_check.h"
 #include "tokenizer/protobuf_wire.h"
 #include "tokenizer/train_byte_bpe.h"
@@ -89,9 +90,7 @@ private:
     std::size_t shorten(std::size_t limit) const {
         const std::size_t blank = rest_.find_last_of(' ', limit);
         if (blank != std::string_view::npos && blank > 0) return blank;
-        while ((static_cast<unsigned char>(rest_[limit]) & 0xC0) == 0x80)
-            --limit;
-        return limit;
+        return character_start(rest_, limit);
     }
 
     const std::function<bool(std::string&)>& next_document_;

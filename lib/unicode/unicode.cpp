@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/utf8.h"
 #include "unicode/unicode_tables.h"
 
 namespace gptrain {
@@ -166,14 +167,6 @@ std::size_t unchanged_length(std::string_view text, const Normalizer& tables) {
     return at;
 }
 
-/// Start of the last character of a nonempty text.
-std::size_t last_char_start(std::string_view text) {
-    std::size_t at = text.size() - 1;
-    while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
-        --at;
-    return at;
-}
-
 }  // namespace
 
 void append_char(std::string& out, char32_t code) {
@@ -236,7 +229,7 @@ std::string_view normalize_nfc(std::string_view text, std::string& buffer,
             break;
         }
         // From the last character that surely starts a new sequence up to the next such character.
-        const std::size_t begin = same == 0 ? 0 : last_char_start(text.substr(0, same));
+        const std::size_t begin = same == 0 ? 0 : character_start(text, same - 1);
         buffer += text.substr(0, begin);
         text.remove_prefix(begin);
         note(false);
