@@ -41,12 +41,6 @@ ExitCode exit_code_of(ncclResult_t status) {
     }
 }
 
-/// The bytes of a contiguous tensor.
-ByteRuns whole(const Tensor& x) {
-    GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
-    return {x.data(), 1, x.bytes(), x.bytes()};
-}
-
 /// Byte runs of the whole tensor and of its part, one message each. The parts are stored in rank
 /// order within a run of the whole, as NCCL requires.
 struct PartedRuns {
@@ -267,8 +261,8 @@ Pending NcclCommunicator::all_gather(const Tensor& to, const Tensor& from, int d
 }
 
 Pending NcclCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
-    const ByteRuns received = whole(to);
-    const ByteRuns sent = whole(from);
+    const ByteRuns received = run_of(to);
+    const ByteRuns sent = run_of(from);
     GPTRAIN_CHECK(to.dtype() == from.dtype() && to.shape() == from.shape(), "all_to_all from ",
                   from.shape().to_text(), " to ", to.shape().to_text());
     if (sent.total() == 0) return {};
@@ -286,7 +280,7 @@ Pending NcclCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
 }
 
 Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
-    const ByteRuns bytes = whole(x);
+    const ByteRuns bytes = run_of(x);
     if (bytes.total() == 0) return {};
     return issue(&Traffic::collectives, "ncclBroadcast", [&](const auto& message) {
         message(nccl_.broadcast(bytes.data, bytes.data, unsigned_size(bytes.bytes), ncclUint8, root,
@@ -295,7 +289,7 @@ Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
 }
 
 Pending NcclCommunicator::send(const Tensor& x, int to) {
-    const ByteRuns bytes = whole(x);
+    const ByteRuns bytes = run_of(x);
     if (bytes.total() == 0) return {};
     return issue(&Traffic::one_way, "ncclSend", [&](const auto& message) {
         message(nccl_.send(bytes.data, unsigned_size(bytes.bytes), ncclUint8, to, comm_,
@@ -304,7 +298,7 @@ Pending NcclCommunicator::send(const Tensor& x, int to) {
 }
 
 Pending NcclCommunicator::recv(const Tensor& x, int from) {
-    const ByteRuns bytes = whole(x);
+    const ByteRuns bytes = run_of(x);
     if (bytes.total() == 0) return {};
     return issue(&Traffic::one_way, "ncclRecv", [&](const auto& message) {
         message(nccl_.recv(bytes.data, unsigned_size(bytes.bytes), ncclUint8, from, comm_,
@@ -313,8 +307,8 @@ Pending NcclCommunicator::recv(const Tensor& x, int from) {
 }
 
 Pending NcclCommunicator::send_recv(const Tensor& sent, int to, const Tensor& received, int from) {
-    const ByteRuns out = whole(sent);
-    const ByteRuns in = whole(received);
+    const ByteRuns out = run_of(sent);
+    const ByteRuns in = run_of(received);
     if (out.total() == 0 && in.total() == 0) return {};
     return issue(&Traffic::ring, "ncclSend and ncclRecv", [&](const auto& message) {
         if (out.total() > 0) {

@@ -99,6 +99,11 @@ void reduce_typed(const ByteRuns& to, std::span<const ByteRuns> from, Reduce red
 
 }  // namespace
 
+ByteRuns run_of(const Tensor& x) {
+    GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
+    return {x.data(), 1, x.bytes(), x.bytes()};
+}
+
 ByteRuns runs_of(const Tensor& x, int dim) {
     if (dim < 0) dim += x.rank();
     GPTRAIN_CHECK(dim >= 0 && (dim < x.rank() || x.rank() == 0), "dim ", dim, " of ",

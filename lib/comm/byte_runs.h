@@ -26,6 +26,8 @@ struct ByteRuns {
 /// size of runs depend on the shape only. The dims from `dim` on must be contiguous and those
 /// before it evenly strided, as in a tensor or a part of one along `dim`; otherwise an Error (bug).
 ByteRuns runs_of(const Tensor& x, int dim);
+/// A contiguous tensor as one run.
+ByteRuns run_of(const Tensor& x);
 
 /// The same runs, stored without gaps from `data` on.
 inline ByteRuns contiguous_runs(std::byte* data, const ByteRuns& like) {

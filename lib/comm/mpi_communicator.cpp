@@ -19,12 +19,6 @@ constexpr int message_tag = 0;
 /// up to 32767.
 constexpr int collective_tags = 32767;
 
-/// A contiguous tensor as one run.
-ByteRuns whole(const Tensor& x) {
-    GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
-    return {x.data(), 1, x.bytes(), x.bytes()};
-}
-
 /// Posts messages: sends `own` to every rank and receives part(r) from every rank r.
 void spread(MpiOperation& operation, const ByteRuns& own,
             const std::function<ByteRuns(int rank)>& part, int rank, int size) {
@@ -283,7 +277,7 @@ Pending MpiCommunicator::broadcast(const Tensor& x, int root) {
 Pending MpiCommunicator::send(const Tensor& x, int to) {
     check_rank(to);
     Transfer transfer(*this, "send", &Traffic::one_way, message_tag);
-    transfer->send(whole(transfer.input(x)), to);
+    transfer->send(run_of(transfer.input(x)), to);
     return transfer.start();
 }
 
@@ -291,7 +285,7 @@ Pending MpiCommunicator::recv(const Tensor& x, int from) {
     check_rank(from);
     Transfer transfer(*this, "recv", &Traffic::one_way, message_tag);
     const Tensor host = transfer.output(x);
-    transfer->receive(whole(host), from);
+    transfer->receive(run_of(host), from);
     return transfer.start(x, host);
 }
 
@@ -301,8 +295,8 @@ Pending MpiCommunicator::send_recv(const Tensor& sent, int to, const Tensor& rec
     Transfer transfer(*this, "send_recv", &Traffic::ring, message_tag);
     const Tensor host_sent = transfer.input(sent);
     const Tensor host_received = transfer.output(received);
-    transfer->receive(whole(host_received), from);
-    transfer->send(whole(host_sent), to);
+    transfer->receive(run_of(host_received), from);
+    transfer->send(run_of(host_sent), to);
     return transfer.start(received, host_received);
 }
 

@@ -86,17 +86,11 @@ void send_text(MPI_Comm comm, int to, const std::string& text) {
               "MPI_Send");
 }
 
+/// Sets each value to its reduction over all ranks.
 template <class T>
-T all_reduce(MPI_Comm comm, T mine, MPI_Datatype type, MPI_Op operation) {
-    T result = 0;
-    check_mpi(MPI_Allreduce(&mine, &result, 1, type, operation, comm), "MPI_Allreduce");
-    return result;
-}
-
-template <class T>
-void sum_all(MPI_Comm comm, std::span<T> values, MPI_Datatype type) {
+void all_reduce(MPI_Comm comm, std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(std::ssize(values)), type,
-                            MPI_SUM, comm),
+                            operation, comm),
               "MPI_Allreduce");
 }
 
@@ -307,31 +301,32 @@ void MpiSession::pass(const std::function<Message()>& next, int to,
 std::int64_t MpiSession::max(std::int64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "largest");
-    return all_reduce(state_->world.comm(), mine, MPI_INT64_T, MPI_MAX);
+    all_reduce(state_->world.comm(), std::span(&mine, 1), MPI_INT64_T, MPI_MAX);
+    return mine;
 }
 
 std::int64_t MpiSession::sum(std::int64_t mine) const {
-    if (!running()) return mine;
-    const ReportedOperation reported(listener_, "sum");
-    return all_reduce(state_->world.comm(), mine, MPI_INT64_T, MPI_SUM);
+    sum(std::span(&mine, 1));
+    return mine;
 }
 
 void MpiSession::sum(std::span<double> values) const {
     if (!running()) return;
     const ReportedOperation reported(listener_, "sum");
-    sum_all(state_->world.comm(), values, MPI_DOUBLE);
+    all_reduce(state_->world.comm(), values, MPI_DOUBLE, MPI_SUM);
 }
 
 void MpiSession::sum(std::span<std::int64_t> values) const {
     if (!running()) return;
     const ReportedOperation reported(listener_, "sum");
-    sum_all(state_->world.comm(), values, MPI_INT64_T);
+    all_reduce(state_->world.comm(), values, MPI_INT64_T, MPI_SUM);
 }
 
 std::uint64_t MpiSession::exclusive_or(std::uint64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "exclusive or");
-    return all_reduce(state_->world.comm(), mine, MPI_UINT64_T, MPI_BXOR);
+    all_reduce(state_->world.comm(), std::span(&mine, 1), MPI_UINT64_T, MPI_BXOR);
+    return mine;
 }
 
 void MpiSession::run_on_all(const std::function<void()>& work) const {
