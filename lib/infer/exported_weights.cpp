@@ -85,15 +85,16 @@ std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightRe
     // The files have the weights that the adapter's model was read from.
     RunPlan exact = run.plan;
     exact.int8_frozen = false;
-    const LogitComputer computer(run.backend, run.mesh, exact, ids);
     RunPlan plain = exact;
     plain.model.lora.reset();
     plain.local.lora.reset();
-    const LogitComputer merged(run.backend, run.mesh, plain, ids);
-    if (MemoryCheck(run.backend, run.ranks).find_shortage(computer.memory())) return std::nullopt;
-    const auto ours =
-        computer.compute([&](InferenceModel& model) { model.load(run.source, run.ranks); });
-    const auto theirs = merged.compute([&](InferenceModel& model) { model.load(exported); });
+    const MemoryPlan needed = logits_memory(run.backend, run.mesh, exact, std::ssize(ids));
+    if (MemoryCheck(run.backend, run.ranks).find_shortage(needed)) return std::nullopt;
+    const auto ours = compute_logits(run.backend, run.mesh, exact, ids, [&](InferenceModel& model) {
+        model.load(run.source, run.ranks);
+    });
+    const auto theirs = compute_logits(run.backend, run.mesh, plain, ids,
+                                       [&](InferenceModel& model) { model.load(exported); });
     const LogitError error = difference(ours, theirs, std::ssize(ids));
     if (dtype == DType::f32) {
         const float tolerance = run.plan.model.lora ? merged_tolerance : fp32_tolerance;

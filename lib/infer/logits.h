@@ -3,30 +3,23 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "infer/inference.h"
 
 namespace gptrain {
 
-/// On one rank. The references must outlive it.
-class LogitComputer {
-public:
-    /// `plan`: of the model; its precision and sizes of batches are not used. `ids`: a text, at
-    /// most as long as the model's positions.
-    LogitComputer(Backend& backend, const Mesh& mesh, RunPlan plan, std::vector<std::int32_t> ids);
+// On one rank. `plan`: of the model; its precision and sizes of batches are not used.
 
-    /// The memory that `compute` allocates.
-    MemoryPlan memory() const;
+/// The memory that compute_logits allocates for a text of so many tokens.
+MemoryPlan logits_memory(const Backend& backend, const Mesh& mesh, const RunPlan& plan,
+                         std::int64_t tokens);
 
-    /// The logits [tokens, V] of what follows each token, in a model whose weights `load` loads.
-    std::vector<float> compute(const std::function<void(InferenceModel&)>& load) const;
-
-private:
-    Backend& backend_;
-    const Mesh& mesh_;
-    RunPlan plan_;
-    std::vector<std::int32_t> ids_;
-};
+/// The logits [tokens, V] of what follows each token of a text, which is at most as long as the
+/// model's positions, in a model whose weights `load` loads.
+std::vector<float> compute_logits(Backend& backend, const Mesh& mesh, const RunPlan& plan,
+                                  std::span<const std::int32_t> ids,
+                                  const std::function<void(InferenceModel&)>& load);
 
 }  // namespace gptrain

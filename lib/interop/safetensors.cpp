@@ -1,7 +1,6 @@
 #include "interop/safetensors.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -20,27 +19,13 @@ constexpr std::int64_t max_header_bytes = 100'000'000;
 constexpr std::size_t length_bytes = sizeof(std::uint64_t);
 constexpr std::size_t max_dims = 64;
 
-/// Bits of an element.
-std::optional<std::int64_t> bits_of(std::string_view dtype) {
-    constexpr auto known = std::to_array<std::pair<std::string_view, std::int64_t>>({{"BOOL", 8},
-                                                                                     {"U8", 8},
-                                                                                     {"I8", 8},
-                                                                                     {"F8_E5M2", 8},
-                                                                                     {"F8_E4M3", 8},
-                                                                                     {"F8_E8M0", 8},
-                                                                                     {"I16", 16},
-                                                                                     {"U16", 16},
-                                                                                     {"F16", 16},
-                                                                                     {"BF16", 16},
-                                                                                     {"I32", 32},
-                                                                                     {"U32", 32},
-                                                                                     {"F32", 32},
-                                                                                     {"F64", 64},
-                                                                                     {"I64", 64},
-                                                                                     {"U64", 64},
-                                                                                     {"C64", 64}});
-    for (const auto& [name, bits] : known)
-        if (name == dtype) return bits;
+/// Bytes of an element.
+std::optional<std::int64_t> bytes_of(std::string_view dtype) {
+    const auto is_any = [&](const auto&... names) { return ((dtype == names) || ...); };
+    if (is_any("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0")) return 1;
+    if (is_any("I16", "U16", "F16", "BF16")) return 2;
+    if (is_any("I32", "U32", "F32")) return 4;
+    if (is_any("F64", "I64", "U64", "C64")) return 8;
     return std::nullopt;
 }
 
@@ -60,8 +45,8 @@ SafetensorsEntry entry_in(const Json& item, std::int64_t data_bytes, const std::
     const JsonReader reader(item, source);
     SafetensorsEntry entry;
     entry.dtype = reader.string("dtype");
-    const auto bits = bits_of(entry.dtype);
-    if (!bits) refuse(source, "'dtype' is unknown");
+    const auto width = bytes_of(entry.dtype);
+    if (!width) refuse(source, "'dtype' is unknown");
     entry.shape = sizes_in(reader, "shape", source);
     if (entry.shape.size() > max_dims) refuse(source, "'shape' has too many dims");
     const auto offsets = sizes_in(reader, "data_offsets", source);
@@ -71,7 +56,7 @@ SafetensorsEntry entry_in(const Json& item, std::int64_t data_bytes, const std::
     }
     entry.begin = offsets[0];
     entry.end = offsets[1];
-    std::int64_t bytes = *bits / 8;
+    std::int64_t bytes = *width;
     for (const std::int64_t size : entry.shape)
         if (__builtin_mul_overflow(bytes, size, &bytes)) refuse(source, "'shape' is too large");
     if (bytes != entry.end - entry.begin) {

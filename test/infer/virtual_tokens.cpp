@@ -18,9 +18,8 @@ std::vector<std::vector<float>> rows_of_logits(const RunSpec& spec,
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
     const RunPlan plan = make_plan(spec, {});
-    const LogitComputer computer(*backend, mesh, plan, ids);
-    const std::vector<float> all =
-        computer.compute([&](InferenceModel& model) { model.load(weights); });
+    const std::vector<float> all = compute_logits(
+        *backend, mesh, plan, ids, [&](InferenceModel& model) { model.load(weights); });
     std::vector<std::vector<float>> rows;
     for (auto row = all.begin(); row != all.end(); row += plan.model.vocab)
         rows.emplace_back(row, row + small_vocab);

@@ -35,7 +35,7 @@ std::vector<float> logits_of(const HfFolder& folder, const std::vector<float>& t
     const RunPlan plan = make_plan(folder.spec(), {});
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
-    return LogitComputer(*backend, mesh, plan, ids).compute([&](InferenceModel& model) {
+    return compute_logits(*backend, mesh, plan, ids, [&](InferenceModel& model) {
         model.load([&](const Shard& part, std::span<float> to) { folder.read(part, to); });
     });
 }
