@@ -13,10 +13,6 @@ bool is_python_space(char32_t code) {
            code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
-std::string_view last_character(std::string_view text) {
-    return text.substr(character_start(text, text.size() - 1));
-}
-
 }  // namespace
 
 std::string_view strip_text(std::string_view text, std::string_view set, StripSides sides) {
@@ -30,7 +26,7 @@ std::string_view strip_text(std::string_view text, std::string_view set, StripSi
         text.remove_prefix(first.size());
     }
     while (sides != StripSides::left && !text.empty()) {
-        const std::string_view last = last_character(text);
+        const std::string_view last = text.substr(character_start(text, text.size() - 1));
         if (!goes(last)) break;
         text.remove_suffix(last.size());
     }

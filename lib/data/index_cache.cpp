@@ -97,8 +97,6 @@ public:
         if (start == MAP_FAILED) fail_errno(errno, name(), ": mmap");
         start_ = static_cast<std::byte*>(start);
     }
-    MappedOutput(const MappedOutput&) = delete;
-    MappedOutput& operator=(const MappedOutput&) = delete;
     ~MappedOutput() {
         if (start_ != nullptr) ::munmap(start_, size_);
     }

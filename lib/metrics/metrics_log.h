@@ -20,8 +20,6 @@ public:
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that the log survives a run that ends with an error.
     ~MetricsLog() { sync(); }
-    MetricsLog(const MetricsLog&) = delete;
-    MetricsLog& operator=(const MetricsLog&) = delete;
 
     /// True if the log has an evaluation of the weights after `step` steps that a later resume from
     /// an earlier step did not undo.

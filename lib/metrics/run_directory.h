@@ -33,8 +33,6 @@ public:
     /// Creates the folder if it is missing and takes its lock. A lock held by another process is an
     /// Error (`if_held`) that names the process; a folder that is not writable is an Error (io).
     explicit RunDirectory(const std::filesystem::path& folder, ExitCode if_held = ExitCode::usage);
-    RunDirectory(const RunDirectory&) = delete;
-    RunDirectory& operator=(const RunDirectory&) = delete;
     /// Removes the folders that the constructor created if nothing but the lock was written there.
     ~RunDirectory();
 

@@ -126,8 +126,6 @@ public:
         static_cast<void>(socket.release());
         watcher_ = std::thread([this] { watch(); });
     }
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
     ~State() {
         {
             const std::lock_guard lock(mutex_);

@@ -35,8 +35,6 @@ public:
     /// Listens at a numeric address; port 0 is any free one. Error (usage) if it cannot.
     HttpServer(const std::string& address, int port, const HttpLimits& limits,
                HttpHandlers handlers);
-    HttpServer(const HttpServer&) = delete;
-    HttpServer& operator=(const HttpServer&) = delete;
     /// Closes all connections.
     ~HttpServer();
 

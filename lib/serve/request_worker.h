@@ -26,8 +26,6 @@ public:
 
     /// `answer` may be called on the caller's thread for clients that have gone. It must not throw.
     explicit RequestWorker(Answer answer);
-    RequestWorker(const RequestWorker&) = delete;
-    RequestWorker& operator=(const RequestWorker&) = delete;
     /// Ends after the request that is being answered; the others get no answer.
     ~RequestWorker();
 

@@ -1,7 +1,6 @@
 #include "stored/saved_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/checked.h"
@@ -167,15 +166,11 @@ std::string saved_tokenizer(const CheckpointMeta& meta) {
 }
 
 std::string spec_hash(const std::string& spec_yaml) {
-    std::array<char, 8> digits;
-    digits.fill('0');
-    std::array<char, 8> shortest{};
-    const auto end = std::to_chars(shortest.data(), shortest.data() + shortest.size(),
-                                   crc32c(spec_yaml.data(), spec_yaml.size()), 16)
-                         .ptr;
-    const auto length = static_cast<std::size_t>(end - shortest.data());
-    std::copy(shortest.data(), end, digits.data() + digits.size() - length);
-    return std::string(digits.data(), digits.size());
+    const std::uint32_t crc = crc32c(spec_yaml.data(), spec_yaml.size());
+    std::string digits;
+    for (int shift = 28; shift >= 0; shift -= 4)
+        digits += "0123456789abcdef"[crc >> shift & 15];
+    return digits;
 }
 
 }  // namespace gptrain

@@ -25,8 +25,6 @@ class CallFaults final : public CallInterceptor {
 public:
     CallFaults(const std::vector<InjectedFault>& faults, int rank,
                std::filesystem::path checkpoints);
-    CallFaults(const CallFaults&) = delete;
-    CallFaults& operator=(const CallFaults&) = delete;
     /// Reports the faults whose step came but whose call did not, with the number of calls seen.
     ~CallFaults() override;
 
