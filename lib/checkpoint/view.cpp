@@ -1,7 +1,5 @@
 #include "checkpoint/view.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/temporary_file.h"
 #include "checkpoint/hdf5_layout.h"
@@ -12,10 +10,8 @@ namespace {
 
 /// True if the manifest lists model.h5 and the file differs from it.
 bool is_damaged(const std::filesystem::path& folder, const Manifest& manifest) {
-    const auto listed =
-        std::find_if(manifest.files.begin(), manifest.files.end(),
-                     [](const FileRecord& file) { return file.name == model_index_name; });
-    return listed != manifest.files.end() && !damage_to(folder, *listed).empty();
+    const FileRecord* listed = manifest.find_file(model_index_name);
+    return listed != nullptr && !damage_to(folder, *listed).empty();
 }
 
 }  // namespace

@@ -67,10 +67,7 @@ private:
     double alpha() const { return lora_.scale * static_cast<double>(lora_.rank); }
 
     std::vector<float> read(const std::string& name) const {
-        const Shard& tensor = tensors_.at(name);
-        std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-        weights_(tensor, values);
-        return values;
+        return read_all(weights_, tensors_.at(name));
     }
 
     /// The matrices of a foreign linear layer, if it holds layers that are adapted.

@@ -248,6 +248,12 @@ std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {
     return row - feature + (feature < half ? 2 * feature : 2 * (feature - half) + 1);
 }
 
+std::vector<float> read_all(const WeightReader& ours, const Shard& tensor) {
+    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+    ours(tensor, values);
+    return values;
+}
+
 void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes,
                   const WeightReader& ours, std::vector<float>& to) {
     to.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0F);

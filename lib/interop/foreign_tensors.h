@@ -42,6 +42,9 @@ std::int64_t stored_row(std::int64_t row, std::int64_t interleaved);
 /// to = the elements of a shard of one of our tensors (group "weight"), as fp32.
 using WeightReader = std::function<void(const Shard& part, std::span<float> to)>;
 
+/// All elements of one of our tensors.
+std::vector<float> read_all(const WeightReader& ours, const Shard& tensor);
+
 /// to = all elements of a foreign tensor, in the file's order. `shapes`: those of our tensors.
 void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes,
                   const WeightReader& ours, std::vector<float>& to);

@@ -9,14 +9,6 @@ namespace {
 
 constexpr int encoder_layers = 3;
 
-std::vector<float> read_whole(const WeightReader& weights, const std::string& name,
-                              const Shape& shape) {
-    const Shard tensor = Shard::whole(name, shape);
-    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-    weights(tensor, values);
-    return values;
-}
-
 /// x W^T + b for rows x [P, I], with W [O, I].
 std::vector<float> linear(const std::vector<float>& x, const std::vector<float>& weight,
                           const std::vector<float>& bias) {
@@ -46,8 +38,8 @@ std::vector<float> encode(std::vector<float> x, const ModelShape& model,
         if (i > 0)
             std::transform(x.begin(), x.end(), x.begin(),
                            [](float u) { return std::max(u, 0.0F); });
-        x = linear(x, read_whole(weights, name + ".weight", {outputs, inputs}),
-                   read_whole(weights, name + ".bias", {outputs}));
+        x = linear(x, read_all(weights, Shard::whole(name + ".weight", {outputs, inputs})),
+                   read_all(weights, Shard::whole(name + ".bias", {outputs})));
     }
     return x;
 }
@@ -57,7 +49,7 @@ std::vector<float> encode(std::vector<float> x, const ModelShape& model,
 PeftTensor peft_prompt(const ModelShape& model, const WeightReader& weights) {
     hf_class_of(without_adapter(model));
     const Shape shape = {model.prompt->tokens, model.hidden};
-    std::vector<float> table = read_whole(weights, "prompt.weight", shape);
+    std::vector<float> table = read_all(weights, Shard::whole("prompt.weight", shape));
     if (model.prompt->encoder_hidden > 0) table = encode(std::move(table), model, weights);
     return {"prompt_embeddings", shape, std::move(table)};
 }

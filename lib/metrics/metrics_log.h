@@ -42,7 +42,7 @@ public:
 
 private:
     void read_back();
-    /// Takes over what is known of the lines before.
+    /// Takes over what a later start must know of a line.
     void note(const StepMetrics& metrics);
     void note(const Validation& validation);
     void note(const TaskEvaluation& evaluation);
