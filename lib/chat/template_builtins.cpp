@@ -48,8 +48,7 @@ Bound bound_to(const TemplateRun& run, std::string_view what, const Builtin& bui
 TemplateValue call(TemplateRun& run, std::string_view what, std::span<const Builtin> table,
                    const std::string& name, const TemplateValue& input,
                    const TemplateArguments& arguments) {
-    const auto found = std::find_if(table.begin(), table.end(),
-                                    [&](const Builtin& builtin) { return builtin.name == name; });
+    const auto found = std::ranges::find(table, name, &Builtin::name);
     if (found == table.end()) run.fail("the ", what, " '", name, "' is not supported in templates");
     return found->apply(run, input, bound_to(run, what, *found, arguments));
 }

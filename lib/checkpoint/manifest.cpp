@@ -184,8 +184,7 @@ const TensorRecord* Manifest::find(std::string_view group, std::string_view name
 }
 
 const FileRecord* Manifest::find_file(std::string_view name) const {
-    const auto found = std::find_if(files.begin(), files.end(),
-                                    [&](const FileRecord& file) { return file.name == name; });
+    const auto found = std::ranges::find(files, name, &FileRecord::name);
     return found == files.end() ? nullptr : &*found;
 }
 

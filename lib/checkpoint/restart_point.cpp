@@ -124,8 +124,7 @@ std::optional<std::string> RestartPoint::whole_file(const std::string& name,
     ranks_->run_on_first([&] {
         const auto& files = std::visit(
             [](const auto& any) -> auto& { return any.files; }, manifest_);
-        const auto record = std::find_if(files.begin(), files.end(),
-                                         [&](const FileRecord& file) { return file.name == name; });
+        const auto record = std::ranges::find(files, name, &FileRecord::name);
         if (record != files.end()) own = read_whole(folder_, *record, limit);
     });
     // A leading mark distinguishes an empty file from none.

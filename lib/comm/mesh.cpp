@@ -32,9 +32,7 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
 }
 
 const SubAxis* find_sub_axis(Axis axis) {
-    const auto* const found =
-        std::find_if(sub_axes.begin(), sub_axes.end(),
-                     [axis](const SubAxis& part) { return part.axis == axis; });
+    const auto* const found = std::ranges::find(sub_axes, axis, &SubAxis::axis);
     return found == sub_axes.end() ? nullptr : &*found;
 }
 
@@ -217,9 +215,7 @@ void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFacto
 }
 
 Communicator& Mesh::channel(const Channel& channel) const {
-    const auto found =
-        std::find_if(connections_.begin(), connections_.end(),
-                     [&](const Connection& connection) { return connection.channel == channel; });
+    const auto found = std::ranges::find(connections_, channel, &Connection::channel);
     GPTRAIN_CHECK(found != connections_.end(), "no channel from stage ", channel.from, " to ",
                   channel.to);
     return *found->communicator;

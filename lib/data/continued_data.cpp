@@ -143,9 +143,7 @@ DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sour
         .sources = {}};
     for (const NewSource& source : sources) {
         const auto known =
-            std::find_if(before.begin(), before.end(), [&](const SourceProgress& progress) {
-                return progress.fingerprint == source.fingerprint;
-            });
+            std::ranges::find(before, source.fingerprint, &SourceProgress::fingerprint);
         if (known == before.end()) {
             phase.sources.push_back(start_of(source, 0, seq_length));
         } else {

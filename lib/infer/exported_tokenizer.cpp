@@ -27,8 +27,7 @@ std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
 
 /// Null if there is none.
 const std::string* find_file(const std::vector<NamedFile>& files, std::string_view name) {
-    const auto found = std::find_if(files.begin(), files.end(),
-                                    [&](const auto& file) { return file.name == name; });
+    const auto found = std::ranges::find(files, name, &NamedFile::name);
     return found == files.end() ? nullptr : &found->contents;
 }
 

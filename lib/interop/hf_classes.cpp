@@ -68,8 +68,7 @@ void require_default_heads(const ModelShape& model, std::string_view class_name)
 }  // namespace
 
 const HfClassNames& names_of(HfClass hf_class) {
-    return *std::find_if(classes.begin(), classes.end(),
-                         [&](const HfClassNames& names) { return names.hf_class == hf_class; });
+    return *std::ranges::find(classes, hf_class, &HfClassNames::hf_class);
 }
 
 std::string_view activation_word(const HfClassNames& names, Activation activation) {
@@ -102,9 +101,7 @@ std::string with_hf_keys(std::string message, HfClass hf_class) {
 }
 
 const HfClassNames* find_class(std::string_view model_type) {
-    const auto found = std::find_if(classes.begin(), classes.end(), [&](const HfClassNames& names) {
-        return names.model_type == model_type;
-    });
+    const auto found = std::ranges::find(classes, model_type, &HfClassNames::model_type);
     return found == classes.end() ? nullptr : &*found;
 }
 

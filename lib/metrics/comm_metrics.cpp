@@ -6,8 +6,7 @@
 namespace gptrain {
 
 const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis) {
-    const auto found = std::find_if(comm.begin(), comm.end(),
-                                    [&](const CommMetric& each) { return each.axis == axis; });
+    const auto found = std::ranges::find(comm, axis, &CommMetric::axis);
     return found == comm.end() ? nullptr : &*found;
 }
 

@@ -41,8 +41,7 @@ std::string figure_table(Runs runs) {
     for (const std::string& name : names) {
         rows += text("<tr>", element("th", name));
         for (const std::vector<Figure>& own : figures) {
-            const auto found = std::find_if(own.begin(), own.end(),
-                                            [&](const Figure& f) { return f.name == name; });
+            const auto found = std::ranges::find(own, name, &Figure::name);
             rows += "<td>";
             if (found != own.end())
                 rows += html_escaped(found->value) + ' ' + element("small", found->detail);

@@ -42,8 +42,7 @@ std::optional<std::int32_t> optional_id(int id) {
 
 std::optional<std::int32_t> id_of_piece(const std::vector<ModelPiece>& pieces,
                                         std::string_view text) {
-    const auto found = std::find_if(pieces.begin(), pieces.end(),
-                                    [&](const ModelPiece& piece) { return piece.text == text; });
+    const auto found = std::ranges::find(pieces, text, &ModelPiece::text);
     if (found == pieces.end()) return std::nullopt;
     return static_cast<std::int32_t>(found - pieces.begin());
 }
