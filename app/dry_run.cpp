@@ -19,7 +19,7 @@
 #include "schedule/stage_plan.h"
 #include "search/table_text.h"
 #include "spec/fit_advice.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 #include "timeline.h"
 
 namespace gptrain {
@@ -212,8 +212,8 @@ const StepCost& longest_step(RankCosts of_stage, bool cuda) {
     return first.microbatches > largest.microbatches ? first : largest;
 }
 
-/// False where windows, bidirectional attention, frozen parameters or virtual tokens change the
-/// count.
+/// False where windows, bidirectional attention, frozen parameters, virtual tokens or tensors of
+/// which a token uses a share change the count.
 bool has_plain_flops(const RunPlan& plan) {
     const ModelShape& model = plan.model;
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };

@@ -10,6 +10,7 @@
 #include "infer/run_tokenizer.h"
 #include "interop/hf_folder.h"
 #include "spec/make_plan.h"
+#include "spec/model_cost.h"
 #include "spec/spec_json.h"
 #include "stored/identity.h"
 #include "stored/interval_loss.h"

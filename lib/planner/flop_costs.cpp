@@ -4,39 +4,31 @@
 #include "planner/long_times.h"
 #include "schedule/schedule.h"
 #include "schedule/stage_plan.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain {
-namespace {
-
-/// Forward FLOPs of the GEMMs of one layer for one token.
-double gemm_flops(const RunPlan& plan) {
-    ModelShape one_more = plan.model;
-    one_more.layers += 1;
-    return 2 * static_cast<double>(parameter_count(one_more) - parameter_count(plan.model));
-}
-
-}  // namespace
 
 PipelineCosts flop_costs(const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.micro_batch_size * plan.local_length()) /
                           static_cast<double>(plan.mesh.tensor);
     const double unit = tokens / assumed_rate;
-    const double layer_gemms = gemm_flops(plan);
+    const std::vector<ParameterCounts> parameters = layer_parameters(plan);
     const bool separate_weights = defers_weights(plan.schedule);
     PipelineCosts costs;
     std::int64_t next_layer = 0;
     for (const std::int64_t layers : plan.chunk_layers) {
-        double frozen = 0;
+        double gemms = 0;  // forward
+        double weight_gemms = 0;
         double attention = 0;  // forward; backward takes twice its FLOPs
         for (const std::int64_t end = next_layer + layers; next_layer < end; ++next_layer) {
-            frozen += static_cast<double>(frozen_in_layer(plan, next_layer));
+            const ParameterCounts& layer = parameters[static_cast<std::size_t>(next_layer)];
+            gemms += 2 * layer.active;
+            weight_gemms += 2 * layer.trained;
             attention += attention_flops_per_token(plan.model, next_layer, plan.seq_length) / 3;
         }
-        const double gemms = static_cast<double>(layers) * layer_gemms;
         ChunkCost chunk = {.forward = unit * (gemms + attention),
                            .backward_inputs = unit * (gemms + 2 * attention),
-                           .backward_weights = unit * (gemms - 2 * frozen)};
+                           .backward_weights = unit * weight_gemms};
         if (plan.recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.

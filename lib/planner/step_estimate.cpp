@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "planner/mesh_cost.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain {
 namespace {

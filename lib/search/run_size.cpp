@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "spec/model_cost.h"
 
 namespace gptrain {
 namespace {

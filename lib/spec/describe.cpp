@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "spec/plan_checks.h"
 
@@ -60,11 +61,17 @@ public:
     }
     /// The embeddings of virtual tokens, and the encoder that p-tuning puts behind them. Its
     /// initial values have the variances of PEFT's, so that what it computes is about as large as
-    /// embeddings are.
+    /// embeddings are. None of it is active: it is computed once for a microbatch, not for each of
+    /// its tokens.
     void prompt(const SoftPrompt& prompt) {
         const std::int64_t inner = prompt.encoder_hidden;
         const Initialisation init = inner == 0 ? drawn() : Initialisation{.std = 1};
-        add({"prompt.weight", prompt.tokens, model_.hidden, init, TensorSplit::rows});
+        add({.name = "prompt.weight",
+             .rows = prompt.tokens,
+             .columns = model_.hidden,
+             .init = init,
+             .split = TensorSplit::rows,
+             .active = 0});
         if (inner == 0) return;
         encoder_layer("prompt.encoder.0", inner, model_.hidden);
         encoder_layer("prompt.encoder.1", inner, inner);
@@ -120,8 +127,9 @@ private:
              .rows = outputs,
              .columns = inputs,
              .init = {.std = 1 / std::sqrt(3.0 * static_cast<double>(inputs))},
-             .partial_gradient = true});
-        add({.name = name + ".bias", .rows = outputs, .partial_gradient = true});
+             .partial_gradient = true,
+             .active = 0});
+        add({.name = name + ".bias", .rows = outputs, .partial_gradient = true, .active = 0});
     }
 
     void add(ModelTensor tensor) {
@@ -132,27 +140,6 @@ private:
     const ModelShape& model_;
     std::vector<TensorGroup> groups_;
 };
-
-/// Calls visit(group) for all groups of the model.
-void for_each_group(const ModelShape& model, const auto& visit) {
-    for (const TensorGroup& group : embedding_tensors(model))
-        visit(group);
-    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-        for (const TensorGroup& group : layer_tensors(model, {layer}))
-            visit(group);
-    }
-    for (const TensorGroup& group : head_tensors(model))
-        visit(group);
-}
-
-std::int64_t frozen_in(const ParameterRules& rules, const TensorGroup& group) {
-    // Groups are frozen whole.
-    if (rules.trains(group.tensors.front().name)) return 0;
-    std::int64_t sum = 0;
-    for (const ModelTensor& tensor : group.tensors)
-        sum += tensor.elements();
-    return sum;
-}
 
 void check_whole(const ParameterRules& rules, const TensorGroup& group) {
     const std::string& first = group.tensors.front().name;
@@ -227,44 +214,19 @@ std::vector<TensorGroup> head_tensors(const ModelShape& model) {
     return list.take();
 }
 
+std::vector<TensorGroup> all_tensors(const ModelShape& model) {
+    std::vector<TensorGroup> all = embedding_tensors(model);
+    const auto add = [&](std::vector<TensorGroup> groups) {
+        std::move(groups.begin(), groups.end(), std::back_inserter(all));
+    };
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        add(layer_tensors(model, {layer}));
+    add(head_tensors(model));
+    return all;
+}
+
 std::string_view head_matrix(const ModelShape& model) {
     return model.tie_embeddings ? "wte.weight" : "head.weight";
-}
-
-std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer) {
-    if (!plan.parameters.freezes_any()) return 0;
-    std::int64_t sum = 0;
-    for (const TensorGroup& group : layer_tensors(plan.model, {layer}))
-        sum += frozen_in(plan.parameters, group);
-    return sum;
-}
-
-std::int64_t frozen_parameters(const RunPlan& plan) {
-    if (!plan.parameters.freezes_any()) return 0;
-    std::int64_t sum = 0;
-    for_each_group(plan.model,
-                   [&](const TensorGroup& group) { sum += frozen_in(plan.parameters, group); });
-    return sum;
-}
-
-double flops_per_token(const RunPlan& plan) {
-    return flops_per_token(plan.model, plan.seq_length) -
-           2 * static_cast<double>(frozen_parameters(plan));
-}
-
-double flops_outside_gemms(const RunPlan& plan) {
-    const ModelShape& model = plan.model;
-    double flops = 0;
-    for_each_group(model, [&](const TensorGroup& group) {
-        if (group.name.starts_with("prompt.")) return;
-        const bool is_table =
-            group.name == "wpe.weight" || (group.name == "wte.weight" && !model.tie_embeddings);
-        if (!is_table && group.tensors.front().columns > 0) return;
-        for (const ModelTensor& tensor : group.tensors)
-            flops += 6 * static_cast<double>(tensor.elements());
-        flops -= 2 * static_cast<double>(frozen_in(plan.parameters, group));
-    });
-    return flops;
 }
 
 void check_frozen(const RunPlan& plan) {
@@ -272,14 +234,14 @@ void check_frozen(const RunPlan& plan) {
     if (rules.frozen.empty()) return;
     std::vector<bool> matched(rules.frozen.size());
     bool any_trained = false;
-    for_each_group(plan.model, [&](const TensorGroup& group) {
+    for (const TensorGroup& group : all_tensors(plan.model)) {
         check_whole(rules, group);
         any_trained |= rules.trains(group.tensors.front().name);
         for (const ModelTensor& tensor : group.tensors) {
             for (std::size_t i = 0; i < matched.size(); ++i)
                 if (!matched[i]) matched[i] = name_matches(rules.frozen[i], tensor.name);
         }
-    });
+    }
     const auto lost = std::find(matched.begin(), matched.end(), false) - matched.begin();
     require(lost == std::ssize(matched), "training.frozen: no tensor of the model matches '",
             lost < std::ssize(matched) ? rules.frozen[static_cast<std::size_t>(lost)] : "",

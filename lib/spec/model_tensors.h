@@ -33,6 +33,9 @@ struct ModelTensor {
     TensorSplit split = TensorSplit::none;
     /// Each rank of tp computes only a part of the gradient of what it holds.
     bool partial_gradient = false;
+    /// The share of the elements that compute any one token: 1, unless only some of the
+    /// microbatch's tokens use the tensor.
+    double active = 1;
     std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
 };
 
@@ -55,16 +58,9 @@ struct BlockId {
 std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& block);
 std::vector<TensorGroup> embedding_tensors(const ModelShape& model);
 std::vector<TensorGroup> head_tensors(const ModelShape& model);
+/// All of them.
+std::vector<TensorGroup> all_tensors(const ModelShape& model);
 
-/// The parameters of a layer that the plan freezes.
-std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer);
-/// All parameters that the plan freezes.
-std::int64_t frozen_parameters(const RunPlan& plan);
-/// FLOPs of one token's forward and backward (run_plan.h). The gradients of frozen parameters are
-/// not computed: 4 FLOPs of each instead of 6.
-double flops_per_token(const RunPlan& plan);
-/// The part of these FLOPs for parameters that no GEMM reads: vectors and tables of embeddings.
-double flops_outside_gemms(const RunPlan& plan);
 /// The name of the matrix that makes logits.
 std::string_view head_matrix(const ModelShape& model);
 

@@ -7,32 +7,38 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
 namespace {
 
-/// FLOPs of the head divided by those of a layer, per token, the same in forward and backward.
-double head_cost(const ModelShape& model, std::int64_t seq_length) {
-    ModelShape other = model;
-    other.layers = model.layers + 1;
-    const double layer = flops_per_token(other, seq_length) - flops_per_token(model, seq_length);
-    return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / layer;
+/// Features that a layer keeps of each token inside its linear layers, on the side that is not the
+/// residual stream's.
+double saved_inside(const RunPlan& plan) {
+    double saved = 0;
+    for (const TensorGroup& group : layer_tensors(plan.local, {0})) {
+        // Selective computes the activation again, which mlp.proj reads.
+        const bool rebuilt =
+            plan.recompute == Recompute::selective && group.name == "h.0.mlp.proj.weight";
+        if (!group.linear || rebuilt) continue;
+        for (const ModelTensor& tensor : group.tensors) {
+            const bool to_stream = tensor.split == TensorSplit::columns;
+            saved += tensor.active * static_cast<double>(to_stream ? tensor.columns : tensor.rows);
+        }
+    }
+    return saved;
 }
 
 /// Bytes that a layer keeps of a microbatch on one rank, without the few numbers per token.
 double saved_bytes(const RunPlan& plan) {
-    const ModelShape& model = plan.local;
-    const std::int64_t stream = plan.stream_length() * model.hidden;
-    const std::int64_t heads = (2 * model.heads + 2 * model.groups) * model.head_dim;  // u and a
-    const std::int64_t inner = input_width(model.activation, model.ffn);
-    std::int64_t elements = stream;
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    const double stream = real(plan.stream_length() * plan.local.hidden);
+    double elements = stream;
     if (plan.recompute != Recompute::full)
-        elements += stream + plan.local_length() * (heads + inner);
-    if (plan.recompute == Recompute::none) elements += 2 * stream + plan.local_length() * model.ffn;
-    return static_cast<double>(elements) *
-           static_cast<double>(plan.micro_batch_size * size_of(plan.compute));
+        elements += stream + real(plan.local_length()) * saved_inside(plan);
+    if (plan.recompute == Recompute::none) elements += 2 * stream;
+    return elements * real(plan.micro_batch_size * size_of(plan.compute));
 }
 
 /// Bytes of activations that the first stage keeps and the last one does not.

@@ -29,7 +29,6 @@ struct ParameterRules {
     /// `dims`: 1 or 2.
     Update update(std::string_view name, int dims) const;
     bool trains(std::string_view name) const;
-    bool freezes_any() const { return adapter || !frozen.empty(); }
 };
 
 // The two matrices that LoRA adds to the linear layer NAME are NAME.lora_a and NAME.lora_b.

@@ -63,18 +63,8 @@ struct ModelShape : ModelVariant {
     bool operator==(const ModelShape&) const = default;
 };
 
-/// Number of parameters, with those of an adapter. Shared ones count once.
-std::int64_t parameter_count(const ModelShape& model);
 /// The model without its adapter.
 ModelShape without_adapter(ModelShape model);
-
-/// FLOPs of one token's forward and backward: 6 x parameters + 6 L N D S for causal attention
-/// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces
-/// S, and in a bidirectional model 2 S does. Recomputation does not count.
-double flops_per_token(const ModelShape& model, std::int64_t seq_length);
-/// The part of these FLOPs in the attention of one layer.
-double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
-                                 std::int64_t seq_length);
 
 /// Sizes of the mesh's axes and of their parts. tp varies fastest, then cp, dp, pp.
 struct MeshShape {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain {
 namespace {

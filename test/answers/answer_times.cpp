@@ -4,6 +4,7 @@
 #include "cuda/needs.h"
 #include "hardware/load_profile.h"
 #include "infer/small_model.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 

@@ -19,6 +19,7 @@
 #include "engine/measure.h"
 #include "gemm_rate.h"
 #include "spec/make_plan.h"
+#include "spec/model_cost.h"
 #include "timing.h"
 
 using namespace gptrain;
@@ -59,7 +60,7 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
         gemms.run();
     }
     const double tokens_per_s = batch.weight_sum / bench::median(seconds);
-    const double gflops = tokens_per_s * flops_per_token(plan.model, seq_length) * 1e-9;
+    const double gflops = tokens_per_s * flops_per_token(plan) * 1e-9;
     return {{"shape", text("B", sequences, "xT", seq_length)},
             {"dtype", name_of(precision)},
             {"tokens_per_s", tokens_per_s},

@@ -14,6 +14,7 @@
 #include "engine/measure.h"
 #include "gpu_bench.h"
 #include "spec/make_plan.h"
+#include "spec/model_cost.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
 
@@ -241,7 +242,7 @@ Json measure_step(const StepOptions& options) {
     const double loss_after = loop.loss();
     const double tokens =
         static_cast<double>(plan.batch.global_batch_size * plan.seq_length) / median(seconds);
-    const double flops = tokens * flops_per_token(plan.model, plan.seq_length);
+    const double flops = tokens * flops_per_token(plan);
     const StepTimes times = times_of(backend, loop);
     const std::int64_t taken = free_before - cuda::memory_info().free;
     return {{"model", options.model},

@@ -4,7 +4,7 @@
 #include "catch.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -42,23 +42,6 @@ NamedValues frozen_of(TinyRun& run) {
 }
 
 }  // namespace
-
-TEST_CASE("the tensors of a model have as many elements as it has parameters", "[model]") {
-    const ModelShape model = make_plan(variant(GENERATE(0, 1, 2, 3)), {}).model;
-    std::vector<TensorGroup> groups = embedding_tensors(model);
-    const auto add = [&](const std::vector<TensorGroup>& more) {
-        groups.insert(groups.end(), more.begin(), more.end());
-    };
-    for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        add(layer_tensors(model, {layer}));
-    add(head_tensors(model));
-    std::int64_t elements = 0;
-    for (const TensorGroup& group : groups) {
-        for (const ModelTensor& tensor : group.tensors)
-            elements += tensor.elements();
-    }
-    CHECK(elements == parameter_count(model));
-}
 
 TEST_CASE("the gradients of the others do not change when parameters are frozen", "[model]") {
     RunSpec spec = variant(GENERATE(0, 1, 2, 3));

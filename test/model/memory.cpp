@@ -1,6 +1,7 @@
 // The meter runs the same code, so its prediction is what a run allocates.
 #include "catch.h"
 #include "spec/make_plan.h"
+#include "spec/model_cost.h"
 #include "tiny_run.h"
 
 using namespace gptrain;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "catch.h"
+#include "spec/model_cost.h"
 #include "tiny_run.h"
 
 using namespace gptrain;

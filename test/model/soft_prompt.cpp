@@ -4,7 +4,7 @@
 #include "adapter_values.h"
 #include "catch.h"
 #include "spec/make_plan.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 using namespace gptrain;
 using namespace gptrain::test;

@@ -8,6 +8,7 @@
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
 #include "shipped_plan.h"
+#include "spec/model_cost.h"
 
 using namespace gptrain;
 using namespace gptrain::test;

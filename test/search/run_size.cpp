@@ -6,6 +6,7 @@
 
 #include "cuda/needs.h"
 #include "hardware/load_profile.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "planned_spec.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 namespace {

@@ -1,6 +1,6 @@
 // training.frozen: which parameters the patterns name, and what they may not.
 #include "planned_spec.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 
@@ -33,7 +33,8 @@ TEST_CASE("frozen parameters are counted, and their gradients cost nothing") {
     const RunPlan some = plan_of({"training.frozen=[wpe.weight, \"h.0.ln_1.*\"]"});
     CHECK(frozen_parameters(all) == 0);
     CHECK(frozen_parameters(some) == all.model.max_positions * h + 2 * h);
-    CHECK(frozen_in_layer(some, 0) == 2 * h);
+    CHECK(layer_parameters(some)[0].frozen == 2 * h);
+    CHECK(layer_parameters(some)[1].frozen == 0);
     CHECK(flops_per_token(all) - flops_per_token(some) ==
           2.0 * static_cast<double>(frozen_parameters(some)));
     CHECK_FALSE(some.parameters.trains("wpe.weight"));

@@ -1,6 +1,6 @@
 // objective: its two forms, what it changes in the plan, and what contradicts it.
 #include "planned_spec.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 namespace {

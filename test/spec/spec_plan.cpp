@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "planned_spec.h"
-#include "spec/model_tensors.h"
+#include "spec/model_cost.h"
 
 namespace gptrain::test {
 
@@ -45,12 +45,14 @@ TEST_CASE("parameter counts of published models") {
 
 TEST_CASE("the floating-point work of a token") {
     // 6 x 124,439,808 + 6 x 12 layers x 768 x 1024 positions
-    ModelShape model = {{}, 12, 768, 12, 12, 64, 3072, 50257, 1024};
-    CHECK(flops_per_token(model, 1024) == 803'261'952.0);
+    RunPlan plan;
+    plan.seq_length = 1024;
+    plan.model = {{}, 12, 768, 12, 12, 64, 3072, 50257, 1024};
+    CHECK(flops_per_token(plan) == 803'261'952.0);
     // 256 keys at most in all layers but one: as much as 2 x 256 - 256^2 / 1024 positions.
-    model.sliding_window = 256;
-    model.full_attention_layers = {3};
-    CHECK(flops_per_token(model, 1024) == 6.0 * (124'439'808 + 768 * (1024 + 11 * 448)));
+    plan.model.sliding_window = 256;
+    plan.model.full_attention_layers = {3};
+    CHECK(flops_per_token(plan) == 6.0 * (124'439'808 + 768 * (1024 + 11 * 448)));
 }
 
 TEST_CASE("the work that stands for parameters which no GEMM reads") {
@@ -69,30 +71,6 @@ TEST_CASE("the work that stands for parameters which no GEMM reads") {
           6.0 * static_cast<double>(vectors) + 4.0 * static_cast<double>(positions));
     CHECK(flops_outside_gemms(plan_of({"init_from=/model", "adapter={kind: p_tuning}"})) ==
           4.0 * static_cast<double>(vectors + positions));
-}
-
-TEST_CASE("the parameters of a model are those of its tensors") {
-    const std::vector<std::vector<std::string>> variants = {
-        {},
-        {"model.normalization=rmsnorm"},
-        {"model.bias=false", "model.qkv_bias=true", "model.qk_norm=true"},
-        {"model.num_query_groups=2", "model.head_dim=24", "model.activation=swiglu"},
-        {"model.position_embedding=rope", "model.tie_embeddings=false"}};
-    for (const std::vector<std::string>& settings : variants) {
-        CAPTURE(settings);
-        const ModelShape model = plan_of(settings).model;
-        std::int64_t elements = 0;
-        const auto add = [&](const std::vector<TensorGroup>& groups) {
-            for (const TensorGroup& group : groups)
-                for (const ModelTensor& tensor : group.tensors)
-                    elements += tensor.elements();
-        };
-        add(embedding_tensors(model));
-        for (std::int64_t layer = 0; layer < model.layers; ++layer)
-            add(layer_tensors(model, {layer}));
-        add(head_tensors(model));
-        CHECK(parameter_count(model) == elements);
-    }
 }
 
 TEST_CASE("layers without a window may be listed in any order") {
