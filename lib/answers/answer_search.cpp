@@ -109,7 +109,7 @@ AnswerResult search_answers(const SearchContext& context, const AnswerQuestion& 
     require_positions(make_plan(context.spec, context.target), question);
     require_readable(question);
     std::vector<MeshAnswers> meshes = meshes_of(question, context.target.world_size);
-    parallel_for(std::ssize(meshes), machine_threads(), [&](std::int64_t i) {
+    parallel_for(std::ssize(meshes), core_count(), [&](std::int64_t i) {
         price_mesh(context, question, meshes[static_cast<std::size_t>(i)]);
     });
     AnswerResult result;

@@ -10,6 +10,10 @@
 
 namespace gptrain {
 
+int core_count() {
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& work) {
     std::atomic<std::int64_t> next = 0;
     std::mutex mutex;
@@ -35,10 +39,6 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
         run_items();
     }
     if (fault) std::rethrow_exception(fault);
-}
-
-int machine_threads() {
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 }  // namespace gptrain

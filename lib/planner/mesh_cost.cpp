@@ -41,14 +41,9 @@ std::vector<RankClass> rank_classes(const RunPlan& plan) {
 }
 
 std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& needs) {
-    std::vector<RankCost> costs;
-    for (RankClass& rank_class : rank_classes(plan))
-        costs.push_back({std::move(rank_class), {}});
-    parallel_for(std::ssize(costs), machine_threads(), [&](std::int64_t i) {
-        RankCost& cost = costs[static_cast<std::size_t>(i)];
-        cost.cost = measure_run(plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
+    return parallel_map(rank_classes(plan), [&](const RankClass& each) {
+        return RankCost{each, measure_run(plan, place_of(each.ranks.front(), plan.mesh), needs)};
     });
-    return costs;
 }
 
 MeshPlace busiest_rank(const RunPlan& plan, std::int64_t stage) {
@@ -61,7 +56,7 @@ MeshPlace busiest_rank(const RunPlan& plan, std::int64_t stage) {
 
 std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs) {
     std::vector<StepTrace> traces(static_cast<std::size_t>(plan.mesh.pipeline));
-    parallel_for(std::ssize(traces), machine_threads(), [&](std::int64_t stage) {
+    parallel_for(std::ssize(traces), core_count(), [&](std::int64_t stage) {
         traces[static_cast<std::size_t>(stage)] =
             trace_step(plan, busiest_rank(plan, stage), needs);
     });

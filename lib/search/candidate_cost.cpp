@@ -47,11 +47,8 @@ std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
 }
 
 std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
-    const std::vector<RankClass> classes = rank_classes(plan);
-    std::vector<std::int64_t> bytes(classes.size());
-    parallel_for(std::ssize(classes), machine_threads(), [&](std::int64_t i) {
-        const auto index = static_cast<std::size_t>(i);
-        bytes[index] = bytes_at(context, plan, place_of(classes[index].ranks.front(), plan.mesh));
+    const auto bytes = parallel_map(rank_classes(plan), [&](const RankClass& each) {
+        return bytes_at(context, plan, place_of(each.ranks.front(), plan.mesh));
     });
     return *std::max_element(bytes.begin(), bytes.end());
 }

@@ -129,14 +129,14 @@ Choices without_micro_batch(Choices group) {
 void Search::start() {
     const std::vector<Choices> all =
         candidate_groups(space_, context_.spec, context_.target.world_size);
-    std::vector<std::string> rules(all.size());  // that refuse a group
-    parallel_for(std::ssize(all), machine_threads(), [&](std::int64_t i) {
-        const auto index = static_cast<std::size_t>(i);
+    // The rule that refuses a group, if one does.
+    const auto rules = parallel_map(all, [&](const Choices& group) -> std::string {
         try {
-            plan_of(context_, all[index]);
+            plan_of(context_, group);
+            return "";
         } catch (const Error& error) {
             if (error.code() == ExitCode::bug) throw;
-            rules[index] = error.what();
+            return error.what();
         }
     });
     std::map<std::int64_t, std::vector<Choices>> by_micro_batch;
@@ -163,11 +163,7 @@ void Search::start() {
 }
 
 void Search::start(const std::vector<Choices>& groups) {
-    std::vector<Expanded> expanded(groups.size());
-    parallel_for(std::ssize(groups), machine_threads(), [&](std::int64_t i) {
-        const auto index = static_cast<std::size_t>(i);
-        expanded[index] = expand(groups[index]);
-    });
+    const auto expanded = parallel_map(groups, [&](const Choices& group) { return expand(group); });
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const Expanded& each = expanded[i];
         double least = std::numeric_limits<double>::infinity();
@@ -248,11 +244,8 @@ void Search::discard(const Known& known) {
 
 void Search::bound_values() {
     const std::vector<Outcomes::Value> values = outcomes_.left_out();
-    std::vector<double> bounds(values.size());
-    parallel_for(std::ssize(values), machine_threads(), [&](std::int64_t i) {
-        const auto index = static_cast<std::size_t>(i);
-        bounds[index] = bound_of(values[index]);
-    });
+    const auto bounds =
+        parallel_map(values, [&](const Outcomes::Value& value) { return bound_of(value); });
     for (std::size_t i = 0; i < values.size(); ++i)
         outcomes_.set_bound(values[i], bounds[i]);
 }
@@ -275,7 +268,7 @@ double Search::bound_of(const Outcomes::Value& value) {
 std::vector<Known> Search::take_equals() {
     std::vector<Known> equals;
     const Level level = queue_.top().level;
-    const std::int64_t most = level < Level::schedule ? 16 * machine_threads() : machine_threads();
+    const std::int64_t most = level < Level::schedule ? 16 * core_count() : core_count();
     while (!queue_.empty() && queue_.top().level == level && std::ssize(equals) < most) {
         if (is_wanted(queue_.top())) {
             equals.push_back(queue_.top());
@@ -300,11 +293,8 @@ SearchResult Search::run() {
             continue;
         }
         const std::vector<Known> equals = take_equals();
-        std::vector<Known> refined(equals.size());
-        parallel_for(std::ssize(equals), machine_threads(), [&](std::int64_t i) {
-            refined[static_cast<std::size_t>(i)] = refine(equals[static_cast<std::size_t>(i)]);
-        });
-        for (const Known& known : refined) {
+        for (const Known& known :
+             parallel_map(equals, [&](const Known& equal) { return refine(equal); })) {
             if (known.level == Level::simulated) ++result_.counts.simulated;
             if (is_wanted(known)) {
                 queue_.push(known);

@@ -36,7 +36,7 @@ public:
             others.insert(others.end(), own.rank_class.ranks.begin() + 1,
                           own.rank_class.ranks.end());
         }
-        const int threads = machine_threads();
+        const int threads = core_count();
         parallel_for(std::ssize(mesh_.classes), threads, [&](std::int64_t i) {
             RankCost& own = mesh_.classes[static_cast<std::size_t>(i)];
             own.cost = execute(own.rank_class.ranks.front());
