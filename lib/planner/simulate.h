@@ -1,6 +1,8 @@
 // Simulates the action lists of all stages of a pipeline.
 #pragma once
 
+#include <array>
+
 #include "planner/timeline.h"
 
 namespace gptrain {
@@ -14,6 +16,12 @@ struct ChunkCost {
     double first_saving = 0;
     /// The head's weight gradient, in the last chunk: a part of F, unless it is deferred.
     double head_weights = 0;
+
+    static constexpr auto parts() {
+        return std::array{&ChunkCost::forward, &ChunkCost::backward_inputs,
+                          &ChunkCost::backward_weights, &ChunkCost::first_saving,
+                          &ChunkCost::head_weights};
+    }
 };
 
 struct PipelineCosts {

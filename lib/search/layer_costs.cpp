@@ -13,36 +13,6 @@
 
 namespace gptrain {
 
-LayerBytes& LayerBytes::operator+=(const LayerBytes& other) {
-    weights += other.weights;
-    grads += other.grads;
-    optimizer += other.optimizer;
-    saved += other.saved;
-    return *this;
-}
-
-LayerBytes operator*(double count, const LayerBytes& bytes) {
-    return {count * bytes.weights, count * bytes.grads, count * bytes.optimizer,
-            count * bytes.saved};
-}
-
-ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other) {
-    sum.forward += other.forward;
-    sum.backward_inputs += other.backward_inputs;
-    sum.backward_weights += other.backward_weights;
-    sum.first_saving += other.first_saving;
-    sum.head_weights += other.head_weights;
-    return sum;
-}
-
-ChunkCost operator*(double count, const ChunkCost& cost) {
-    return {.forward = count * cost.forward,
-            .backward_inputs = count * cost.backward_inputs,
-            .backward_weights = count * cost.backward_weights,
-            .first_saving = count * cost.first_saving,
-            .head_weights = count * cost.head_weights};
-}
-
 namespace {
 
 // A pipeline of two stages, whose middle microbatch waits for no weights, reduces no gradients and

@@ -1,6 +1,7 @@
 // The time and memory of layers, measured on small pipelines on the meter.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -23,12 +24,29 @@ struct LayerBytes {
     double optimizer = 0;  ///< of all ranks that share it
     double saved = 0;      ///< of one microbatch
 
-    LayerBytes& operator+=(const LayerBytes& other);
-    friend LayerBytes operator*(double count, const LayerBytes& bytes);
+    static constexpr auto parts() {
+        return std::array{&LayerBytes::weights, &LayerBytes::grads, &LayerBytes::optimizer,
+                          &LayerBytes::saved};
+    }
 };
 
-ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other);
-ChunkCost operator*(double count, const ChunkCost& cost);
+/// A sum of parts, each a number.
+template <class Cost>
+concept PartedCost = requires {
+    Cost::parts();
+};
+template <PartedCost Cost>
+Cost& operator+=(Cost& sum, const Cost& other) {
+    for (const auto part : Cost::parts())
+        sum.*part += other.*part;
+    return sum;
+}
+template <PartedCost Cost>
+Cost operator*(double count, Cost cost) {
+    for (const auto part : Cost::parts())
+        cost.*part *= count;
+    return cost;
+}
 
 /// A chunk of n layers takes n x layer. The model's first chunk also takes `embedding`, its last
 /// one `head`.
