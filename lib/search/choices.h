@@ -21,10 +21,6 @@ struct Choices {
 
     /// True if its schedule defers weight gradients.
     bool defers_weights() const;
-    /// Ranks that hold one copy of the model.
-    std::int64_t model_ranks() const {
-        return parallel.tensor * parallel.context * parallel.pipeline;
-    }
     bool operator==(const Choices&) const = default;
 };
 
