@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace gptrain {
 namespace {
@@ -25,23 +26,10 @@ template <class... Parts>
     fail(ExitCode::usage, source.name, ":", location.line, ":", location.column, ": ", parts...);
 }
 
-/// Length in bytes of the UTF-8 character at the start of `rest`; 0 if invalid (RFC 3629: no
-/// overlong forms, no surrogates, nothing above U+10FFFF).
+/// Length in bytes of the UTF-8 character at the start of `rest`; 0 if invalid.
 std::size_t utf8_length(std::string_view rest) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
-    const unsigned first = byte(0);
-    if (first < 0x80) return 1;
-    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || rest.size() < length) return 0;
-    for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xc0) != 0x80) return 0;
-    }
-    const unsigned second = byte(1);
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) {
-        return 0;
-    }
-    return length;
+    const Utf8Step step = utf8_step(rest);
+    return step.kind == Utf8::valid ? step.bytes : 0;
 }
 
 bool is_control(char c) {
