@@ -16,8 +16,8 @@ void check_timeline_path(const std::filesystem::path& path) {
 
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
     check_timeline_path(path);
-    if (path.extension() == ".svg") return write_timeline_svg(path, timeline);
-    write_timeline_json(path, timeline);
+    const bool picture = path.extension() == ".svg";
+    write_output_file(path, picture ? to_svg(timeline) : to_trace_json(timeline));
 }
 
 namespace {

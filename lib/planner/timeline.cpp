@@ -7,19 +7,6 @@
 #include "base/error.h"
 
 namespace gptrain {
-namespace {
-
-std::vector<double> busy_times(const Timeline& timeline) {
-    std::vector<double> busy(static_cast<std::size_t>(timeline.stages));
-    for (const TimelineEvent& event : timeline.events) {
-        if (computes(event.kind)) {
-            busy[static_cast<std::size_t>(event.stage)] += event.end - event.begin;
-        }
-    }
-    return busy;
-}
-
-}  // namespace
 
 TimeSpan span_of(const Timeline& timeline) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -33,17 +20,12 @@ TimeSpan span_of(const Timeline& timeline) {
     return span;
 }
 
-std::vector<double> idle_times(const Timeline& timeline) {
-    std::vector<double> times = busy_times(timeline);
-    const double span = span_of(timeline).seconds();
-    for (double& time : times) {
-        time = span - time;
-    }
-    return times;
-}
-
 double busy_seconds(const Timeline& timeline) {
-    const std::vector<double> busy = busy_times(timeline);
+    std::vector<double> busy(static_cast<std::size_t>(timeline.stages));
+    for (const TimelineEvent& event : timeline.events) {
+        if (computes(event.kind))
+            busy[static_cast<std::size_t>(event.stage)] += event.end - event.begin;
+    }
     return std::accumulate(busy.begin(), busy.end(), 0.0);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -47,9 +46,6 @@ TimeSpan span_of(const Timeline& timeline);
 /// Seconds of the compute actions of all stages.
 double busy_seconds(const Timeline& timeline);
 
-/// Seconds of the span in which each stage does not compute.
-std::vector<double> idle_times(const Timeline& timeline);
-
 /// The bubble: idle time / ideal time over all stages. Ideal is the time of the compute actions,
 /// which stages that never wait would need: p x span / ideal - 1. With equal costs on all stages
 /// and free messages: (p-1)/m for gpipe and 1f1b; (p-1)/(v m) for interleaved_1f1b if p divides m;
@@ -62,10 +58,9 @@ double bubble(const Timeline& timeline);
 /// end, with the time that the stage waits for them. A long middle is cut out, with a mark that
 /// gives its length.
 std::string to_svg(const Timeline& timeline);
-void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline);
 
 /// Chrome's trace event format, which Perfetto reads: every event, with one thread for each stage
 /// and further ones for its messages and operations.
-void write_timeline_json(const std::filesystem::path& path, const Timeline& timeline);
+std::string to_trace_json(const Timeline& timeline);
 
 }  // namespace gptrain

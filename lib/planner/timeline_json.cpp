@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/json.h"
-#include "base/output_file.h"
 #include "base/text.h"
 #include "planner/timeline.h"
 
@@ -114,7 +113,7 @@ Bar wait_of(const Bar& bar) {
 
 }  // namespace
 
-void write_timeline_json(const std::filesystem::path& path, const Timeline& timeline) {
+std::string to_trace_json(const Timeline& timeline) {
     std::vector<Bar> bars = bars_of(timeline);
     const std::array<std::int64_t, rows> lanes = assign_lanes(bars);
     std::array<std::int64_t, rows + 1> first{};
@@ -135,10 +134,8 @@ void write_timeline_json(const std::filesystem::path& path, const Timeline& time
         out += ",\n" + to_line(duration(bar, start, thread));
         if (bar.wait) out += ",\n" + to_line(duration(wait_of(bar), start, thread));
     }
-    out +=
-        text("\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"bubble\": ", bubble(timeline),
-             "}}\n");
-    write_output_file(path, out);
+    return out + text("\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"bubble\": ",
+                      bubble(timeline), "}}\n");
 }
 
 }  // namespace gptrain

@@ -4,7 +4,6 @@
 #include <map>
 #include <string_view>
 
-#include "base/output_file.h"
 #include "base/text.h"
 #include "planner/svg.h"
 #include "planner/timeline.h"
@@ -264,10 +263,6 @@ void Picture::draw_gap() {
 
 std::string to_svg(const Timeline& timeline) {
     return Picture(timeline).draw();
-}
-
-void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline) {
-    write_output_file(path, to_svg(timeline));
 }
 
 }  // namespace gptrain

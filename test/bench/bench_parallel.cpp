@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "calibrate/made_up_batch.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
@@ -63,7 +64,7 @@ StepRecorder drawer(const Options& options, const MeshShape& mesh, const MpiSess
     return StepRecorder(options.steps + 1, [&, mesh](const StepRecord& record) {
         Timeline timeline = gather_timeline(record, mesh, session);
         timeline.title = text("GPT-2 124M, ", options.axis);
-        if (session.rank() == 0) write_timeline_svg(options.timeline, timeline);
+        if (session.rank() == 0) write_output_file(options.timeline, to_svg(timeline));
     });
 }
 

@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "catch.h"
 #include "comm/mpi_mesh.h"
@@ -127,15 +126,12 @@ void check_overlap(const Timeline& timeline) {
 }
 
 void check_files(const Timeline& timeline) {
-    const TempFolder folder;
-    write_timeline_json(folder / "step.json", timeline);
-    const Json trace = parse_json(read_file(folder / "step.json", 1 << 20), "step.json");
+    const Json trace = parse_json(to_trace_json(timeline), "step.json");
     const auto bars = std::count_if(trace["traceEvents"].begin(), trace["traceEvents"].end(),
                                     [](const Json& event) { return event["ph"] == "X"; });
     CHECK(bars == std::ssize(timeline.events) + 2 * std::ssize(timeline.operations));
     CHECK(trace["otherData"]["bubble"].get<double>() == Approx(bubble(timeline)));
-    write_timeline_svg(folder / "step.svg", timeline);
-    CHECK(contains(read_file(folder / "step.svg", 1 << 20), "measured: bubble "));
+    CHECK(contains(to_svg(timeline), "measured: bubble "));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "catch.h"
@@ -11,17 +10,8 @@
 
 using namespace gptrain;
 using gptrain::test::contains;
-using gptrain::test::TempFolder;
 
 namespace {
-
-constexpr std::int64_t largest_file = 64 << 20;
-
-std::string svg_of(const Timeline& timeline) {
-    const TempFolder folder;
-    write_timeline_svg(folder / "timeline.svg", timeline);
-    return read_file(folder / "timeline.svg", largest_file);
-}
 
 Timeline unit_timeline(const PipelineShape& shape) {
     return simulate(make_pipeline(shape), unit_costs(shape));
@@ -61,14 +51,14 @@ std::string xml_fault(const std::string& xml) {
 TEST_CASE("the picture of every pipeline is well-formed", "[schedule]") {
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        REQUIRE(xml_fault(svg_of(unit_timeline(shape))) == "");
+        REQUIRE(xml_fault(to_svg(unit_timeline(shape))) == "");
     }
 }
 
 TEST_CASE("a picture says what it shows", "[schedule]") {
     Timeline timeline = unit_timeline({ScheduleKind::zero_bubble, 4, 1, 8});
     timeline.title = "a < b & \"c\"";
-    const std::string svg = svg_of(timeline);
+    const std::string svg = to_svg(timeline);
     CHECK(xml_fault(svg) == "");
     CHECK(contains(svg, "a &lt; b &amp; \"c\": bubble 12.5 % (idle time / ideal time)"));
     for (const char* words : {"stage 0<", "stage 3<", "F: forward", "B: input gradients",
@@ -88,7 +78,7 @@ TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
         cost = {0.001, 0.001, 0.001};
     }
     costs.message = 0.0001;
-    const std::string svg = svg_of(simulate(make_pipeline(shape), costs));
+    const std::string svg = to_svg(simulate(make_pipeline(shape), costs));
     CHECK(xml_fault(svg) == "");
     CHECK(svg.size() < 1 << 20);
     CHECK(contains(svg, " s omitted"));
@@ -103,16 +93,13 @@ TEST_CASE("operations are drawn with the time in which a stage waits for them", 
     const double end = span_of(timeline).end;
     // The first has ended when it is requested; the second reaches beyond the span.
     timeline.operations = {{1, "dp all_gather", -1, 0, 0}, {1, "dp reduce_scatter", 2, 3, end + 4}};
-    const std::string svg = svg_of(timeline);
+    const std::string svg = to_svg(timeline);
     CHECK(xml_fault(svg) == "");
     CHECK(contains(svg, "operations in flight"));
     CHECK(contains(svg, "waiting"));
     CHECK(contains(svg, text("bubble ", fixed(100 * bubble(timeline), 1))));
 
-    const TempFolder folder;
-    write_timeline_json(folder / "timeline.json", timeline);
-    const Json trace =
-        parse_json(read_file(folder / "timeline.json", largest_file), "timeline.json");
+    const Json trace = parse_json(to_trace_json(timeline), "timeline.json");
     std::map<std::int64_t, std::string> threads;
     std::vector<std::string> bars;
     for (const Json& event : trace["traceEvents"]) {
@@ -140,10 +127,7 @@ TEST_CASE("a trace holds every event in microseconds, on threads without overlap
     }
     // A measured receive lasts from when it is posted, in parallel with others.
     timeline.events.push_back({0, ActionKind::receive_gradients, 0, 0, 100.25, 130});
-    const TempFolder folder;
-    write_timeline_json(folder / "timeline.json", timeline);
-    const Json trace =
-        parse_json(read_file(folder / "timeline.json", largest_file), "timeline.json");
+    const Json trace = parse_json(to_trace_json(timeline), "timeline.json");
 
     std::map<std::int64_t, std::string> threads;
     std::map<std::string, std::pair<double, double>> first_stage;
