@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "base/cores.h"
+#include "base/join.h"
 #include "base/log.h"
 #include "engine/memory_limits.h"
 #include "hardware/load_profile.h"
@@ -54,10 +55,7 @@ void print_notes(const std::string& word, const HardwareProfile& profile) {
               " of this machine; `gptrain plan --calibrate FILE` measures it");
     }
     if (profile.assumed.empty()) return;
-    std::string list;
-    for (const std::string& each : profile.assumed)
-        list += text(list.empty() ? "" : ", ", each);
-    print(word, " leaves these out, and cautious values are assumed: ", list);
+    print(word, " leaves these out, and cautious values are assumed: ", joined(profile.assumed));
 }
 
 HardwareProfile read_hardware(const std::string& word, std::int64_t cores) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/join.h"
 #include "base/log.h"
 #include "base/output_file.h"
 #include "commands.h"
@@ -206,11 +207,8 @@ void ask_for_the_rest(NewOptions& options) {
             [](const NewOptions& from) { return parse_device(from.device); });
     }
     if (options.hardware.empty() && options.device != "cpu") {
-        std::string names;
-        for (const std::string_view name : profile_names())
-            names += text(names.empty() ? "" : ", ", name);
         ask(
-            text("Hardware: ", names, " or a file (empty: this CPU)"),
+            text("Hardware: ", joined(profile_names()), " or a file (empty: this CPU)"),
             [](NewOptions& to, const std::string& answer) { to.hardware = answer; },
             check_hardware);
     }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/join.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -33,10 +34,7 @@ void report_unread_keys(const std::set<std::string>& mine, const MpiSession& ran
         add_unread_keys(std::move(keys), all);
     }
     if (all.empty() || ranks.rank() != 0) return;
-    std::string names;
-    for (const std::string& key : all)
-        append(names, text(names.empty() ? "" : ", ", key));
-    print("lines have keys that are not used: ", names,
+    print("lines have keys that are not used: ", joined(all),
           all.size() == most_keys ? " (and perhaps others)" : "");
 }
 

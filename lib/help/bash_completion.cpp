@@ -1,6 +1,6 @@
 #include <set>
 
-#include "base/text.h"
+#include "base/join.h"
 #include "help/formats.h"
 #include "help/shell_text.h"
 #include "help/value_choices.h"
@@ -12,7 +12,7 @@ namespace {
 std::string bash_branch(const std::string& pattern, const ValueChoices& choices) {
     std::string calls;
     if (!choices.words.empty())
-        calls += text(" words ", in_single_quotes(joined(choices.words)), ";");
+        calls += text(" words ", in_single_quotes(joined(choices.words, " ")), ";");
     if (choices.files) calls += " paths;";
     return text("        ", pattern, ")", calls, " return ;;\n");
 }
@@ -37,9 +37,10 @@ std::string bash_names(const std::string& command, const CommandHelp& help,
     const OptionHelp* positional = positional_of(help);
     const ValueChoices choices = positional ? value_choices(*positional, program) : ValueChoices{};
     std::string out = text("        ", command, ":-*) words ",
-                           in_single_quotes(joined(option_names(help))), " ;;\n");
+                           in_single_quotes(joined(option_names(help), " ")), " ;;\n");
     if (const auto commands = command_names(help); !commands.empty()) {
-        out += text("        ", command, ":*) words ", in_single_quotes(joined(commands)), " ;;\n");
+        out += text("        ", command, ":*) words ", in_single_quotes(joined(commands, " ")),
+                    " ;;\n");
     } else if (choices.any()) {
         out += bash_branch(command + ":*", choices);
     }
@@ -49,8 +50,7 @@ std::string bash_names(const std::string& command, const CommandHelp& help,
 /// All options with a value, whose next word is not a subcommand.
 std::string value_options(const CommandHelp& program) {
     const auto own = option_names(program, true);
-    std::set<std::string> names(own.begin(), own.end());
-    return joined({names.begin(), names.end()}, "|");
+    return joined(std::set(own.begin(), own.end()), "|");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "base/text.h"
+#include "base/join.h"
 #include "help/formats.h"
 #include "help/shell_text.h"
 #include "help/value_choices.h"
@@ -17,7 +17,7 @@ std::string fish_name(std::string_view name) {
 std::string fish_values(const OptionHelp& option, const ProgramHelp& program) {
     const ValueChoices choices = value_choices(option, program);
     std::string out = choices.files ? " -F" : " -f";
-    if (!choices.words.empty()) out += text(" -a ", in_single_quotes(joined(choices.words)));
+    if (!choices.words.empty()) out += text(" -a ", in_single_quotes(joined(choices.words, " ")));
     return out;
 }
 
@@ -40,7 +40,7 @@ std::string fish_options(const CommandHelp& command, const ProgramHelp& program,
 
 std::string to_fish_completion(const ProgramHelp& program) {
     const CommandHelp& command = program.command;
-    const std::string commands = joined(command_names(command));
+    const std::string commands = joined(command_names(command), " ");
     const std::string none = "not __fish_seen_subcommand_from " + commands;
     std::string out = text("# fish completion for ", program.version, ", made by ", command.name,
                            " help --format fish\ncomplete -c ", command.name, " -f\n");

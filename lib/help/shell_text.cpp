@@ -23,15 +23,6 @@ std::string shell_word(std::string_view word) {
     return as_is ? std::string(word) : in_single_quotes(word);
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-    std::string out;
-    for (const std::string& word : words) {
-        if (!out.empty()) out += between;
-        out += word;
-    }
-    return out;
-}
-
 std::string function_name(const std::string& program) {
     std::string name = program;
     std::replace(name.begin(), name.end(), '-', '_');

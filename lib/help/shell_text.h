@@ -15,9 +15,6 @@ std::string in_single_quotes(std::string_view word);
 /// As a word of a command: in single quotes if it needs them.
 std::string shell_word(std::string_view word);
 
-/// "a b c"
-std::string joined(const std::vector<std::string>& words, std::string_view between = " ");
-
 /// "gpt_preprocess" of "gpt-preprocess"
 std::string function_name(const std::string& program);
 

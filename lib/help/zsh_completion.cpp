@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/join.h"
 #include "help/formats.h"
 #include "help/shell_text.h"
 #include "help/value_choices.h"
@@ -25,7 +25,7 @@ std::string zsh_value(const OptionHelp& option, const ProgramHelp& program) {
     std::string action = " ";
     if (!choices.words.empty()) {
         action = text(" _", function_name(program.command.name), "_words ",
-                      choices.files ? "files " : "alone ", joined(choices.words));
+                      choices.files ? "files " : "alone ", joined(choices.words, " "));
     } else if (choices.files) {
         action = "_files";
     }
