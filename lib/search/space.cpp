@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/checked.h"
+#include "base/join.h"
 #include "schedule/schedule.h"
 #include "spec/plan_checks.h"
 
@@ -32,82 +33,51 @@ struct SearchedKey {
     void (*limit)(SearchSpace& space, Specs specs);  ///< to the values in `specs`
 };
 
-template <class T, class Value>
-void take(std::vector<T>& list, Specs specs, const Value& value) {
+/// Limits a list of the space to the values at `Path` in the specs.
+template <auto List, auto... Path>
+void limit(SearchSpace& space, Specs specs) {
+    auto& list = space.*List;
     list.clear();
     for (const RunSpec& spec : specs) {
-        T next = value(spec);
-        if (std::find(list.begin(), list.end(), next) == list.end())
-            list.push_back(std::move(next));
+        const auto& next = (spec.*....*Path);
+        if (std::find(list.begin(), list.end(), next) == list.end()) list.push_back(next);
     }
 }
 
+/// Any number of data ranks if one of the specs leaves it open.
+void limit_data(SearchSpace& space, Specs specs) {
+    space.data.clear();
+    for (const RunSpec& spec : specs) {
+        if (!spec.parallel.data) return space.data.clear();
+        space.data.push_back(*spec.parallel.data);
+    }
+}
+
+template <auto List, auto Field>
+constexpr auto parallel_limit = limit<List, &RunSpec::parallel, Field>;
+
+using Space = SearchSpace;
+using Parallel = ParallelSpec;
 constexpr std::array<SearchedKey, 15> searched_keys = {{
-    {"parallel.tensor",
-     [](SearchSpace& s, Specs specs) {
-         take(s.tensor, specs, [](const RunSpec& r) { return r.parallel.tensor; });
-     }},
-    {"parallel.pipeline",
-     [](SearchSpace& s, Specs specs) {
-         take(s.pipeline, specs, [](const RunSpec& r) { return r.parallel.pipeline; });
-     }},
-    {"parallel.context",
-     [](SearchSpace& s, Specs specs) {
-         take(s.context, specs, [](const RunSpec& r) { return r.parallel.context; });
-     }},
-    {"parallel.data",
-     [](SearchSpace& s, Specs specs) {
-         const bool any = std::any_of(specs.begin(), specs.end(),
-                                      [](const RunSpec& r) { return !r.parallel.data; });
-         take(s.data, specs, [](const RunSpec& r) { return r.parallel.data.value_or(0); });
-         if (any) s.data.clear();
-     }},
-    {"parallel.virtual_stages",
-     [](SearchSpace& s, Specs specs) {
-         take(s.virtual_stages, specs, [](const RunSpec& r) { return r.parallel.virtual_stages; });
-     }},
-    {"parallel.layers",
-     [](SearchSpace& s, Specs specs) {
-         take(s.layers, specs, [](const RunSpec& r) { return r.parallel.layers; });
-     }},
+    {"parallel.tensor", parallel_limit<&Space::tensor, &Parallel::tensor>},
+    {"parallel.pipeline", parallel_limit<&Space::pipeline, &Parallel::pipeline>},
+    {"parallel.context", parallel_limit<&Space::context, &Parallel::context>},
+    {"parallel.data", limit_data},
+    {"parallel.virtual_stages", parallel_limit<&Space::virtual_stages, &Parallel::virtual_stages>},
+    {"parallel.layers", parallel_limit<&Space::layers, &Parallel::layers>},
     {"parallel.sequence_parallel",
-     [](SearchSpace& s, Specs specs) {
-         take(s.sequence_parallel, specs,
-              [](const RunSpec& r) { return r.parallel.sequence_parallel; });
-     }},
-    {"parallel.overlap_tensor",
-     [](SearchSpace& s, Specs specs) {
-         take(s.overlap_tensor, specs, [](const RunSpec& r) { return r.parallel.overlap_tensor; });
-     }},
-    {"parallel.context_method",
-     [](SearchSpace& s, Specs specs) {
-         take(s.context_method, specs, [](const RunSpec& r) { return r.parallel.context_method; });
-     }},
-    {"parallel.schedule",
-     [](SearchSpace& s, Specs specs) {
-         take(s.schedule, specs, [](const RunSpec& r) { return r.parallel.schedule; });
-     }},
+     parallel_limit<&Space::sequence_parallel, &Parallel::sequence_parallel>},
+    {"parallel.overlap_tensor", parallel_limit<&Space::overlap_tensor, &Parallel::overlap_tensor>},
+    {"parallel.context_method", parallel_limit<&Space::context_method, &Parallel::context_method>},
+    {"parallel.schedule", parallel_limit<&Space::schedule, &Parallel::schedule>},
     {"parallel.shard_optimizer",
-     [](SearchSpace& s, Specs specs) {
-         take(s.shard_optimizer, specs,
-              [](const RunSpec& r) { return r.parallel.shard_optimizer; });
-     }},
+     parallel_limit<&Space::shard_optimizer, &Parallel::shard_optimizer>},
     {"training.micro_batch_size",
-     [](SearchSpace& s, Specs specs) {
-         take(s.micro_batch, specs, [](const RunSpec& r) { return r.training.micro_batch_size; });
-     }},
-    {"recompute",
-     [](SearchSpace& s, Specs specs) {
-         take(s.recompute, specs, [](const RunSpec& r) { return r.recompute; });
-     }},
-    {"precision.compute",
-     [](SearchSpace& s, Specs specs) {
-         take(s.compute, specs, [](const RunSpec& r) { return r.precision.compute; });
-     }},
+     limit<&Space::micro_batch, &RunSpec::training, &TrainingSpec::micro_batch_size>},
+    {"recompute", limit<&Space::recompute, &RunSpec::recompute>},
+    {"precision.compute", limit<&Space::compute, &RunSpec::precision, &PrecisionSpec::compute>},
     {"precision.grad_reduce",
-     [](SearchSpace& s, Specs specs) {
-         take(s.grad_reduce, specs, [](const RunSpec& r) { return r.precision.grad_reduce; });
-     }},
+     limit<&Space::grad_reduce, &RunSpec::precision, &PrecisionSpec::grad_reduce>},
 }};
 
 const SearchedKey* find_key(std::string_view name) {
@@ -170,12 +140,9 @@ FixedKey parse_fixed_key(std::string_view text) {
     if (find_key(key) == nullptr) {
         const std::vector<std::string> names = key_names();
         const auto near = nearest(key, names);
-        std::string known;
-        for (const std::string& name : names)
-            known += gptrain::text(known.empty() ? "" : ", ", name);
         fail(ExitCode::usage, "--fix ", text, ": the search does not vary ", key,
              near ? gptrain::text("; did you mean ", *near, "?") : "; use --set to change it",
-             " (it varies ", known, ")");
+             " (it varies ", joined(names), ")");
     }
     return {key, split_values(text.substr(equals + 1))};
 }
