@@ -134,11 +134,7 @@ void add_export(CLI::App& app, Command& chosen) {
         ->add_option("--tokenizer-from", options->to.tokenizer_from,
                      "A folder whose tokenizer to write instead of the checkpoint's")
         ->type_name("DIR");
-    command
-        ->add_option("--tokenizer", options->model.tokenizer,
-                     "The tokenizer that the model was trained with, for checkpoints of older "
-                     "versions, which do not contain it")
-        ->type_name("FILE");
+    add_tokenizer_option(*command, options->model);
     command->final_callback(
         [&chosen, options] { chosen = [options] { return run_export(*options); }; });
 }

@@ -198,12 +198,7 @@ void add_chat_options(CLI::App& command, GenerateCommand& options) {
     CLI::Option* chat = command.add_flag(
         "--chat", options.chat,
         "Talk to the model in turns: the prompt, or each line of stdin, is a turn");
-    command
-        .add_option("--template", options.chat_template,
-                    "How a conversation becomes text: a file with a Jinja template, or chatml, "
-                    "llama3, mistral or plain; default: the model's own")
-        ->type_name("FILE|NAME")
-        ->needs(chat);
+    add_template_option(command, options.chat_template)->needs(chat);
     command
         .add_option("--system", options.system, "System message: what the assistant is told first")
         ->type_name("TEXT")

@@ -54,18 +54,30 @@ void add_adapted_option(CLI::App& command, ModelOptions& options) {
         ->type_name("DIR");
 }
 
-void add_model_options(CLI::App& command, ModelOptions& options) {
-    add_checkpoint(command, options.checkpoint,
-                   "A checkpoint, its model.h5, an output directory (its newest valid "
-                   "checkpoint), or a Hugging Face model folder",
-                   "OUTPUT-DIR|CHECKPOINT|HF-DIR");
-    add_adapted_option(command, options);
+void add_tokenizer_option(CLI::App& command, ModelOptions& options) {
     command
         .add_option(
             "--tokenizer", options.tokenizer,
             "The tokenizer that the model was trained with, for checkpoints of older versions, "
             "which do not contain it")
         ->type_name("FILE");
+}
+
+CLI::Option* add_template_option(CLI::App& command, std::string& chat_template) {
+    return command
+        .add_option("--template", chat_template,
+                    "How a conversation becomes text: a file with a Jinja template, or chatml, "
+                    "llama3, mistral or plain; default: the model's own")
+        ->type_name("FILE|NAME");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+    add_checkpoint(command, options.checkpoint,
+                   "A checkpoint, its model.h5, an output directory (its newest valid "
+                   "checkpoint), or a Hugging Face model folder",
+                   "OUTPUT-DIR|CHECKPOINT|HF-DIR");
+    add_adapted_option(command, options);
+    add_tokenizer_option(command, options);
     command
         .add_option(
             "--set", options.settings,

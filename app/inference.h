@@ -23,8 +23,11 @@ void add_checkpoint(CLI::App& command, std::string& checkpoint, const std::strin
                     const std::string& type);
 /// The options of all commands that compute with a model, the checkpoint first.
 void add_model_options(CLI::App& command, ModelOptions& options);
-/// --adapted alone.
+/// --adapted alone, and --tokenizer.
 void add_adapted_option(CLI::App& command, ModelOptions& options);
+void add_tokenizer_option(CLI::App& command, ModelOptions& options);
+/// --template, of commands that hold conversations.
+CLI::Option* add_template_option(CLI::App& command, std::string& chat_template);
 
 /// Opens the model on all ranks and runs `work` there.
 ExitCode run_with_model(const ModelOptions& options,

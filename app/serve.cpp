@@ -137,11 +137,7 @@ void add_serve(CLI::App& app, Command& chosen) {
         ->add_option("--name", options->serve.name,
                      "The model's name; default: the run's, or the folder's")
         ->type_name("NAME");
-    command
-        ->add_option("--template", options->serve.chat_template,
-                     "How a conversation becomes text: a file with a Jinja template, or chatml, "
-                     "llama3, mistral or plain; default: the model's own")
-        ->type_name("FILE|NAME");
+    add_template_option(*command, options->serve.chat_template);
     add_limits(*command, *options);
     command->final_callback([&chosen, options] {
         check_options(*options);
