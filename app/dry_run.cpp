@@ -1,7 +1,6 @@
 #include "dry_run.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,25 +64,29 @@ void print_uses(const MemoryPlan& memory, MemorySpace space) {
     }
 }
 
-/// Memory of the rank's device that libraries take.
-struct LibraryMemory {
-    std::int64_t fixed = 0;  ///< driver, context and libraries without communicators
-    std::int64_t nccl = 0;   ///< estimated
+/// The memory of a rank with the libraries on its device.
+struct RankMemory {
+    const RankCost* rank = nullptr;
+    std::int64_t fixed = 0;  ///< of driver, context and libraries without communicators
+    std::int64_t nccl = 0;   ///< of its communicators, estimated
 
-    std::int64_t total() const { return fixed + nccl; }
+    std::int64_t reserve() const { return fixed + nccl; }
 };
 
-/// The memory that a rank's libraries take, by its place in the mesh.
-using Libraries = std::function<LibraryMemory(const MeshPlace&)>;
-
-Libraries libraries_of(const RunPlan& plan, const PlanTarget& target, const BackendMemory& needs,
-                       const DryRunOptions& options) {
-    if (!target.cuda) return [](const MeshPlace&) { return LibraryMemory{host_reserve}; };
+std::vector<RankMemory> with_libraries(RankCosts ranks, const RunPlan& plan,
+                                       const PlanTarget& target, const BackendMemory& needs,
+                                       const DryRunOptions& options) {
     const std::int64_t on_node =
         options.hardware ? options.hardware->node.devices : usual_ranks_per_node;
-    return [&plan, on_node, fixed = needs.reserve](const MeshPlace& place) {
-        return LibraryMemory{fixed, nccl_bytes(plan, place, mesh_connections(plan), on_node)};
-    };
+    std::vector<RankMemory> all;
+    for (const RankCost& rank : ranks) {
+        RankMemory& own = all.emplace_back(RankMemory{&rank, host_reserve});
+        if (!target.cuda) continue;
+        const MeshPlace place = place_of(rank.rank_class.ranks.front(), plan.mesh);
+        own.fixed = needs.reserve;
+        own.nccl = nccl_bytes(plan, place, mesh_connections(plan), on_node);
+    }
+    return all;
 }
 
 struct RequiredMemory {
@@ -91,38 +94,28 @@ struct RequiredMemory {
     std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
 };
 
-MeshPlace place_of(const RankCost& rank, const RunPlan& plan) {
-    return place_of(rank.rank_class.ranks.front(), plan.mesh);
+RequiredMemory required_by(const RankMemory& memory, bool cuda) {
+    return {required_bytes(memory.rank->cost, cuda) + memory.reserve(), memory.reserve()};
 }
 
-RequiredMemory required_memory(const RankCost& rank, const RunPlan& plan,
-                               const Libraries& libraries, bool cuda) {
-    const std::int64_t reserve = libraries(place_of(rank, plan)).total();
-    return {required_bytes(rank.cost, cuda) + reserve, reserve};
-}
-
-/// The rank that needs the most memory, its libraries included.
-const RankCost& most_with_libraries(RankCosts ranks, const RunPlan& plan,
-                                    const Libraries& libraries, bool cuda) {
+/// The rank that needs the most memory.
+const RankMemory& largest_of(const std::vector<RankMemory>& ranks, bool cuda) {
     return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
-        return required_memory(a, plan, libraries, cuda).bytes <
-               required_memory(b, plan, libraries, cuda).bytes;
+        return required_by(a, cuda).bytes < required_by(b, cuda).bytes;
     });
 }
 
-void print_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries, bool cuda) {
-    const RankCost& most = most_with_libraries(ranks, plan, libraries, cuda);
-    const MemoryPlan& memory = most.cost.memory;
-    const MeshPlace place = place_of(most, plan);
-    print("memory of the rank that needs the most (", to_text(place), ")");
+void print_memory(const RankMemory& most, const RunPlan& plan, bool cuda) {
+    const MemoryPlan& memory = most.rank->cost.memory;
+    print("memory of the rank that needs the most (",
+          to_text(place_of(most.rank->rank_class.ranks.front(), plan.mesh)), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
     if (cuda) {
-        const LibraryMemory taken = libraries(place);
-        print(row("context and libraries", human_bytes(taken.fixed)),
+        print(row("context and libraries", human_bytes(most.fixed)),
               "  of the device, reserved; a run prints their actual use");
-        if (taken.nccl > 0)
-            print(row("NCCL's buffers", human_bytes(taken.nccl)), "  of the device, estimated");
+        if (most.nccl > 0)
+            print(row("NCCL's buffers", human_bytes(most.nccl)), "  of the device, estimated");
     }
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));
@@ -152,16 +145,12 @@ std::optional<AvailableMemory> available_memory(bool cuda, const DryRunOptions& 
 }
 
 /// The memory that the rank with the greatest need requires, or all ranks together.
-RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libraries& libraries,
-                               bool cuda, bool for_all_ranks) {
-    if (!for_all_ranks) {
-        return required_memory(most_with_libraries(ranks, plan, libraries, cuda), plan, libraries,
-                               cuda);
-    }
+RequiredMemory required_by(const std::vector<RankMemory>& ranks, bool cuda, bool for_all_ranks) {
+    if (!for_all_ranks) return required_by(largest_of(ranks, cuda), cuda);
     RequiredMemory sum;
-    for (const RankCost& rank : ranks) {
-        const RequiredMemory own = required_memory(rank, plan, libraries, cuda);
-        const std::int64_t count = std::ssize(rank.rank_class.ranks);
+    for (const RankMemory& rank : ranks) {
+        const RequiredMemory own = required_by(rank, cuda);
+        const std::int64_t count = std::ssize(rank.rank->rank_class.ranks);
         sum.bytes += count * own.bytes;
         sum.reserve += count * own.reserve;
     }
@@ -169,16 +158,12 @@ RequiredMemory required_memory(RankCosts ranks, const RunPlan& plan, const Libra
 }
 
 /// False if it does not fit.
-bool print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
+bool print_fit(const std::vector<RankMemory>& ranks, const RunSpec& spec, const PlanTarget& target,
                const BackendMemory& needs, const DryRunOptions& options) {
     const bool cuda = target.cuda;
     const auto available = available_memory(cuda, options);
     if (!available) return true;
-    const auto required_by = [&](const RunPlan& of, RankCosts costs) {
-        return required_memory(costs, of, libraries_of(of, target, needs, options), cuda,
-                               available->for_all_ranks);
-    };
-    const RequiredMemory required = required_by(plan, ranks);
+    const RequiredMemory required = required_by(ranks, cuda, available->for_all_ranks);
     const std::string numbers =
         needed_and_available(required.bytes, required.reserve, available->bytes, available->name);
     const std::string whose = available->for_all_ranks && target.world_size > 1
@@ -190,7 +175,9 @@ bool print_fit(RankCosts ranks, const RunSpec& spec, const RunPlan& plan, const 
         return true;
     }
     const auto fits = [&](const RunPlan& other) {
-        return required_by(other, measure_mesh(other, needs)).bytes <= available->bytes;
+        const std::vector<RankCost> costs = measure_mesh(other, needs);
+        const auto others = with_libraries(costs, other, target, needs, options);
+        return required_by(others, cuda, available->for_all_ranks).bytes <= available->bytes;
     };
     print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
     return false;
@@ -365,8 +352,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
 
     print(describe(plan));
     print_device(spec.device, cuda);
-    print_memory(ranks, plan, libraries_of(plan, target, needs, options), cuda);
-    const bool fits = print_fit(ranks, spec, plan, target, needs, options);
+    const std::vector<RankMemory> memory = with_libraries(ranks, plan, target, needs, options);
+    print_memory(largest_of(memory, cuda), plan, cuda);
+    const bool fits = print_fit(memory, spec, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {
