@@ -106,7 +106,7 @@ bool Gemms::Library::use_table(std::string_view table) {
 
 void Gemms::Library::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
     std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
-    Call call = {kernel, context, workspace, {}};
+    Call call = {.kernel = kernel, .context = context, .workspace = workspace, .rules = {}};
     call.rules = {.device_major = device_major_,
                   .deterministic = context.deterministic,
                   .scratch = context.scratch,

@@ -30,9 +30,15 @@ Layout layout_of(const Matrix& matrix) {
                   " x ", matrix.cols, " without a contiguous dim");
     // The stride of a dim of size 1 is arbitrary, but the library wants a plausible one.
     if (matrix.col_stride == 1) {
-        return {matrix.cols, matrix.rows, std::max(matrix.row_stride, matrix.cols), false};
+        return {.rows = matrix.cols,
+                .cols = matrix.rows,
+                .stride = std::max(matrix.row_stride, matrix.cols),
+                .transposed = false};
     }
-    return {matrix.rows, matrix.cols, std::max(matrix.col_stride, matrix.rows), true};
+    return {.rows = matrix.rows,
+            .cols = matrix.cols,
+            .stride = std::max(matrix.col_stride, matrix.rows),
+            .transposed = true};
 }
 
 /// The largest power of two, at most full_alignment, that divides the number.

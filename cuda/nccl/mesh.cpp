@@ -53,7 +53,8 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     if (listener != nullptr) {
         make = [&, index = 0](const RankGroup& group) mutable {
             // Ranks that are not here yet have started fewer operations.
-            const CommCall call = {group.axis, index++, "connect", 0, 0};
+            const CommCall call = {
+                .axis = group.axis, .communicator = index++, .operation = "connect"};
             listener->on_started(call);
             listener->on_waiting(call);
             auto made = connect(group);

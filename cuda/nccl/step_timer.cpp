@@ -14,7 +14,7 @@ Event StepTimer::mark() {
 
 void StepTimer::begin_step() {
     const std::lock_guard lock(mutex_);
-    steps_.push_back({mark(), std::nullopt, {}, 0});
+    steps_.push_back({.begin = mark(), .end = {}, .waits = {}});
 }
 
 void StepTimer::end_step() {
@@ -28,7 +28,7 @@ void StepTimer::wait(const Event& event) {
     if (!in_step) return compute_.wait(event);
     Event begin = mark();
     compute_.wait(event);
-    steps_.back().waits.push_back({std::move(begin), mark()});
+    steps_.back().waits.push_back({.begin = std::move(begin), .end = mark()});
 }
 
 void StepTimer::add_passed_waits(Step& step) {

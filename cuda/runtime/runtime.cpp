@@ -141,7 +141,7 @@ MemoryInfo memory_info() {
     std::size_t free = 0;
     std::size_t total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+    return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
 }
 
 void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream) {

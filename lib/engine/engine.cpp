@@ -163,7 +163,9 @@ void Engine::stream_model(const std::function<void(std::span<const StreamedState
 void Engine::visit_gradients(const StateVisitor& visitor) const {
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.trained())
-            visitor({"main_grad", parameter.shard, parameters_.grads(parameter.range())});
+            visitor({.group = "main_grad",
+                     .shard = parameter.shard,
+                     .values = parameters_.grads(parameter.range())});
     }
 }
 
@@ -171,7 +173,9 @@ void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.storage.in_compute_dtype)
-            visitor({"weight", parameter.shard, parameters_.weights(parameter.range())});
+            visitor({.group = "weight",
+                     .shard = parameter.shard,
+                     .values = parameters_.weights(parameter.range())});
     }
 }
 

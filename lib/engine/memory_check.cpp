@@ -63,7 +63,8 @@ std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> claims) 
         const RankClaims& rank_claims = claims[rank];
         for (const auto& [limit, bytes] : rank_claims.claims) {
             const std::size_t sharer = limit.per_process ? rank + 1 : 0;
-            const MemoryShortage none = {limit.name, rank_claims.host, 0, 0, limit.available};
+            const MemoryShortage none = {
+                .limit = limit.name, .host = rank_claims.host, .available = limit.available};
             auto& sum =
                 sums.try_emplace({rank_claims.node, limit.name, sharer}, none).first->second;
             sum.ranks += 1;
@@ -83,15 +84,16 @@ MemoryCheck::MemoryCheck(const Backend& backend, const MpiSession& ranks)
     : ranks_(ranks), host_(host_memory_limits()), in_host_memory_(backend.is_host()) {
     const auto free = backend.free_bytes();
     if (!free) return;
-    device_ = {"free memory of the GPU", *free, true};
+    device_ = {.name = "free memory of the GPU", .available = *free, .per_process = true};
     device_reserve_ = device_reserve(backend.reserve_bytes(), backend.bytes_outside_arenas());
 }
 
 std::optional<MemoryShortage> MemoryCheck::find_shortage(const MemoryPlan& plan) const {
-    RankClaims own = {ranks_.node(), host_name(), {}};
+    RankClaims own = {.node = ranks_.node(), .host = host_name(), .claims = {}};
     for (const MemoryLimit& limit : host_)
-        own.claims.push_back({limit, host_bytes(plan, in_host_memory_)});
-    if (device_) own.claims.push_back({*device_, plan.on_device() + device_reserve_});
+        own.claims.push_back({.limit = limit, .bytes = host_bytes(plan, in_host_memory_)});
+    if (device_)
+        own.claims.push_back({.limit = *device_, .bytes = plan.on_device() + device_reserve_});
     std::vector<RankClaims> claims;
     for (const std::string& message : ranks_.exchange(to_message(own)))
         claims.push_back(from_message(message));

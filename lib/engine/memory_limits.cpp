@@ -114,7 +114,9 @@ void add_resource_limit(std::vector<MemoryLimit>& limits, int resource, std::str
     if (limit.rlim_cur == RLIM_INFINITY || !used_kb) return;
     const auto bytes =
         static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(unlimited)));
-    limits.push_back({std::string(name), std::max<std::int64_t>(bytes - 1024 * *used_kb, 0), true});
+    limits.push_back({.name = std::string(name),
+                      .available = std::max<std::int64_t>(bytes - 1024 * *used_kb, 0),
+                      .per_process = true});
 }
 
 }  // namespace
@@ -122,7 +124,7 @@ void add_resource_limit(std::vector<MemoryLimit>& limits, int resource, std::str
 std::vector<MemoryLimit> host_memory_limits(const fs::path& root) {
     std::vector<MemoryLimit> limits;
     if (const auto kb = number_of(lines_of(root / "proc/meminfo"), "MemAvailable:"))
-        limits.push_back({"MemAvailable of /proc/meminfo", 1024 * *kb, false});
+        limits.push_back({.name = "MemAvailable of /proc/meminfo", .available = 1024 * *kb});
     add_group_limits(limits, root);
     const auto status = lines_of(root / "proc/self/status");
     add_resource_limit(limits, RLIMIT_AS, "ulimit -v", number_of(status, "VmSize:"));

@@ -33,7 +33,9 @@ StepTrace TraceRecorder::take() {
 }
 
 void TraceRecorder::add(TraceEvent::Kind kind, std::size_t index, std::int64_t distance) {
-    body_.push_back({kind, narrow<std::int32_t>(index), narrow<std::int32_t>(distance)});
+    body_.push_back({.kind = kind,
+                     .index = narrow<std::int32_t>(index),
+                     .distance = narrow<std::int32_t>(distance)});
 }
 
 void TraceRecorder::close_body(const std::optional<Action>& action) {
@@ -43,7 +45,7 @@ void TraceRecorder::close_body(const std::optional<Action>& action) {
     const auto [entry, is_new] =
         known_bodies_.try_emplace(bytes, narrow<std::int32_t>(trace_.bodies.size()));
     if (is_new) trace_.bodies.push_back(body_);
-    trace_.parts.push_back({entry->second, action});
+    trace_.parts.push_back({.body = entry->second, .action = action});
     body_.clear();
 }
 

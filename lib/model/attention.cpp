@@ -254,8 +254,8 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
     linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o, .gelu_input = {}}, pass,
                              part);
     if (inputs) attention_backward(saved, d_o, du, pass);
-    branch_.input_gradient(linears_.input_gradient(saved.linears, {du, {}}, pass, part), saved.norm,
-                           grad, branch_dropout, pass);
+    branch_.input_gradient(linears_.input_gradient(saved.linears, {.values = du}, pass, part),
+                           saved.norm, grad, branch_dropout, pass);
 }
 
 }  // namespace gptrain

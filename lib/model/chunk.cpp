@@ -158,7 +158,7 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
     context_.backend.copy(grad.dr, input);
     grad.dy = {grad.dr, {}};
     if (last.probability == 0) return;
-    grad.dy = {grad.dropped, grad.amax_pool.next()};
+    grad.dy = {.values = grad.dropped, .amax = grad.amax_pool.next()};
     context_.backend.run(ApplyDropout{.x = grad.dr,
                                       .dropout = last,
                                       .y = grad.dropped,

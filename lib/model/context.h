@@ -91,7 +91,7 @@ struct Pass {
 struct LinearOperand {
     Tensor values;
     /// fp32 [1]: largest absolute value, for FP8. If empty, the layer that needs it computes it.
-    Tensor amax;
+    Tensor amax = {};
     /// x by columns, if forward keeps this form for the gradient of the weight
     /// (Linear::keeps_columns), otherwise empty.
     Fp8Matrix columns8 = {};

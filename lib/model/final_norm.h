@@ -29,7 +29,7 @@ public:
     Tensor forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
         const SavedNorm saved = norm_.with_workspace({}, buffers.r, pass.batch.tokens());
         const Tensor n = context_.temporary(saved.r.shape());
-        norm_.forward(stream, saved, {n, {}}, pass);
+        norm_.forward(stream, saved, {.values = n}, pass);
         return gather_rows(context_, n);
     }
     /// Fills n [T, H] and saved.dn. loss(rows, dn) gets all rows of n and fills their gradient, or
@@ -37,7 +37,7 @@ public:
     template <class Loss>
     void forward_backward(Stream& stream, const SavedHead& saved, const Tensor& n, const Pass& pass,
                           const Loss& loss) const {
-        norm_.forward(stream, saved.norm, {n, {}}, pass);
+        norm_.forward(stream, saved.norm, {.values = n}, pass);
         const Tensor dn = allocate_whole(context_, saved.dn);
         loss(gather_rows(context_, n), dn);
         reduce_parts(context_, saved.dn, dn).wait();

@@ -89,7 +89,7 @@ struct Part {
 Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
     const std::int64_t length = div_ceil(size, ranks);
     const std::int64_t begin = std::min(rank * length, size);
-    return {begin, std::min(length, size - begin), length};
+    return {.begin = begin, .valid = std::min(length, size - begin), .length = length};
 }
 
 /// Places a rank's groups in its flat buffers.
@@ -220,7 +220,8 @@ private:
     /// Where the next group's int8 form begins.
     Int8Place next_int8_place() const {
         const Int8Place& end = layout_.int8_end;
-        return {round_up(end.values, group_alignment), round_up(end.scales, group_alignment)};
+        return {.values = round_up(end.values, group_alignment),
+                .scales = round_up(end.scales, group_alignment)};
     }
 
     /// Where the next group is kept.
@@ -267,7 +268,8 @@ private:
         Storage storage = placed.storage;
         storage.begin = end_;
         if (storage.int8) storage.int8 = layout_.int8_end;
-        placed.rows.push_back({tensor.name.substr(0, tensor.name.rfind('.')), shard.box.extent[0]});
+        placed.rows.push_back({.parameter = tensor.name.substr(0, tensor.name.rfind('.')),
+                               .count = shard.box.extent[0]});
         layout_.parameters.push_back(
             {.shard = std::move(shard),
              .init = tensor.init,

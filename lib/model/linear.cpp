@@ -67,10 +67,11 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
     ArrivingRows rows(context_, x.values);
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         rows.wait(i);
-        multiply(
-            weight,
-            {rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x), x.columns8},
-            bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
+        multiply(weight,
+                 {.values = rows_of_piece(context_, rows.whole(), i),
+                  .amax = amax_of_all_rows(context_, x),
+                  .columns8 = x.columns8},
+                 bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
     }
     if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
 }
@@ -88,7 +89,11 @@ void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pa
     std::vector<Pending> sums;
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         const Tensor part = rows_of_piece(context_, sum, i);
-        multiply(weight, {rows_of_piece(context_, x.values, i), x.amax, x.columns8}, {}, part);
+        multiply(weight,
+                 {.values = rows_of_piece(context_, x.values, i),
+                  .amax = x.amax,
+                  .columns8 = x.columns8},
+                 {}, part);
         if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
         sums.push_back(reduce_piece(context_, y, sum, i));
     }
@@ -137,7 +142,8 @@ LoraLayer::Gradient Linear::adapter_gradient(const Tensor& dy, const Pass& pass,
 }
 
 LoraLayer::Gradient Linear::piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const {
-    return {rows_of_piece(context_, lora.dh, i), rows_of_piece(context_, lora.dropped, i)};
+    return {.dh = rows_of_piece(context_, lora.dh, i),
+            .dropped = rows_of_piece(context_, lora.dropped, i)};
 }
 
 Linear::BiasOp Linear::bias_op(BackwardPart part) const {
@@ -175,7 +181,7 @@ void Linear::weight_grad(const Backward& args, const Pass& pass, BackwardPart pa
 Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
     const auto piece = [&](const Tensor& x) { return rows_of_piece(context_, x, i); };
     return {.x = {},
-            .dy = {piece(args.dy.values), args.dy.amax},
+            .dy = {.values = piece(args.dy.values), .amax = args.dy.amax},
             .dx = piece(args.dx),
             .gelu_input = piece(args.gelu_input)};
 }
@@ -201,8 +207,9 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
     Backward whole = args;
     Pending gathered;
     if (weights) {
-        whole.x = {allocate_whole(context_, args.x.values), amax_of_all_rows(context_, args.x),
-                   args.x.columns8};
+        whole.x = {.values = allocate_whole(context_, args.x.values),
+                   .amax = amax_of_all_rows(context_, args.x),
+                   .columns8 = args.x.columns8};
         if (context_.sequence_parallel)
             gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
@@ -234,7 +241,7 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     const bool inputs = part != BackwardPart::weights;
     Backward whole = args;
     ArrivingRows dy(context_, args.dy.values);
-    whole.dy = {dy.whole(), amax_of_all_rows(context_, args.dy)};
+    whole.dy = {.values = dy.whole(), .amax = amax_of_all_rows(context_, args.dy)};
     Fp8Matrix dy8;
     if (fp8()) {
         dy.wait();

@@ -99,12 +99,13 @@ Tensor LoraLayer::down_grad(const Tensor& dy) const {
 LoraLayer::Gradient LoraLayer::gradient(const Tensor& dy, const Pass& pass,
                                         BackwardPart part) const {
     const Tensor dh = down_grad(dy);
-    if (dropout(pass).probability == 0 || part == BackwardPart::weights) return {dh, {}};
+    if (dropout(pass).probability == 0 || part == BackwardPart::weights)
+        return {.dh = dh, .dropped = {}};
     const Tensor dx = context_.temporary({dh.size(0), a_.inputs()});
     context_.backend.run(
         LinearInputGrad{.dy = dh, .weight = a_.weight, .gelu_input = {}, .dx = dx});
     drop(dx, dx, pass);
-    return {dh, dx};
+    return {.dh = dh, .dropped = dx};
 }
 
 void LoraLayer::input_grad(const Gradient& gradient, const Tensor& dx) const {

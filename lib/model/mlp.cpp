@@ -51,7 +51,8 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     const std::int64_t tokens = pass.batch.tokens();
     const SavedLinears saved = rebuilt(kept, pass, part);
     const LinearOperand dy = branch_.output_gradient(grad, deferred.dy, part);
-    LinearOperand du = {context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens)), {}};
+    LinearOperand du = {.values =
+                            context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
     if (linears_.fp8()) du.amax = grad.amax_pool.next();
     Tensor da = du.values;
     if (gated(activation()) && inputs) da = context_.temporary(linears_.a_shape(tokens));

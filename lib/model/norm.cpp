@@ -70,7 +70,7 @@ Tensor NormLayer::rebuild(const SavedNorm& saved) const {
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
                          const Dropout& branch_dropout, const Pass& pass, bool accumulate) const {
     const bool drops = branch_dropout.probability > 0;
-    grad.dy = {drops ? grad.dropped : grad.dr, grad.amax_pool.next()};
+    grad.dy = {.values = drops ? grad.dropped : grad.dr, .amax = grad.amax_pool.next()};
     context_.backend.run(ResidualNormBackward{.dn = dn,
                                               .r = saved.r,
                                               .norm = norm(),

@@ -44,7 +44,7 @@ public:
     /// The gradient of y. `deferred`, unless empty, keeps it for W.
     LinearOperand output_gradient(const StreamGrad& grad, const Tensor& deferred,
                                   BackwardPart part) const {
-        if (part == BackwardPart::weights) return {deferred, {}};
+        if (part == BackwardPart::weights) return {.values = deferred};
         if (part == BackwardPart::inputs) context_.backend.copy(deferred, grad.dy.values);
         return grad.dy;
     }

@@ -49,7 +49,7 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& 
             Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
             const std::int64_t begin = next->begin() + part.flat_begin;
-            ranges.push_back({&*next, std::move(part), begin});
+            ranges.push_back({.parameter = &*next, .shard = std::move(part), .begin = begin});
         }
     }
     return ranges;
@@ -69,7 +69,9 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
                 messages.back().range.end = parameter->end();
             } else {
                 owner = parameter->owner;
-                messages.push_back({parameter->range(), *bucket.sharing.owners, owner});
+                messages.push_back({.range = parameter->range(),
+                                    .owners = *bucket.sharing.owners,
+                                    .owner = owner});
             }
         }
     }
@@ -93,7 +95,9 @@ std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh&
             part.flat_end = ends[i];
             part.owned = part.owned && i == 1;
             if (part.elements() > 0)
-                ranges.push_back({&parameter, std::move(part), parameter.begin() + begin});
+                ranges.push_back({.parameter = &parameter,
+                                  .shard = std::move(part),
+                                  .begin = parameter.begin() + begin});
             begin = ends[i];
         }
     }

@@ -155,7 +155,10 @@ void Parameters::start(Arriving& arriving) {
 void Parameters::expect(const FlatRange& range, std::function<Pending()> start) {
     const bool first = arriving_.empty();
     Arriving& added =
-        arriving_.emplace(range.begin, Arriving{range.end, std::move(start), {}}).first->second;
+        arriving_
+            .emplace(range.begin,
+                     Arriving{.end = range.end, .start = std::move(start), .pending = {}})
+            .first->second;
     if (first || !one_by_one_) Parameters::start(added);
 }
 

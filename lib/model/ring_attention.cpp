@@ -56,7 +56,7 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
     std::vector<Queries> result;
     std::int64_t row = 0;
     for (const SequenceSlice& slice : ring.slices_at(0)) {
-        Queries queries = {slice, row, {}};
+        Queries queries = {.slice = slice, .row = row, .attention = {}};
         queries.attention.q = queries.of(args.qkv, 1).slice(2, 0, args.o.size(2));
         queries.attention.q_begin = args.first_query + slice.begin;
         queries.attention.window = args.window;

@@ -34,7 +34,8 @@ std::vector<SequenceSlice> slices_of_rows(std::span<const SequenceSlice> slices,
     for (const SequenceSlice& slice : slices) {
         const std::int64_t first = std::max(begin, row);
         const std::int64_t last = std::min(begin + count, row + slice.length);
-        if (first < last) result.push_back({slice.begin + first - row, last - first});
+        if (first < last)
+            result.push_back({.begin = slice.begin + first - row, .length = last - first});
         row += slice.length;
     }
     return result;

@@ -15,7 +15,7 @@ std::array<PromptEncoder::Values, 3> PromptEncoder::run(const Tensor& embeddings
             x = arena.allocate(u.dtype(), u.shape());
             backend_.run(ActivationForward{.activation = Activation::relu, .u = u, .y = x});
         }
-        values[i] = {x, arena.allocate(x.dtype(), {x.size(0), weight.outputs()})};
+        values[i] = {.x = x, .y = arena.allocate(x.dtype(), {x.size(0), weight.outputs()})};
         backend_.run(
             LinearForward{.x = x, .weight = weight.weight, .bias = bias.weight, .y = values[i].y});
     }
@@ -53,7 +53,8 @@ VirtualTokens::VirtualTokens(const ModelContext& context, const Parameters& para
     first_id_ = std::min(context.mesh.tp().rank() * share, tokens) - tokens;
     for (std::size_t i = 0; i < layers_.size() && encodes(); ++i) {
         const std::string name = text("prompt.encoder.", i);
-        layers_[i] = {parameters.group(name + ".weight"), parameters.group(name + ".bias")};
+        layers_[i] = {.weight = parameters.group(name + ".weight"),
+                      .bias = parameters.group(name + ".bias")};
     }
 }
 

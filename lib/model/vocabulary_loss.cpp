@@ -123,7 +123,8 @@ void VocabularyLoss::score(const Tensor& n, const Pass& pass, const TargetScores
         const auto part = [&](const Tensor& whole) { return whole.slice(0, begin, count); };
         const Tensor logits = allocate_logits(context_.workspace(), count);
         multiply(part(n), logits);
-        score_targets(logits, part(targets), {part(scores.maximum), part(scores.sums)});
+        score_targets(logits, part(targets),
+                      {.maximum = part(scores.maximum), .sums = part(scores.sums)});
     }
 }
 

@@ -147,7 +147,7 @@ void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
 
 Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
     const OwnedRange& range = updated_[counted_[static_cast<std::size_t>(index)]].range;
-    return {range.shard.name, range.begin};
+    return {.name = range.shard.name, .begin = range.begin};
 }
 
 void Optimizer::distribute_weights() {
@@ -189,12 +189,14 @@ void Optimizer::visit(const StateVisitor& visitor) const {
         Shard shard = updated->range.shard;
         // The first of the ranks that hold the same values owns them.
         if (!owner_of(updated->range.parameter->sharing, mesh_).saves) shard.owned = false;
-        visitor({"weight", shard, updated->main_param});
+        visitor({.group = "weight", .shard = shard, .values = updated->main_param});
         for (const UpdatedRange::State& state : updated->states)
-            visitor({state.group, shard, state.values});
+            visitor({.group = state.group, .shard = shard, .values = state.values});
     }
     for (const OwnedRange& range : frozen_)
-        visitor({"weight", range.shard, parameters_.weights(range.range())});
+        visitor({.group = "weight",
+                 .shard = range.shard,
+                 .values = parameters_.weights(range.range())});
 }
 
 }  // namespace gptrain

@@ -82,7 +82,7 @@ std::vector<PostedReceive> posts_from(std::int64_t sender, const PipelineShape& 
         Action receive = {action.kind == forward ? receive_activations : receive_gradients,
                           action.microbatch, target->chunk};
         receive.peer = sender;
-        posts.push_back({post_before(order, use), receive});
+        posts.push_back({.before = post_before(order, use), .receive = receive});
     }
     // Keep the posts in the order of the sends.
     for (std::size_t i = posts.size(); i-- > 1;) {
