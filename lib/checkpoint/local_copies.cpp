@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/at.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -78,9 +79,8 @@ void write_part(File& file, MpiSession::Message message) {
 std::vector<int> copy_receivers(const std::vector<int>& nodes) {
     std::vector<int> by_node(nodes.size());
     std::iota(by_node.begin(), by_node.end(), 0);
-    std::stable_sort(by_node.begin(), by_node.end(), [&](int a, int b) {
-        return nodes[static_cast<std::size_t>(a)] < nodes[static_cast<std::size_t>(b)];
-    });
+    std::stable_sort(by_node.begin(), by_node.end(),
+                     [&](int a, int b) { return at(nodes, a) < at(nodes, b); });
     std::map<int, std::size_t> sizes;
     std::size_t largest = 0;
     for (const int node : nodes)
@@ -89,7 +89,7 @@ std::vector<int> copy_receivers(const std::vector<int>& nodes) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const auto rank = static_cast<std::size_t>(by_node[i]);
         const int receiver = by_node[(i + largest) % nodes.size()];
-        if (nodes[static_cast<std::size_t>(receiver)] != nodes[rank]) receivers[rank] = receiver;
+        if (at(nodes, receiver) != nodes[rank]) receivers[rank] = receiver;
     }
     return receivers;
 }
@@ -100,14 +100,13 @@ LocalCopies::LocalCopies(Backend& backend, Arena& snapshot, const MpiSession& ra
     for (const std::string& node : ranks_.exchange(text(folder_.node)))
         nodes_.push_back(narrow<int>(*parse_int(node)));
     const std::vector<int> receivers = copy_receivers(nodes_);
-    to_ = receivers[static_cast<std::size_t>(ranks_.rank())];
+    to_ = at(receivers, ranks_.rank());
     const auto sender = std::find(receivers.begin(), receivers.end(), ranks_.rank());
     from_ = sender == receivers.end() ? MpiSession::nobody
                                       : static_cast<int>(sender - receivers.begin());
     layout_ = plan_copy(ranks_.rank(), held_state(source));
     const auto sizes = ranks_.exchange(text(layout_.hdf5.bytes));
-    if (from_ != MpiSession::nobody)
-        passed_bytes_ = *parse_int(sizes[static_cast<std::size_t>(from_)]);
+    if (from_ != MpiSession::nobody) passed_bytes_ = *parse_int(at(sizes, from_));
     const auto unprotected = std::count(receivers.begin(), receivers.end(), MpiSession::nobody);
     if (unprotected == 0) return;
     print("checkpoint.local: no other node keeps a copy of ", unprotected, " of ", ranks_.size(),

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/at.h"
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/file.h"
@@ -81,7 +82,7 @@ public:
 
     MpiSession::Message next() {
         while (at_.file < std::ssize(names_)) {
-            const auto path = folder_ / names_[static_cast<std::size_t>(at_.file)];
+            const auto path = folder_ / at(names_, at_.file);
             if (!file_) file_.emplace(path, File::Mode::read);
             message_.resize(sizeof at_ + static_cast<std::size_t>(checkpoint_block_bytes));
             std::memcpy(message_.data(), &at_, sizeof at_);
@@ -138,7 +139,7 @@ std::optional<LocalRestart> LocalRestart::find(const LocalFolder& folder, const 
                                                const MpiSession& ranks) {
     LocalRestart restart(folder, ranks);
     const std::vector<int> firsts = first_of_nodes(folder, ranks);
-    const auto first_of = [&](int rank) { return firsts[static_cast<std::size_t>(rank)]; };
+    const auto first_of = [&](int rank) { return at(firsts, rank); };
     const Holders holders =
         all_holders(folder, course, ranks, first_of(ranks.rank()) == ranks.rank());
     restart.save_ = newest_complete(holders, ranks.size());
@@ -178,7 +179,7 @@ void LocalRestart::fetch_all(const std::vector<int>& waiting, std::size_t attemp
         std::exception_ptr fault;
         for (const int rank : waiting) {
             try {
-                fetch(rank, readers_[static_cast<std::size_t>(rank)][attempt]);
+                fetch(rank, at(readers_, rank)[attempt]);
             } catch (...) {
                 fault = std::current_exception();  // the other ranks need this one all the same
             }
@@ -199,15 +200,14 @@ void LocalRestart::load(Backend& backend, const StateSource& needed) const {
             try {
                 load_copy(backend, needed);
             } catch (const Error& fault) {
-                const auto& readers = readers_[static_cast<std::size_t>(ranks_->rank())];
+                const auto& readers = at(readers_, ranks_->rank());
                 if (!is_unusable(fault) || attempt + 1 == readers.size()) throw;
                 damage = fault.what();
                 warn(damage, "; taking the copy of another node");
             }
         });
         const std::vector<std::string> all = ranks_->exchange(damage);
-        std::erase_if(waiting,
-                      [&](int rank) { return all[static_cast<std::size_t>(rank)].empty(); });
+        std::erase_if(waiting, [&](int rank) { return at(all, rank).empty(); });
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.h"
 #include "base/parallel_for.h"
 #include "checkpoint/block.h"
 #include "checkpoint/manifest_fields.h"
@@ -138,9 +139,9 @@ std::vector<TensorRecord> read_records(const std::filesystem::path& folder,
     const std::vector<std::int64_t> numbers(shards.begin(), shards.end());
     std::vector<std::vector<TensorRecord>> records(numbers.size());
     parallel_for(std::ssize(numbers), record_threads, [&](std::int64_t i) {
-        const std::int64_t shard = numbers[static_cast<std::size_t>(i)];
+        const std::int64_t shard = at(numbers, i);
         const FileRecord& record = lookup.file(record_file_name(shard));
-        auto& tensors = records[static_cast<std::size_t>(i)];
+        auto& tensors = at(records, i);
         tensors = read_record(folder, lookup.file(shard_file_name(shard)), record);
         for (const TensorRecord& tensor : tensors)
             check_listed(tensor, lookup.tensor(tensor.group, tensor.name),

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/at.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/parallel_for.h"
@@ -76,7 +77,7 @@ Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth dept
         }
     }
     parallel_for(std::ssize(manifest.files), checkpoint_threads, [&](std::int64_t i) {
-        const FileRecord& file = manifest.files[static_cast<std::size_t>(i)];
+        const FileRecord& file = at(manifest.files, i);
         if (depth == VerifyDepth::structure && file.name == model_index_name)
             return verify_view(folder, file);
         const auto of_file = placed.find(file.name);
@@ -100,7 +101,7 @@ void verify_part(const std::filesystem::path& folder, const CheckpointIndex& ind
         }
     }
     parallel_for(std::ssize(shards), checkpoint_threads, [&](std::int64_t i) {
-        const FileRecord& shard = *shards[static_cast<std::size_t>(i)];
+        const FileRecord& shard = *at(shards, i);
         verify_shard(folder, shard, lookup.file(record_file_name(shard_number(shard.name))));
     });
 }

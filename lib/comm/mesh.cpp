@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -154,7 +155,7 @@ std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels
 }  // namespace
 
 std::optional<Axis> twin_of(Axis axis, const MeshShape& shape, const MeshConnections& connections) {
-    const auto traffic = [&](Axis of) { return connections.traffic[static_cast<std::size_t>(of)]; };
+    const auto traffic = [&](Axis of) { return at(connections.traffic, of); };
     const auto same_if = [&](bool same, Axis twin) {
         return same && traffic(axis) == traffic(twin) ? std::optional(twin) : std::nullopt;
     };
@@ -176,14 +177,14 @@ Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections
     : shape_(shape), place_(place), head_stage_(connections.head_stage) {
     for (int index = 0; index < axes; ++index) {
         const auto axis = static_cast<Axis>(index);
-        Communicator*& mine = of_axis_[static_cast<std::size_t>(index)];
+        Communicator*& mine = at(of_axis_, index);
         if (const auto twin = twin_of(axis, shape, connections)) {
             // Communicators have the numbers of their axes, as hang reports expect.
             make(alone(axis, place, shape));
             mine = &(*this)[*twin];
             continue;
         }
-        const Traffic& traffic = connections.traffic[static_cast<std::size_t>(index)];
+        const Traffic& traffic = at(connections.traffic, index);
         RankGroup group = traffic.any() ? connected_group(axis, place, shape, connections)
                                         : alone(axis, place, shape);
         group.traffic = traffic;

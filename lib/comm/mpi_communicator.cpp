@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/at.h"
 #include "base/text.h"
 #include "comm/byte_runs.h"
 #include "comm/host_memory.h"
@@ -107,12 +108,12 @@ public:
         std::vector<ByteRuns> places(static_cast<std::size_t>(size_), own);
         for (int rank = 0; rank < size_; ++rank) {
             if (rank == rank_) continue;
-            places[static_cast<std::size_t>(rank)] = contiguous_runs(memory, own);
+            at(places, rank) = contiguous_runs(memory, own);
             memory += own.total();
         }
         for (int distance = 1; distance < size_; ++distance) {
             const int previous = (rank_ + size_ - distance) % size_;
-            operation_->receive(places[static_cast<std::size_t>(previous)], previous);
+            operation_->receive(at(places, previous), previous);
         }
         for (int distance = 1; distance < size_; ++distance) {
             const int next = (rank_ + distance) % size_;

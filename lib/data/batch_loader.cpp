@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/at.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -44,9 +45,8 @@ void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& 
     std::vector<std::uint8_t> counted;
     std::int32_t document_begin = 0;
     for (std::int32_t i = 0; i < shape.seq_length; ++i) {
-        const bool ends_document =
-            shape.eod_id && inputs[static_cast<std::size_t>(i)] == *shape.eod_id;
-        const bool learned = sample.learned[static_cast<std::size_t>(i + ahead)] != 0;
+        const bool ends_document = shape.eod_id && at(inputs, i) == *shape.eod_id;
+        const bool learned = at(sample.learned, i + ahead) != 0;
         const bool counts =
             i + ahead < sample.real && learned && !(ends_document && shape.eod_mask_loss);
         counted.push_back(counts ? 1 : 0);

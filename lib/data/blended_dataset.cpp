@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/at.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -112,7 +113,7 @@ std::int64_t BlendedDataset::size() const {
 
 std::int64_t BlendedDataset::source_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());
-    return source_index()[static_cast<std::size_t>(index)];
+    return at(source_index(), index);
 }
 
 const SampleSource& BlendedDataset::samples_of(std::int64_t index) const {
@@ -120,7 +121,7 @@ const SampleSource& BlendedDataset::samples_of(std::int64_t index) const {
 }
 
 std::int64_t BlendedDataset::sample_of(std::int64_t index) const {
-    return source_sample_index()[static_cast<std::size_t>(index)];
+    return at(source_sample_index(), index);
 }
 
 std::int64_t BlendedDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/at.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "data/numpy_shuffle.h"
@@ -134,13 +135,13 @@ std::int64_t GptDataset::size() const {
 
 std::int64_t GptDataset::window_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());
-    return shuffle_index()[static_cast<std::size_t>(index)];
+    return at(shuffle_index(), index);
 }
 
 std::int64_t GptDataset::length_at(std::int64_t position) const {
     GPTRAIN_CHECK(position >= 0 && position < static_cast<std::int64_t>(document_index().size()),
                   position);
-    return tokens_->sequence_length(document_index()[static_cast<std::size_t>(position)]);
+    return tokens_->sequence_length(at(document_index(), position));
 }
 
 GptDataset::Place GptDataset::place_of_token(std::int64_t window, std::int64_t offset) const {
@@ -159,8 +160,7 @@ void GptDataset::for_each_part(std::int64_t window, std::int64_t offset, std::sp
     while (!out.empty()) {
         const std::int64_t left = length_at(place.position) - place.offset;
         const auto count = static_cast<std::size_t>(std::min(left, std::ssize(out)));
-        read(document_index()[static_cast<std::size_t>(place.position)], place.offset,
-             out.first(count));
+        read(at(document_index(), place.position), place.offset, out.first(count));
         out = out.subspan(count);
         place = {place.position + 1, 0};
     }
@@ -184,9 +184,8 @@ void GptDataset::read_learned(std::int64_t window, std::int64_t offset,
 
 std::string GptDataset::place_in(std::int64_t window, std::int64_t offset) const {
     const Place place = place_of_token(window, offset);
-    return text(tokens_->bin_path().string(), ": sequence ",
-                document_index()[static_cast<std::size_t>(place.position)], ", token ",
-                place.offset);
+    return text(tokens_->bin_path().string(), ": sequence ", at(document_index(), place.position),
+                ", token ", place.offset);
 }
 
 }  // namespace gptrain

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/at.h"
 #include "base/checked.h"
 #include "data/numpy_shuffle.h"
 
@@ -15,7 +16,7 @@ namespace {
 std::vector<bool> windows_of(const WindowOrder& order, SampleRange range) {
     std::vector<bool> windows(static_cast<std::size_t>(order.size()));
     for (std::int64_t index = range.begin; index < range.end; ++index)
-        windows[static_cast<std::size_t>(order.window_of(index))] = true;
+        at(windows, order.window_of(index)) = true;
     return windows;
 }
 
@@ -81,7 +82,7 @@ RecutOrder::RecutOrder(std::shared_ptr<const WindowOrder> order, SampleRange ran
 
 std::int64_t RecutOrder::window_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());
-    return shuffled()[static_cast<std::size_t>(index)];
+    return at(shuffled(), index);
 }
 
 RecutOrder::Place RecutOrder::find(std::int64_t token) const {

@@ -1,6 +1,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/at.h"
 #include "base/checked.h"
 #include "model/context_attention.h"
 #include "model/packed_qkv.h"
@@ -172,8 +173,7 @@ void all_to_all_attention_forward(const ContextForward& args, const ContextRanks
     // They arrive in the memory of the local q, k and v.
     std::vector<Exchanges> arriving;
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
-        arriving.push_back(
-            exchange.start(exchange.whole_qkv(args.qkv, i), sent[static_cast<std::size_t>(i)]));
+        arriving.push_back(exchange.start(exchange.whole_qkv(args.qkv, i), at(sent, i)));
     }
     const Tensor first_visible = exchange.gathered(args.first_visible);
     std::vector<Tensor> outputs;
@@ -181,13 +181,13 @@ void all_to_all_attention_forward(const ContextForward& args, const ContextRanks
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
         const Tensor o = exchange.whole(exchange.heads());
         outputs.push_back(exchange.message(exchange.heads()));
-        wait_for(arriving[static_cast<std::size_t>(i)]);
+        wait_for(at(arriving, i));
         resources.backend.run(local_attention(args, exchange, i, first_visible, o));
         returning.push_back(exchange.start(outputs.back(), o));
     }
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
-        wait_for(returning[static_cast<std::size_t>(i)]);
-        exchange.unpack(args.o, i, outputs[static_cast<std::size_t>(i)], 0);
+        wait_for(at(returning, i));
+        exchange.unpack(args.o, i, at(outputs, i), 0);
     }
 }
 
@@ -212,8 +212,8 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
         const Tensor whole = exchange.whole(exchange.packed());
         gradients.push_back(exchange.message(exchange.packed()));
         const PackedQkv out = split_qkv(whole, heads, groups);
-        const Tensor& o = both[static_cast<std::size_t>(i)];
-        wait_for(arriving[static_cast<std::size_t>(i)]);
+        const Tensor& o = at(both, i);
+        wait_for(at(arriving, i));
         resources.backend.run(AttentionBackward{
             .forward =
                 local_attention(args.forward, exchange, i, first_visible, o.slice(2, 0, heads)),
@@ -225,8 +225,8 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
     }
     const PackedQkv local = split_local(args.dqkv, args.forward.o);
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
-        const Tensor& message = gradients[static_cast<std::size_t>(i)];
-        wait_for(returning[static_cast<std::size_t>(i)]);
+        const Tensor& message = at(gradients, i);
+        wait_for(at(returning, i));
         exchange.unpack(local.q, i, message, 0);
         exchange.unpack(local.k, i, message, heads);
         exchange.unpack(local.v, i, message, heads + groups);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/at.h"
 #include "engine/long_step.h"
 #include "schedule/messages.h"
 
@@ -27,8 +28,7 @@ std::optional<double> constant_time(const std::vector<double>& times, std::int64
     std::optional<double> constant;
     for (std::int64_t i = first * in_period / period; i < last * in_period / period; ++i) {
         if (i < in_period || i >= std::ssize(times)) return std::nullopt;
-        const double time =
-            times[static_cast<std::size_t>(i)] - times[static_cast<std::size_t>(i - in_period)];
+        const double time = at(times, i) - at(times, i - in_period);
         if (!constant) constant = time;
         if (std::abs(time - *constant) > rounding * *constant) return std::nullopt;
     }

@@ -7,15 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "base/at.h"
 #include "base/error.h"
 #include "planner/step_clock.h"
 
 namespace gptrain {
 namespace {
-
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
 
 std::size_t last_action(const StepTrace& trace) {
     std::size_t part = trace.parts.size();
@@ -39,9 +36,9 @@ public:
           simulated_(simulated_steps + (shares_cores() ? 1 : 0)) {
         for (std::int64_t stage = 0; stage < std::ssize(pipeline.stages); ++stage) {
             stages_.emplace_back();
-            stages_.back().trace = &pipeline.stages[at(stage)];
+            stages_.back().trace = &at(pipeline.stages, stage);
             stages_.back().prices = price_stage(pipeline, stage, hardware);
-            stages_.back().last_action = last_action(pipeline.stages[at(stage)]);
+            stages_.back().last_action = last_action(at(pipeline.stages, stage));
             ready_.push_back(stage);
         }
     }
@@ -93,8 +90,7 @@ private:
     /// Moves the device's clock.
     void spend(StageClock& stage, Spent what, double seconds) const {
         stage.device += seconds;
-        if (stage.step == simulated_steps - 1)
-            stage.spent[static_cast<std::size_t>(what)] += seconds;
+        if (stage.step == simulated_steps - 1) at(stage.spent, what) += seconds;
     }
     [[noreturn]] void fail_waiting() const;
 
@@ -133,13 +129,13 @@ double StepSimulation::crowding(const StageClock& stage, double now) const {
 
 bool StepSimulation::is_ahead(const StageClock& stage) const {
     return shares_cores() && std::any_of(ready_.begin(), ready_.end(), [&](std::int64_t other) {
-               return stages_[at(other)].device < stage.device;
+               return at(stages_, other).device < stage.device;
            });
 }
 
 std::int64_t StepSimulation::next_ready() {
     const auto earlier = [&](std::int64_t a, std::int64_t b) {
-        return stages_[at(a)].device < stages_[at(b)].device;
+        return at(stages_, a).device < at(stages_, b).device;
     };
     const auto next =
         shares_cores() ? std::min_element(ready_.begin(), ready_.end(), earlier) : ready_.begin();
@@ -149,7 +145,7 @@ std::int64_t StepSimulation::next_ready() {
 }
 
 void StepSimulation::make_ready(std::int64_t index, double begin) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     if (std::exchange(stage.ready, true)) return;
     stage.idle_until = begin;
     ready_.push_back(index);
@@ -181,7 +177,7 @@ void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double
 
 bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
                            const PricedMessage& price) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     MessageQueue& queue = stage.queues[what.communicator];
     if (!queue.messages.empty()) {
         if (!queue.messages.back().met) return false;
@@ -236,8 +232,9 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, IssuedMe
     const std::int64_t to = !pairwise ? -1 : sends ? what.peer : index;
     MeetingPoint& point = meetings_[{what.axis, from, to}];
     const std::int64_t number = point.issued[index]++ - point.closed;
-    if (std::cmp_less_equal(point.open.size(), number)) point.open.resize(at(number) + 1);
-    MessageMeeting& meeting = point.open[at(number)];
+    if (std::cmp_less_equal(point.open.size(), number))
+        point.open.resize(static_cast<std::size_t>(number + 1));
+    MessageMeeting& meeting = at(point.open, number);
     meeting.arrived.emplace_back(index, &message);
     if (std::cmp_less(meeting.arrived.size(), message.price.stages)) return;
     double begin = 0;
@@ -247,7 +244,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, IssuedMe
         seconds = std::max(seconds, arrived->price.seconds);
     }
     for (const auto& [stage, arrived] : meeting.arrived) {
-        move_data(stages_[at(stage)], *arrived, begin, seconds);
+        move_data(at(stages_, stage), *arrived, begin, seconds);
         make_ready(stage, begin);
     }
     meeting.over = true;
@@ -268,7 +265,7 @@ void StepSimulation::move_by_host(StageClock& stage, IssuedMessage& message) con
 }
 
 void StepSimulation::draw(std::int64_t index, const IssuedMessage& message) {
-    const StageClock& stage = stages_[at(index)];
+    const StageClock& stage = at(stages_, index);
     const Spent axis = message.price.spent;
     const bool drawn = axis == Spent::dp || (axis == Spent::pp && !message.price.between_stages);
     if (!drawn || stage.step < simulated_steps - 1) return;
@@ -280,11 +277,11 @@ void StepSimulation::draw(std::int64_t index, const IssuedMessage& message) {
 }
 
 bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     MessageQueue& queue = stage.queues[event.index];
     // The first step has no messages of an earlier one.
     if (event.distance >= std::ssize(queue.messages)) return true;
-    IssuedMessage& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
+    IssuedMessage& message = at(queue.messages, std::ssize(queue.messages) - 1 - event.distance);
     if (!message.met) return false;
     message.waited = true;
     const bool reduces = message.price.spent == Spent::dp && stage.part > stage.last_action;
@@ -309,19 +306,19 @@ bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
 }
 
 bool StepSimulation::handle(std::int64_t index, const TraceEvent& event) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     switch (event.kind) {
-        case TraceEvent::Kind::op: compute(stage, stage.prices.ops[at(event.index)]); return true;
+        case TraceEvent::Kind::op: compute(stage, at(stage.prices.ops, event.index)); return true;
         case TraceEvent::Kind::wait: return wait(index, event);
         case TraceEvent::Kind::message:
-            return issue(index, stage.trace->messages[at(event.index)],
-                         stage.prices.messages[at(event.index)]);
+            return issue(index, at(stage.trace->messages, event.index),
+                         at(stage.prices.messages, event.index));
     }
     return true;
 }
 
 void StepSimulation::end_part(std::int64_t index) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     const StepTrace::Part& part = stage.trace->parts[stage.part];
     if (part.action && stage.step == simulated_steps - 1) {
         timeline_.events.push_back({index, part.action->kind, part.action->chunk,
@@ -336,15 +333,15 @@ void StepSimulation::end_part(std::int64_t index) {
     stage.part_begin = stage.device;
     if (stage.part < stage.trace->parts.size()) return;
     stage.part = 0;
-    if (stage.step < simulated_steps) stage.ends[at(stage.step)] = stage.device;
+    if (stage.step < simulated_steps) at(stage.ends, stage.step) = stage.device;
     ++stage.step;
     if (pipeline_.host_reads) stage.host = std::max(stage.host, stage.device);
 }
 
 void StepSimulation::advance(std::int64_t index) {
-    StageClock& stage = stages_[at(index)];
+    StageClock& stage = at(stages_, index);
     while (stage.step < simulated_) {
-        const auto& events = stage.trace->bodies[at(stage.trace->parts[stage.part].body)];
+        const auto& events = at(stage.trace->bodies, stage.trace->parts[stage.part].body);
         for (; stage.event < events.size(); ++stage.event) {
             const TraceEvent& event = events[stage.event];
             const bool computes = event.kind == TraceEvent::Kind::op;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.h"
 #include "base/error.h"
 
 namespace gptrain {
@@ -12,9 +13,9 @@ ComputeOrder::ComputeOrder(const PipelineShape& shape)
               std::vector<std::int64_t>(static_cast<std::size_t>(shape.virtual_stages))) {}
 
 void ComputeOrder::next(ActionKind kind, std::int64_t chunk) {
-    const std::int64_t microbatch =
-        counts_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chunk)]++;
-    if (microbatch < microbatches_) actions_.push_back({kind, microbatch, chunk});
+    const std::int64_t microbatch = at(at(counts_, kind), chunk)++;
+    if (microbatch < microbatches_)
+        actions_.push_back({.kind = kind, .microbatch = microbatch, .chunk = chunk});
 }
 
 void ComputeOrder::next(std::initializer_list<ActionKind> kinds, std::int64_t chunk) {

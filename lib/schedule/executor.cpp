@@ -1,5 +1,7 @@
 #include "schedule/executor.h"
 
+#include "base/at.h"
+
 namespace gptrain {
 namespace {
 
@@ -50,21 +52,18 @@ Executor::Executor(Stage stage, const StepRef& step, GradBuckets* buckets)
 
 void Executor::load(const Action& action, std::span<const Microbatch> microbatches) {
     Backend& backend = stage_.context.backend;
-    const Microbatch& whole = microbatches[static_cast<std::size_t>(action.microbatch)];
+    const Microbatch& whole = at(microbatches, action.microbatch);
     Microbatch part;
     const bool shared = stage_.context.mesh.cp().size() > 1;
     if (shared) part = local_part(whole, stage_);
     const Microbatch& microbatch = shared ? part : whole;
-    upload_batch(backend, stage_.memory.batches[static_cast<std::size_t>(action.slot)], microbatch,
-                 stage_.stream);
+    upload_batch(backend, at(stage_.memory.batches, action.slot), microbatch, stage_.stream);
     backend.upload(step_.first_sequence.slice(0, action.slot, 1),
                    std::as_bytes(std::span(&microbatch.first_sequence, 1)));
 }
 
 Pass Executor::pass(std::int64_t slot, bool training) const {
-    Pass pass = {.batch = stage_.memory.batches[static_cast<std::size_t>(slot)],
-                 .step = step_,
-                 .training = training};
+    Pass pass = {.batch = at(stage_.memory.batches, slot), .step = step_, .training = training};
     pass.step.slot = slot;
     return pass;
 }
@@ -91,10 +90,10 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
     const bool starts_head =
         action.kind == ActionKind::forward && chunk.has_head() && is_first(schedule.actions, index);
     const bool first_gradients = starts_head || starts_gradients(schedule.actions, index);
-    const SavedChunk& saved = stage_.memory.saved[place][static_cast<std::size_t>(action.slot)];
+    const SavedChunk& saved = at(stage_.memory.saved[place], action.slot);
     DeferredHead head;
     if (action.deferred_head != Action::none)
-        head = stage_.memory.deferred_heads[static_cast<std::size_t>(action.deferred_head)];
+        head = at(stage_.memory.deferred_heads, action.deferred_head);
     const auto work = [&] {
         Pass now = pass(action.slot, true);
         now.first_gradients = first_gradients;
@@ -153,7 +152,7 @@ void Executor::forward(const Schedule& schedule, std::span<const Microbatch> mic
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];
         load(action, microbatches);
-        work({.chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)],
+        work({.chunk = at(stage_.chunks, action.chunk),
               .pass = pass(action.slot, false),
               .ends = ends,
               .microbatch = static_cast<std::size_t>(action.microbatch)});

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "base/at.h"
 #include "base/error.h"
 #include "schedule/messages.h"
 
@@ -23,7 +24,7 @@ public:
         taken_.push_back(true);
         return size() - 1;
     }
-    void release(std::int64_t number) { taken_[static_cast<std::size_t>(number)] = false; }
+    void release(std::int64_t number) { at(taken_, number) = false; }
     std::int64_t size() const { return static_cast<std::int64_t>(taken_.size()); }
 
 private:
@@ -95,8 +96,7 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
         static_cast<std::size_t>(shape.virtual_stages * shape.microbatches));
     for (Action& action : actions) {
         if (!computes(action.kind) || action.kind == head_weights) continue;
-        std::int64_t& slot =
-            slots[static_cast<std::size_t>(action.chunk * shape.microbatches + action.microbatch)];
+        std::int64_t& slot = at(slots, action.chunk * shape.microbatches + action.microbatch);
         if (action.kind == forward) slot = pool.take();
         action.slot = slot;
         if (action.kind == backward || action.kind == backward_weights) pool.release(slot);

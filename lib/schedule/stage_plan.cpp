@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/at.h"
 #include "base/checked.h"
 
 namespace gptrain {
@@ -63,14 +64,13 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
     const bool ring = plan.context_method == ContextMethod::ring;
-    traffic[static_cast<std::size_t>(Axis::cp)] = {
+    at(traffic, Axis::cp) = {
         .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
-    traffic[static_cast<std::size_t>(Axis::dp)].collectives = false;
-    traffic[static_cast<std::size_t>(Axis::pp)].collectives = false;
-    traffic[static_cast<std::size_t>(Axis::dp_cp)].all_pairs = plan.grad_reduce != DType::f32;
+    at(traffic, Axis::dp).collectives = false;
+    at(traffic, Axis::pp).collectives = false;
+    at(traffic, Axis::dp_cp).all_pairs = plan.grad_reduce != DType::f32;
     for (const SubAxis& part : sub_axes)
-        traffic[static_cast<std::size_t>(part.axis)] =
-            traffic[static_cast<std::size_t>(part.parent)];
+        at(traffic, part.axis) = at(traffic, part.parent);
     return traffic;
 }
 
