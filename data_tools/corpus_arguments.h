@@ -12,7 +12,7 @@ namespace gptrain {
 
 /// A choice of words. No description: the help's type names already list them.
 CLI::Validator one_of(std::vector<std::string> words);
-/// A whole number, likewise.
+/// A whole number, also without a description.
 CLI::Validator in_range(std::int64_t low, std::int64_t high);
 
 /// The corpus options of one (sub)command, and the values given for its choices.

@@ -240,7 +240,7 @@ void open_writer(std::optional<IndexedWriter>& writer, const std::filesystem::pa
     });
 }
 
-/// Error (usage) on all ranks if one of them sees other inputs or another tokenizer than rank 0.
+/// Error (usage) on all ranks if one of them sees inputs or a tokenizer other than rank 0's.
 void check_same_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
                        const MpiSession& ranks) {
     std::string mine = text(tokenizer.fingerprint());

@@ -31,7 +31,7 @@ struct CublasLt {
     decltype(&cublasLtMatmul) matmul;
 };
 
-/// NCCL's functions, named likewise.
+/// NCCL's functions, named in the same way.
 struct Nccl {
     decltype(&ncclGetVersion) get_version;
     decltype(&ncclGetErrorString) error_string;

@@ -80,7 +80,7 @@ PlainNumbers replace_python_numbers(std::string_view json) {
 /// and deep nesting.
 class StrictBuilder : public nlohmann::json_sax<Json> {
 public:
-    /// `not_finite`: the numbers of the text that have another value than it says, in order.
+    /// `not_finite`: the numbers of the text whose value differs from the text, in order.
     StrictBuilder(std::string_view json, std::string_view source,
                   std::span<const PlainNumbers::Replaced> not_finite)
         : json_(json), source_(source), not_finite_(not_finite) {}

@@ -65,7 +65,7 @@ bool stdout_shows_colours();
 /// The width of that terminal now: its own answer, else COLUMNS, else 80.
 std::int64_t terminal_columns();
 
-/// The number of its lines now: its own answer, else LINES, else 24.
+/// The terminal's height: as it reports it, else $LINES, else 24.
 std::int64_t terminal_rows();
 /// True if stdout is a terminal that can move the cursor: TERM is set, and not to "dumb".
 bool stdout_moves_cursor();

@@ -13,9 +13,9 @@ namespace gptrain {
 
 struct OpTimes {
     std::vector<MeasuredOp> ops;  ///< as this rank measured them
-    /// As DeviceProfile.spread and op_spread: from the slowest rank and the mean of the ranks in
-    /// each timed step that all of them computed at the same time, and in each op of it. 0 for a
-    /// single rank. Equal on all ranks.
+    /// DeviceProfile.spread and op_spread, equal on all ranks: found from the slowest rank and the
+    /// mean of the ranks in each step, and each of its ops, that all ranks computed at the same
+    /// time. 0 for a single rank.
     double rank_spread = 0;
     double op_spread = 0;
     /// As DeviceProfile.issue_seconds and op_seconds; 0 on hosts, which compute what they issue.

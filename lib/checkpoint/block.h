@@ -12,8 +12,8 @@
 
 namespace gptrain {
 
-/// Opens a file of the checkpoint in `folder`. A file that is missing, not regular or of another
-/// size than the manifest's is an Error (bad_input).
+/// Opens a file of the checkpoint in `folder`. A file that is missing, not regular or not of the
+/// manifest's size is an Error (bad_input).
 File open_listed(const std::filesystem::path& folder, const FileRecord& record);
 
 /// All bytes of a file that holds no tensors. More than `limit` bytes, or damage, is an Error
@@ -21,7 +21,7 @@ File open_listed(const std::filesystem::path& folder, const FileRecord& record);
 std::string read_whole(const std::filesystem::path& folder, const FileRecord& record,
                        std::int64_t limit);
 
-/// Size of block `index` of an extent: checkpoint_block_bytes, except for the last one.
+/// The size of block `index` of an extent: checkpoint_block_bytes, except for the last one.
 std::int64_t block_bytes(const ExtentRecord& extent, std::int64_t index);
 
 /// Reads block `index` of an extent to the front of `buffer` and verifies its checksum; returns the

@@ -67,7 +67,7 @@ std::optional<std::chrono::nanoseconds> wait_for_core(const std::vector<pid_t>& 
 }
 
 void observe(const std::stop_token& stop, const std::vector<pid_t>& threads) {
-    // With the first team, one thread more than cores.
+    // Together with the first team, one more thread than there are cores.
     const int extra = std::max(omp_get_num_procs() - static_cast<int>(threads.size()), 0) + 1;
     std::optional<IdleTeam> idle;
     std::mutex mutex;

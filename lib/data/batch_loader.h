@@ -58,8 +58,8 @@ public:
     BatchLoader(const BatchLoader&) = delete;
     BatchLoader& operator=(const BatchLoader&) = delete;
 
-    /// The next step's batch. An error in making it is thrown here, in its turn. Reading past the
-    /// last step is an Error (bug).
+    /// The next step's batch. If making it failed, throws that error. Reading past the last step is
+    /// an Error (bug).
     StepBatch next();
 
 private:

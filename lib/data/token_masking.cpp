@@ -14,7 +14,7 @@ enum class Fate { mask, random, keep };
 
 constexpr double word_values = 4294967296.0;  // different values of a random word
 
-/// True for a share of all words.
+/// True for the fraction `share` of all words.
 bool is_below(std::uint32_t word, double share) {
     return word < share * word_values;
 }

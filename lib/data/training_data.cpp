@@ -140,8 +140,8 @@ std::string repetition_warning(const std::vector<SourcePart>& parts,
                 " times a model memorises them: use more text or fewer training.steps");
 }
 
-/// True if the run continues with other training data than the checkpoint has, or in samples of
-/// another length.
+/// True if the run continues with training data, or a length of samples, other than the
+/// checkpoint's.
 bool differs(const SavedData& saved, const std::vector<SourceIdentity>& sources,
              const DataOptions& options) {
     if (saved.fingerprints.size() != sources.size()) return true;

@@ -75,8 +75,8 @@ struct TrainingData {
 /// are learned leave the validation blend; if none is left, `validation` is null. If
 /// `options.saved` has other training sources, weights, length of samples or (where given) number
 /// of samples, `data.on_change: continue` begins a new phase; otherwise the caller is to refuse. A
-/// source whose .meta.json names another tokenizer than `options.tokenizer` (or, if that is empty,
-/// than another source) is an Error (usage). Prints a note if sources lack a .meta.json.
+/// source whose .meta.json names a tokenizer other than `options.tokenizer` (or, if that is empty,
+/// other than another source's) is an Error (usage). Prints a note if sources lack a .meta.json.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 /// The training tokens of all sources together, with the virtual tokens before each sequence; empty

@@ -37,7 +37,7 @@ public:
     /// The sums of a batch over all data ranks, without dropout.
     EvaluationSums evaluate(const StepBatch& batch);
 
-    /// Passes with the weights as they are, in the batches of the plan (plan.scores_tasks).
+    /// Passes with the current weights, in the batches of the plan (plan.scores_tasks).
     const ForwardPasses& forward_passes() const { return *forward_passes_; }
     /// Everything that listens to the engine.
     ActionListener& listeners() { return listeners_; }
@@ -79,7 +79,7 @@ public:
     /// Checksums of the weights that this rank computes with, by the axis over which their
     /// gradients are summed: its ranks have the same. 0 where there are none.
     std::array<std::int64_t, axes> weights_checksums();
-    /// Norm of the gradients as they are now, counting each parameter of the whole model once.
+    /// The norm of the current gradients, counting each parameter of the whole model once.
     double gradient_norm();
 
     Memory& memory() { return memory_; }

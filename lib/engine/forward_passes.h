@@ -13,7 +13,7 @@
 namespace gptrain {
 
 /// Passes microbatches of plan.micro_batch_size sequences through the chunks of a rank, with the
-/// weights as they are and without dropout. Sequences are at most plan.seq_length long, and exactly
+/// current weights and without dropout. Sequences are at most plan.seq_length long, and exactly
 /// that long if ranks share them.
 class ForwardPasses {
 public:

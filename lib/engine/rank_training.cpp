@@ -17,7 +17,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     Sharing sharing;
     if (plan.optimizer.shard) sharing.owners = sharing.sums;
     request.sharing = [sharing](const TensorGroup&) { return sharing; };
-    // Sums in another dtype than fp32 are computed in parts, by all ranks.
+    // Sums in a dtype other than fp32 are computed in parts, by all ranks.
     request.divides_sums = plan.grad_reduce != DType::f32;
     request.fp8 = plan.fp8;
     if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;

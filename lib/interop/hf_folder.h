@@ -40,8 +40,8 @@ public:
     const ModelShape& shape() const { return shape_; }
     const RunSpec& spec() const { return spec_; }
 
-    /// Tensors for which the model of config.json has no place, without those that follow from
-    /// others: rotary frequencies, causal masks and a tied head.
+    /// Tensors that the model of config.json does not use, except those that follow from others:
+    /// rotary frequencies, causal masks and a tied head.
     const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
     /// to = the elements of a shard of one of our tensors, as fp32. Several threads may call it.
     void read(const Shard& part, std::span<float> to) const;

@@ -30,8 +30,8 @@ struct ContextForward {
     /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
     /// its share of the heads, [B, N / ranks, S ranks], with pieces one after the other as well.
     Tensor lse;
-    /// Position of the first token of the sequence among queries; among keys it is 0. With the
-    /// length of the sequence every query sees all keys.
+    /// Position of the first token of the sequence among queries; among keys it is 0. If it is the
+    /// length of the sequence, every query sees all keys.
     std::int64_t first_query = 0;
     Tensor first_visible;     ///< i32 [B, S], positions in the sequence, or empty
     std::int64_t window = 0;  ///< as in AttentionForward

@@ -33,7 +33,7 @@ std::int64_t message_bytes(std::int64_t senders_on_node, bool other_nodes) {
            (other_nodes ? 2 * shared_bytes : 0);
 }
 
-/// The communicator of an axis. With other algorithms than rings NCCL connects every communicator
+/// The communicator of an axis. With algorithms other than rings NCCL connects every communicator
 /// for all collectives (NCCL_RUNTIME_CONNECT=0).
 std::int64_t axis_bytes(const Traffic& traffic, const GroupLayout& layout, bool deterministic) {
     const bool other_nodes = layout.nodes() > 1;

@@ -35,9 +35,8 @@ struct PipelineCosts {
 ///
 /// An Error (bug) that names stages and actions is thrown if
 ///  - stages wait for each other, or for a stage that has finished;
-///  - a receive meets another message than its own, or a message has no other end;
-///  - an action finds other contents in its input buffer than it reads, or a send in its output
-///    buffer.
+///  - a receive meets a message that is not its own, or a message has no other end;
+///  - an action's input buffer, or a send's output buffer, does not hold the expected contents.
 Timeline simulate(const Pipeline& pipeline, const PipelineCosts& costs);
 
 }  // namespace gptrain

@@ -56,7 +56,7 @@ private:
     void complete(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
     /// Error (usage): the model cannot chat.
     void require_chat() const;
-    /// The ids of each prompt of a request, which no longer holds them then.
+    /// The ids of each prompt, moved out of the request.
     std::vector<PromptTokens> encode(CompletionRequest& request) const;
     std::vector<std::int32_t> encode(Prompt prompt) const;
     std::vector<std::int32_t> encode_chat(const Json& messages) const;

@@ -18,7 +18,7 @@
 
 namespace gptrain {
 
-/// Everything about a model except its sizes. The plan takes it over as it is.
+/// Everything about a model except its sizes. The plan takes it over unchanged.
 struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
@@ -108,7 +108,7 @@ struct DataSpec {
     std::string split = "969,30,1";
     std::optional<std::filesystem::path> tokenizer;
     std::optional<std::int64_t> num_samples;
-    OnChange on_change = OnChange::refuse;  ///< other training data than the checkpoint's
+    OnChange on_change = OnChange::refuse;  ///< training data other than the checkpoint's
     std::optional<std::int64_t> eod_id;
     bool eod_mask_loss = false;
     bool reset_at_eod = false;

@@ -9,8 +9,8 @@ namespace {
 
 class UnusedKeys {
 public:
-    /// Call it for a key that works only if `why` does not hold. `set`: it has another value than
-    /// its default.
+    /// Call it for a key that works only if `why` does not hold. `set`: its value is not the
+    /// default.
     void add(bool set, std::string_view key, std::string_view why) {
         if (set) warnings.push_back(text(key, " does nothing ", why));
     }

@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// A task's questions, and where they lie among those of all tasks.
+/// A task's questions, and their positions among those of all tasks.
 struct AskedTask {
     const TaskSpec* spec;
     std::int64_t few_shot;

@@ -19,7 +19,7 @@ File open_input(const std::filesystem::path& path) {
     return File(path, File::Mode::read);
 }
 
-/// Error if the name promises another format than the data has (empty: not compressed).
+/// Error if the name promises a format that the data does not have (empty: not compressed).
 void check_name(const std::filesystem::path& path, std::string_view format) {
     for (const CompressedFormat& named : compressed_formats) {
         if (path.extension() != named.extension || format == named.name) continue;

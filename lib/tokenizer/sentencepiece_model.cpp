@@ -160,8 +160,8 @@ private:
         fail(ExitCode::bad_input, source_, ": sentencepiece rejects the model: ", status.message());
     }
 
-    /// The most bytes that the library makes of a text. A character of ASCII stays one; NFKC makes
-    /// at most eleven bytes of one of others.
+    /// The most bytes that the library makes of a text. An ASCII character stays one byte; NFKC
+    /// turns one byte of other characters into at most eleven.
     std::size_t normalized_bytes(std::string_view text) const {
         if (!has_charsmap_) return text.size();
         const auto ascii = static_cast<std::size_t>(

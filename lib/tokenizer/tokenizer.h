@@ -42,8 +42,8 @@ TokenizerFile read_tokenizer(const std::filesystem::path& path);
 constexpr std::string_view exported_sentencepiece_name = "gptrain.sentencepiece";
 
 /// The tokenizers of a folder, as models are shared, the preferred one first:
-/// tokenizer.json, tokenizer.model and gptrain.sentencepiece. Only without them it is vocab.json
-/// (with merges.txt), which does not say how to split texts as tokenizer.json does.
+/// tokenizer.json, tokenizer.model and gptrain.sentencepiece. vocab.json (with merges.txt) counts
+/// only without them, because, unlike tokenizer.json, it does not define how to split texts.
 std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder);
 /// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
 void warn_of_other_tokenizer(const std::string& faults, const std::filesystem::path& taken);

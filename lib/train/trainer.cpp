@@ -41,7 +41,7 @@ void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
          "); the next start resumes from the latest unless --resume names another");
 }
 
-/// Reports a decay that ends before the run does, as after the run was made longer.
+/// Reports a decay that ends before the run, such as after a run was made longer.
 void report_ended_decay(const RunPlan& plan) {
     const LrSchedule& lr = plan.lr;
     const bool ends = lr.kind != LrKind::constant && lr.kind != LrKind::inverse_sqrt;

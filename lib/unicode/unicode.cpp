@@ -60,11 +60,11 @@ public:
         return tables;
     }
 
-    /// False if the character stays as it is, whatever precedes it.
+    /// False if the character never changes, whatever precedes it.
     bool may_change(char32_t code) const { return code >= first_changed && changes_[code]; }
     /// False for a byte that begins no character that may change.
     bool leads_to_change(char byte) const { return leads_[static_cast<unsigned char>(byte)]; }
-    /// False if the first character of a text, which is not ASCII, stays as it is.
+    /// False if the first character of a text, which is not ASCII, never changes.
     bool first_may_change(std::string_view text) const {
         return blocks_[block_of(text)] && may_change(first_char(text).code);
     }

@@ -12,7 +12,7 @@
 namespace gptrain {
 
 /// A seqlock over words; all zeros before the first write. If the writer was stopped in the middle,
-/// others read the words as they are.
+/// others read the incomplete words.
 template <class T>
 class SharedValue {
 public:
