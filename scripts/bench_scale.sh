@@ -118,7 +118,7 @@ limits() {
                 # In a tree a rank works once for each level.
                 growth = work ~ /merges/ ? log(many) / log(few) : many / few
                 above("bytes, growth of " work, bytes[work, many], 1.1 * growth * bytes[work, few])
-                # Clocks vary, and decide below a millisecond.
+                # Below a millisecond noise dominates.
                 if (seconds[work, many] > 0.001)
                     above("seconds, growth of " work, seconds[work, many], 2.2 * growth * seconds[work, few])
             }

@@ -66,8 +66,8 @@ bool is_separable(const Gemm& gemm);
 /// GPU.
 constexpr std::int64_t linear_sums_bytes = std::int64_t{32} << 20;
 
-/// The same arguments and choices give the same plan. Another choice for one part leaves the parts
-/// before it as they are.
+/// The same arguments and choices give the same plan. A different choice for one part does not
+/// change the parts before it.
 GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules);
 
 }  // namespace gptrain::cuda

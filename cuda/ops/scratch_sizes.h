@@ -30,7 +30,7 @@ constexpr std::int64_t row_order_counts(std::int64_t tokens) {
 
 /// Blocks for a table of tensors; each handles every table_blocks-th chunk of them.
 constexpr std::int64_t table_blocks = 1024;
-/// The maximum size of what AdamW's kernel reads of a step.
+/// The maximum size of a step's data that AdamW's kernel reads.
 constexpr std::int64_t update_bytes = 64;
 
 /// Blocks of a checksum; the result does not depend on their order.

@@ -35,7 +35,7 @@ public:
     /// the conversation no longer fits, with a warning of rank 0 the first time. An answer that
     /// Reader::enough ends belongs to the conversation as far as it was shown. Error (usage): the
     /// turn alone does not fit; (bad_input): the template refuses the conversation. The
-    /// conversation is then as it was before.
+    /// conversation is then unchanged.
     void answer(std::string_view turn, const Reader& reader);
 
 private:

@@ -56,7 +56,7 @@ train 0 plain training.steps=10
 train 2 plain "$frozen"
 says err "training.frozen.0 is absent in the checkpoint"
 
-# A run from other weights keeps the frozen ones of these.
+# A run that starts from weights keeps their frozen ones.
 train 0 from-plain init_from=plain seed=5 precision.compute=fp32 "$frozen"
 [[ $(tensors "$(checkpoint from-plain 20)" | is_frozen) == "$(tensors "$(checkpoint plain 10)" | is_frozen)" ]] ||
     fail "the frozen weights are not those of init_from"
