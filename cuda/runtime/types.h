@@ -21,7 +21,6 @@ struct DeviceProperties {
     std::int64_t shared_bytes = 0;  ///< maximum per block
     std::int64_t l2_bytes = 0;
     std::int64_t memory_bytes = 0;
-    bool at_least(int wanted_major) const { return major >= wanted_major; }
 };
 
 /// Free and total bytes of device memory.
