@@ -3,7 +3,6 @@
 #include <exception>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "base/file.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 #include "answers/answer_report.h"
 #include "base/log.h"
 #include "base/output_file.h"
-#include "help/option_checks.h"
 #include "infer/inference.h"
 #include "plan_problem.h"
 

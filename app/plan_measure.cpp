@@ -12,7 +12,6 @@
 #include "base/output_file.h"
 #include "device.h"
 #include "hardware/load_profile.h"
-#include "help/option_checks.h"
 #include "metrics/run_directory.h"
 #include "plan_problem.h"
 #include "ranks.h"

@@ -1,16 +1,13 @@
 #include "plan_problem.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
 #include "device.h"
-#include "help/option_checks.h"
 #include "planner/step_prices.h"
 #include "spec/spec_keys.h"
 #include "spec/spec_settings.h"

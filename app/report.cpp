@@ -20,7 +20,6 @@
 #include "commands.h"
 #include "device.h"
 #include "hardware.h"
-#include "help/option_checks.h"
 #include "metrics/run_directory.h"
 #include "report/page.h"
 #include "report/summary.h"

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/output_file.h"
-#include "help/option_checks.h"
 #include "metrics/console.h"
 #include "search/table_text.h"
 

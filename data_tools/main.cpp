@@ -6,8 +6,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"

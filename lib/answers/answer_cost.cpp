@@ -1,7 +1,5 @@
 #include "answers/answer_cost.h"
 
-#include <utility>
-
 #include "base/checked.h"
 #include "infer/generator.h"
 

@@ -1,7 +1,5 @@
 #include "planner/step_estimate.h"
 
-#include <algorithm>
-
 #include "spec/model_cost.h"
 
 namespace gptrain {

@@ -1,6 +1,5 @@
 #include "planner/traced_step.h"
 
-#include <utility>
 #include <vector>
 
 #include "engine/long_step.h"

@@ -1,7 +1,6 @@
 #include "spec/make_plan.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/checked.h"
 #include "spec/adapter_plan.h"

@@ -1,7 +1,5 @@
 #include "spec/model_cost.h"
 
-#include <algorithm>
-
 namespace gptrain {
 namespace {
 
