@@ -16,7 +16,7 @@ END
 
 # The role of each option that completes paths. A new one must be added here: as an input, as an
 # output that must not exist, or below, with the command that writes it.
-inputs="--config --hardware --resume --set train:--config train:--hardware train:--resume train:--set
+inputs="--config --hardware --inject --resume --set train:--config train:--hardware train:--inject train:--resume train:--set
     export:--checkpoint inspect:--checkpoint report:--checkpoint eval:--adapted eval:--checkpoint eval:--data eval:--set
     eval:--task eval:--task-data eval:--tokenizer export:--adapted export:--tokenizer
     export:--tokenizer-from generate:--adapted generate:--checkpoint generate:--prompt-file
