@@ -1,7 +1,6 @@
 // The only file that knows which backends are built.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>

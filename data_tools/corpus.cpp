@@ -1,6 +1,5 @@
 #include "corpus.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

@@ -1,8 +1,6 @@
 // The arguments of attention as its kernels see them: plain values, passed by value to a launch.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "backend/ops.h"

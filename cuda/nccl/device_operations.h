@@ -1,7 +1,6 @@
 // How far the device is with a rank's NCCL operations.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>

@@ -2,7 +2,6 @@
 // fix becomes one `Error`; `main` prints it as one line on stderr and exits with its code.
 #pragma once
 
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 

@@ -1,7 +1,6 @@
 // The files that this process has mapped, for a signal handler.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 #include "base/temporary_file.h"
 
 #include <cerrno>
-#include <csignal>
 #include <random>
 #include <system_error>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // Python's strings, for chat templates. Texts are valid UTF-8.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <omp.h>
 
 #include "cpu/attention.h"

@@ -5,7 +5,6 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 

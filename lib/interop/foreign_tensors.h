@@ -1,7 +1,6 @@
 // Maps our tensors to those of another program's model.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

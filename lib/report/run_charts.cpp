@@ -1,7 +1,6 @@
 #include "report/run_charts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <utility>

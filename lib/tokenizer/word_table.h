@@ -1,7 +1,6 @@
 // The ids of words: a hash table that is never changed.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

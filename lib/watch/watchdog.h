@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
