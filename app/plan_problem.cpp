@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "device.h"
 #include "planner/step_prices.h"
 #include "spec/spec_keys.h"
