@@ -280,12 +280,11 @@ bool JsonReader::has(std::string_view key) const {
     return object_.contains(std::string(key));
 }
 
-void JsonReader::allow_only(std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, value] : object_.items()) {
-        if (std::find(known.begin(), known.end(), key) == known.end()) {
+void JsonReader::allow_only(std::initializer_list<std::string_view> known,
+                            std::initializer_list<std::string_view> more) const {
+    for (const auto& [key, value] : object_.items())
+        if (!std::ranges::count(known, key) && !std::ranges::count(more, key))
             fail(ExitCode::bad_input, source_, ": unknown key ", quoted_key(key));
-        }
-    }
 }
 
 std::string to_line(const Json& json) {

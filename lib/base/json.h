@@ -30,8 +30,9 @@ public:
     const Json& array(std::string_view key) const;
     std::vector<std::int64_t> integers(std::string_view key) const;
     bool has(std::string_view key) const;
-    /// Members not in `known` are an Error (bad_input).
-    void allow_only(std::initializer_list<std::string_view> known) const;
+    /// Members in neither list are an Error (bad_input).
+    void allow_only(std::initializer_list<std::string_view> known,
+                    std::initializer_list<std::string_view> more = {}) const;
 
 private:
     const Json& member(std::string_view key) const;

@@ -186,7 +186,27 @@ SamplingOptions read_sampling(const Members& members) {
     return sampling;
 }
 
-CompletionRequest read_common(const Members& members) {
+/// The members that both kinds of request have. `others`: those that this kind has besides.
+CompletionRequest read_common(const Members& members,
+                              std::initializer_list<std::string_view> others) {
+    const std::initializer_list<std::string_view> common = {"model",
+                                                            "max_tokens",
+                                                            "temperature",
+                                                            "top_k",
+                                                            "top_p",
+                                                            "min_p",
+                                                            "n",
+                                                            "repetition_penalty",
+                                                            "seed",
+                                                            "stop",
+                                                            "stream",
+                                                            "stream_options",
+                                                            "logprobs",
+                                                            "user",
+                                                            "presence_penalty",
+                                                            "frequency_penalty",
+                                                            "logit_bias"};
+    members.reader().allow_only(common, others);
     CompletionRequest request;
     if (members.has("model")) request.model = members.reader().string("model");
     request.sampling = read_sampling(members);
@@ -211,28 +231,7 @@ CompletionRequest read_common(const Members& members) {
 CompletionRequest parse_completion(std::string_view body) {
     const Json json = parse_object(body);
     const Members members(json);
-    members.reader().allow_only({"model",
-                                 "prompt",
-                                 "max_tokens",
-                                 "temperature",
-                                 "top_k",
-                                 "top_p",
-                                 "min_p",
-                                 "n",
-                                 "repetition_penalty",
-                                 "seed",
-                                 "stop",
-                                 "stream",
-                                 "stream_options",
-                                 "logprobs",
-                                 "echo",
-                                 "user",
-                                 "best_of",
-                                 "presence_penalty",
-                                 "frequency_penalty",
-                                 "logit_bias",
-                                 "suffix"});
-    CompletionRequest request = read_common(members);
+    CompletionRequest request = read_common(members, {"prompt", "echo", "best_of", "suffix"});
     request.prompts = read_prompts(members);
     request.max_tokens = members.integer("max_tokens", 0, max_tokens, 16);
     request.echo = members.boolean("echo");
@@ -248,35 +247,10 @@ CompletionRequest parse_completion(std::string_view body) {
 CompletionRequest parse_chat(std::string_view body) {
     const Json json = parse_object(body);
     const Members members(json);
-    members.reader().allow_only({"model",
-                                 "messages",
-                                 "max_tokens",
-                                 "max_completion_tokens",
-                                 "temperature",
-                                 "top_k",
-                                 "top_p",
-                                 "min_p",
-                                 "n",
-                                 "repetition_penalty",
-                                 "seed",
-                                 "stop",
-                                 "stream",
-                                 "stream_options",
-                                 "logprobs",
-                                 "top_logprobs",
-                                 "user",
-                                 "presence_penalty",
-                                 "frequency_penalty",
-                                 "logit_bias",
-                                 "response_format",
-                                 "tools",
-                                 "tool_choice",
-                                 "parallel_tool_calls",
-                                 "service_tier",
-                                 "store",
-                                 "metadata",
-                                 "modalities"});
-    CompletionRequest request = read_common(members);
+    CompletionRequest request =
+        read_common(members, {"messages", "max_completion_tokens", "top_logprobs",
+                              "response_format", "tools", "tool_choice", "parallel_tool_calls",
+                              "service_tier", "store", "metadata", "modalities"});
     request.messages = read_messages(members);
     for (const char* key : {"max_tokens", "max_completion_tokens"})
         if (members.has(key)) request.max_tokens = members.integer(key, 1, max_tokens, 1);
