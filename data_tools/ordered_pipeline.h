@@ -56,8 +56,7 @@ private:
         }
     };
 
-    template <class Produce>
-    void run_producer(Produce& produce) {
+    void run_producer(auto& produce) {
         std::exception_ptr error;
         try {
             while (wait_for_room()) {
@@ -76,8 +75,7 @@ private:
         changed_.notify_all();
     }
 
-    template <class Work>
-    void run_worker(Work& work) {
+    void run_worker(auto& work) {
         while (Item* item = next_pending()) {
             try {
                 item->out = work(std::move(item->in));

@@ -52,8 +52,7 @@ void visit_tensors(const Op& op, const F& f) {
 }
 
 /// Bytes of the tensors that an op reads and writes; updated ones count twice.
-template <class Op>
-double memory_traffic(const Op& op) {
+double memory_traffic(const auto& op) {
     double bytes = 0;
     visit_tensors(op, [&](const Tensor& tensor, Access access) {
         bytes += static_cast<double>(tensor.bytes()) * (access == Access::update ? 2 : 1);

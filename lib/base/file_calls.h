@@ -33,8 +33,7 @@ void intercept_calls(CallInterceptor* fates);
 CallFate intercept(std::string_view call, const std::filesystem::path& path);
 
 /// Makes a call that changes `path` and returns its result; -1 with errno set if it is to fail.
-template <class Call>
-int checked_call(std::string_view name, const std::filesystem::path& path, const Call& call) {
+int checked_call(std::string_view name, const std::filesystem::path& path, const auto& call) {
     const CallFate fate = intercept(name, path);
     if (fate.error == 0) return call();
     errno = fate.error;
@@ -42,9 +41,8 @@ int checked_call(std::string_view name, const std::filesystem::path& path, const
 }
 
 /// The same for a call that writes up to `bytes` bytes: `call(bytes)`.
-template <class Call>
 ssize_t checked_write(std::string_view name, const std::filesystem::path& path, std::size_t bytes,
-                      const Call& call) {
+                      const auto& call) {
     const CallFate fate = intercept(name, path);
     if (fate.error == 0) return call(fate.half ? std::max<std::size_t>(bytes / 2, 1) : bytes);
     errno = fate.error;

@@ -25,8 +25,7 @@ public:
     /// The ops timed since the last call, in their order. Waits for the device.
     std::vector<TimedOp> take();
 
-    template <class Op>
-    void on(const Op& op) {
+    void on(const auto& op) {
         if (!timing_) return inner().run(op);
         stopwatch_->lap();
         inner().run(op);

@@ -197,8 +197,7 @@ private:
 /// Returns work(). If it throws an Error of this rank alone, aborts the mesh first: device memory
 /// that outlives `work` is released only when the device is done, and its messages may wait for
 /// ranks for ever.
-template <class Work>
-auto or_abort(const Mesh& mesh, const Work& work) {
+auto or_abort(const Mesh& mesh, const auto& work) {
     try {
         return work();
     } catch (const CommonError&) {

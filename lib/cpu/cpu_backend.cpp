@@ -55,8 +55,7 @@ public:
     void synchronize() override {}
 
     /// A kernel takes what it needs besides its op.
-    template <class Op>
-    void on(const Op& op) {
+    void on(const auto& op) {
         if constexpr (requires { cpu::run(op, gemms_, scratch_); }) {
             cpu::run(op, gemms_, fresh_scratch());
         } else if constexpr (requires { cpu::run(op, scratch_); }) {

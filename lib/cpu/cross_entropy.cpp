@@ -56,8 +56,7 @@ void add_losses(const double* losses, const CrossEntropy& args) {
 }
 
 /// Calls f(row) for all rows.
-template <class F>
-void for_rows(const Tensor& logits, const F& f) {
+void for_rows(const Tensor& logits, const auto& f) {
     parallel_ranges(logits.size(0), exp_cost * logits.size(1), 1,
                     [&](std::int64_t begin, std::int64_t end) {
                         for (std::int64_t c = begin; c < end; ++c)

@@ -77,9 +77,8 @@ private:
 };
 
 /// Calls f(h, lanes, factor) for the vectors of a row's features; factor is 1 without dropout.
-template <class F>
 void for_dropped_vectors(const DropoutMask& mask, std::int64_t row, std::int64_t seq_length,
-                         std::int64_t begin, std::int64_t end, const F& f) {
+                         std::int64_t begin, std::int64_t end, const auto& f) {
     if (!mask.on()) {
         for_vectors(begin, end, [&](std::int64_t h, auto lanes) { f(h, lanes, Vec8(1.0f)); });
         return;

@@ -38,8 +38,7 @@ float convert_block(const T* x, std::int64_t count, std::int8_t* values) {
 }
 
 /// Calls f(block, first column, number of columns) for each block of a row.
-template <class F>
-void for_blocks(std::int64_t columns, const F& f) {
+void for_blocks(std::int64_t columns, const auto& f) {
     for (std::int64_t block = 0; block < Int8Matrix::blocks_of(columns); ++block) {
         const std::int64_t begin = block * Int8Matrix::block;
         f(block, begin, std::min(Int8Matrix::block, columns - begin));

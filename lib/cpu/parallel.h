@@ -19,8 +19,7 @@ inline int useful_threads(std::int64_t count, std::int64_t cost) {
 
 /// Calls f(begin, end) for one part of [0, count) on each thread; parts start at multiples of
 /// `unit`.
-template <class F>
-void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, const F& f) {
+void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, const auto& f) {
     const std::int64_t units = (count + unit - 1) / unit;
     const int threads = useful_threads(units, cost * unit);
     if (threads == 1) {
@@ -39,8 +38,7 @@ void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, c
 }
 
 /// Calls f(i) for each i in [0, count); threads take the indices one by one, in order.
-template <class F>
-void parallel_items(std::int64_t count, std::int64_t cost, const F& f) {
+void parallel_items(std::int64_t count, std::int64_t cost, const auto& f) {
     const int threads = useful_threads(count, cost);
     if (threads == 1) {
         for (std::int64_t i = 0; i < count; ++i)

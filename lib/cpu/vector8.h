@@ -159,8 +159,7 @@ inline Vec8 masked(Vec8 x, Part part, Vec8 other) {
 }
 
 /// Calls f(i, lanes) for the vectors at begin, begin + 8, ... in [begin, end).
-template <class F>
-void for_vectors(std::int64_t begin, std::int64_t end, const F& f) {
+void for_vectors(std::int64_t begin, std::int64_t end, const auto& f) {
     for_vectors_of<Vec8>(begin, end, f);
 }
 

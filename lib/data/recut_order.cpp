@@ -21,8 +21,7 @@ std::vector<bool> windows_of(const WindowOrder& order, SampleRange range) {
 }
 
 /// Calls `use(begin, end)` for each run of these windows.
-template <class Use>
-void for_each_run(const std::vector<bool>& windows, const Use& use) {
+void for_each_run(const std::vector<bool>& windows, const auto& use) {
     const auto begin = windows.begin();
     for (auto first = std::find(begin, windows.end(), true); first != windows.end();) {
         const auto last = std::find(first, windows.end(), false);

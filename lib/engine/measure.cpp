@@ -74,8 +74,7 @@ StepCost grown(const StepCost& shorter, const StepCost& longer, std::int64_t gro
 
 /// The result of `measure` for the plan or, if its step is long, the result derived from shorter
 /// steps.
-template <class Measure>
-auto measure_any(const RunPlan& plan, const Measure& measure) {
+auto measure_any(const RunPlan& plan, const auto& measure) {
     const std::optional<LongStep> step = shortened(plan);
     if (!step) return measure(plan);
     return grown(measure(step->shorter), measure(step->longer), step->groups);

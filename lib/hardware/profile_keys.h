@@ -11,46 +11,39 @@ constexpr RealRange share_value = {.low = 0.0, .high = 1.0, .ends = RealRange::E
 /// Most ratios are near 1: this bound finds percentages.
 constexpr RealRange ratio_value = {.low = 0.0, .high = 10.0, .ends = RealRange::Ends::high_only};
 
-template <class Keys>
-void visit_precisions(Keys& keys, PrecisionRates& rates, const RealRange& range) {
+void visit_precisions(auto& keys, PrecisionRates& rates, const RealRange& range) {
     keys.value("fp32", rates.fp32, range);
     keys.value("bf16", rates.bf16, range);
     keys.value("fp16", rates.fp16, range);
     keys.value("fp8", rates.fp8, range);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, PrecisionRates& rates) {
+void visit_keys(auto& keys, PrecisionRates& rates) {
     visit_precisions(keys, rates, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, PrecisionShares& shares) {
+void visit_keys(auto& keys, PrecisionShares& shares) {
     visit_precisions(keys, shares, zero_to_one);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, GemmTile& tile) {
+void visit_keys(auto& keys, GemmTile& tile) {
     keys.required("rows", tile.rows, IntRange{1, 1 << 16});
     keys.required("cols", tile.cols, IntRange{1, 1 << 16});
     keys.value("speed", tile.speed, share_value);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, AttentionRate& rate) {
+void visit_keys(auto& keys, AttentionRate& rate) {
     keys.required("head_dim", rate.head_dim, IntRange{1, 256});
     keys.required("forward", rate.forward, positive);
     keys.required("backward", rate.backward, positive);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, OpBandwidth& op) {
+void visit_keys(auto& keys, OpBandwidth& op) {
     keys.required("op", op.op, Label{});
     keys.required("bandwidth", op.bandwidth, positive);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, MeasuredOp& op) {
+void visit_keys(auto& keys, MeasuredOp& op) {
     keys.required("op", op.op, Label{});
     keys.value("precision", op.precision);
     keys.value("threads", op.threads, IntRange{1, 1 << 16});
@@ -64,16 +57,14 @@ void visit_keys(Keys& keys, MeasuredOp& op) {
     keys.value("spread", op.spread, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, MeasuredMessage& message) {
+void visit_keys(auto& keys, MeasuredMessage& message) {
     keys.required("operation", message.operation, Label{});
     keys.required("bytes", message.bytes, positive);
     keys.required("seconds", message.seconds, positive);
     keys.value("spread", message.spread, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, DeviceProfile& device) {
+void visit_keys(auto& keys, DeviceProfile& device) {
     keys.required("memory", device.memory, positive);
     keys.required("memory_bandwidth", device.memory_bandwidth, positive);
     keys.value("memory_efficiency", device.memory_efficiency, share_value);
@@ -95,16 +86,14 @@ void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.value("measured", device.measured, ListOf<>{0, 100'000});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, LinkProfile& link) {
+void visit_keys(auto& keys, LinkProfile& link) {
     keys.required("bandwidth", link.bandwidth, not_negative);
     keys.required("latency", link.latency, not_negative);
     keys.value("reduction", link.reduction, share_value);
     keys.value("measured", link.measured, ListOf<>{0, 10'000});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, NodeProfile& node) {
+void visit_keys(auto& keys, NodeProfile& node) {
     keys.required("devices", node.devices, IntRange{1, 1 << 16});
     keys.required("link", node.link);
     keys.open("network", node.network, "none");
@@ -113,8 +102,7 @@ void visit_keys(Keys& keys, NodeProfile& node) {
     keys.value("disk_bandwidth", node.disk_bandwidth, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, SoftwareProfile& software) {
+void visit_keys(auto& keys, SoftwareProfile& software) {
     keys.value("overlap_grads", software.overlap_grads);
     keys.value("overlap_params", software.overlap_params);
     keys.value("overlap_tensor", software.overlap_tensor);
@@ -125,8 +113,7 @@ void visit_keys(Keys& keys, SoftwareProfile& software) {
     keys.value("speed", software.speed, ratio_value);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, HardwareProfile& profile) {
+void visit_keys(auto& keys, HardwareProfile& profile) {
     keys.required("name", profile.name, Label{});
     keys.required("kind", profile.kind,
                   OneOf<DeviceChoice>{{DeviceChoice::cpu, DeviceChoice::cuda}});

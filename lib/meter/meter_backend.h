@@ -47,15 +47,13 @@ public:
     /// Reports every op to `listener`, which must outlive the backend.
     void listen(OpListener& listener) { listener_ = &listener; }
 
-    template <class Op>
-    void on(const Op& op) {
+    void on(const auto& op) {
         count(op);
         if (listener_ != nullptr) listener_->on_op(work_of(op));
     }
 
 private:
-    template <class Op>
-    void count_gemm(const Op& op) {
+    void count_gemm(const auto& op) {
         linear_ops_.emplace(op);
         work_.gemms += work_of(op).flops;
     }

@@ -100,8 +100,7 @@ public:
         expect(name);
         expect("\": ");
     }
-    template <class Number>
-    void number(Number& value) {
+    void number(auto& value) {
         if (!ok_) return;
         const char* const end = rest_.data() + rest_.size();
         const auto [stopped, error] = std::from_chars(rest_.data(), end, value);

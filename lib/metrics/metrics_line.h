@@ -51,8 +51,7 @@ struct StepMetrics {
 
 /// Calls visit(name, optional value) for every scalar metric except the step, in the order of the
 /// file. `Metrics`: StepMetrics, const or not.
-template <class Metrics>
-void for_each_metric(Metrics& metrics, const auto& visit) {
+void for_each_metric(auto& metrics, const auto& visit) {
     visit("loss", metrics.loss);
     visit("mean_loss", metrics.mean_loss);
     visit("grad_norm", metrics.grad_norm);

@@ -67,10 +67,7 @@ public:
 
 private:
     /// f(the half after attention)
-    template <class F>
-    auto feed_forward(const F& f) const {
-        return std::visit(f, feed_forward_);
-    }
+    auto feed_forward(const auto& f) const { return std::visit(f, feed_forward_); }
     /// Allocates the amaxes of `saved`, if the block computes in FP8.
     void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
     /// `kept` with its amaxes set to 0, in the workspace if it has none.

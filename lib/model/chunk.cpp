@@ -95,9 +95,8 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     head_->forward_backward(stream, saved.head, deferred, pass);
 }
 
-template <class UseHead>
 void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
-                           const UseHead& use_head) const {
+                           const auto& use_head) const {
     const ArenaFrame frame(context_.workspace());
     const Shape shape = context_.stream_shape(pass.batch.tokens());
     const StreamBuffers buffers = {.r = context_.temporary(shape), .y = context_.temporary(shape)};

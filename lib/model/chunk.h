@@ -83,9 +83,8 @@ public:
 private:
     /// Runs a pass that saves nothing. With a head, calls use_head(norm) at its end: norm()
     /// computes n, which the head's loss reads.
-    template <class UseHead>
     void run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
-                     const UseHead& use_head) const;
+                     const auto& use_head) const;
     /// Starts the stream: r = the embeddings, or the previous chunk's output.
     void start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const;
     /// output = the sum that the next chunk's first norm reads.

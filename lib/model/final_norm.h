@@ -34,9 +34,8 @@ public:
     }
     /// Fills n [T, H] and saved.dn. loss(rows, dn) gets all rows of n and fills their gradient, or
     /// this rank's part of it.
-    template <class Loss>
     void forward_backward(Stream& stream, const SavedHead& saved, const Tensor& n, const Pass& pass,
-                          const Loss& loss) const {
+                          const auto& loss) const {
         norm_.forward(stream, saved.norm, {.values = n}, pass);
         const Tensor dn = allocate_whole(context_, saved.dn);
         loss(gather_rows(context_, n), dn);

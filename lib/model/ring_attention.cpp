@@ -80,9 +80,8 @@ bool sees_any(const Queries& queries, const SequenceSlice& keys) {
 
 /// Calls f(queries, key_row, key_slice) for each pair of slices that is not hidden. The key slices
 /// are stored one after the other, from row 0 on.
-template <class F>
 void for_each_pair(std::span<Queries> all, const std::vector<SequenceSlice>& key_slices,
-                   const F& f) {
+                   const auto& f) {
     for (Queries& queries : all) {
         std::int64_t row = 0;
         for (const SequenceSlice& keys : key_slices) {

@@ -44,8 +44,7 @@ Pending gather_piece(const ModelContext& context, const Tensor& whole, const Ten
 }
 
 /// start(i) for each piece, as one operation.
-template <class Start>
-Pending start_pieces(const ModelContext& context, const Start& start) {
+Pending start_pieces(const ModelContext& context, const auto& start) {
     const auto pieces = std::make_shared<std::vector<Pending>>();
     for (std::int64_t i = 0; i < context.tensor_pieces; ++i)
         pieces->push_back(start(i));

@@ -25,8 +25,7 @@ bool has_weight_actions(const std::vector<Action>& actions) {
     });
 }
 
-template <class MakeStage>
-Pipeline all_stages(const PipelineShape& shape, const MakeStage& make) {
+Pipeline all_stages(const PipelineShape& shape, const auto& make) {
     Pipeline pipeline = {shape, {}};
     for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
         pipeline.stages.push_back(make(shape, stage));

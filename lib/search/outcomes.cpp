@@ -54,8 +54,7 @@ ValueOutcome& Outcomes::at(const Value& value) {
     return outcomes_.emplace_back(value, ValueOutcome{}).second;
 }
 
-template <class Change>
-void Outcomes::for_each(const Choices& choices, const Change& change) {
+void Outcomes::for_each(const Choices& choices, const auto& change) {
     const ReportedValues values = reported_values(choices);
     for (std::size_t key = 0; key < reported_keys; ++key)
         change(at({key, values[key]}));

@@ -56,8 +56,7 @@ public:
 
 private:
     ValueOutcome& at(const Value& value);
-    template <class Change>
-    void for_each(const Choices& choices, const Change& change);
+    void for_each(const Choices& choices, const auto& change);
 
     std::vector<std::pair<Value, ValueOutcome>> outcomes_;
 };

@@ -14,8 +14,7 @@ namespace {
 struct JsonWriter {
     Json object = Json::object();
 
-    template <class T>
-    void value(std::string_view key, T& field, const auto&...);
+    void value(std::string_view key, auto& field, const auto&...);
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
     void open(std::string_view key, auto& field, std::string_view word, const auto&...) {
         if (with_value(field, [&](auto& given) { value(key, given); })) return;
@@ -47,8 +46,7 @@ Json json_of(T& field) {
     }
 }
 
-template <class T>
-void JsonWriter::value(std::string_view key, T& field, const auto&...) {
+void JsonWriter::value(std::string_view key, auto& field, const auto&...) {
     object[std::string(key)] = json_of(field);
 }
 

@@ -35,8 +35,7 @@ constexpr RealRange fraction = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends
 constexpr RealRange zero_to_one = {.low = 0.0, .high = 1.0};
 constexpr RealRange epsilon = {.low = 1.0e-30, .high = 1.0};
 
-template <class Keys>
-void visit_keys(Keys& keys, RopeScaling& scaling) {
+void visit_keys(auto& keys, RopeScaling& scaling) {
     keys.required("kind", scaling.kind);
     keys.required("factor", scaling.factor, RealRange{.low = 1.0});
     keys.value("original_max_position_embeddings", scaling.original_max_position_embeddings,
@@ -48,8 +47,7 @@ void visit_keys(Keys& keys, RopeScaling& scaling) {
     keys.open("attention_factor", scaling.attention_factor, "auto", positive);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, ModelSpec& model) {
+void visit_keys(auto& keys, ModelSpec& model) {
     keys.required("num_layers", model.num_layers, layer_count);
     keys.required("hidden_size", model.hidden_size, width);
     keys.required("num_attention_heads", model.num_attention_heads, head_count);
@@ -75,8 +73,7 @@ void visit_keys(Keys& keys, ModelSpec& model) {
     keys.value("init_std", model.init_std, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, MlmSpec& mlm) {
+void visit_keys(auto& keys, MlmSpec& mlm) {
     ObjectiveKind kind = MlmSpec::kind;
     keys.required("kind", kind);
     keys.value("mask_rate", mlm.mask_rate, RealRange{.low = 0.01, .high = 0.99});
@@ -88,8 +85,7 @@ void visit_keys(Keys& keys, MlmSpec& mlm) {
     keys.value("max_span", mlm.max_span, IntRange{1, 1000});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, AdapterSpec& adapter) {
+void visit_keys(auto& keys, AdapterSpec& adapter) {
     keys.required("kind", adapter.kind);
     keys.value("rank", adapter.rank, IntRange{1, 4096});
     keys.value("alpha", adapter.alpha, positive);
@@ -100,14 +96,12 @@ void visit_keys(Keys& keys, AdapterSpec& adapter) {
     keys.open("encoder_hidden_size", adapter.encoder_hidden_size, "auto", width);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, DataSource& source) {
+void visit_keys(auto& keys, DataSource& source) {
     keys.required("prefix", source.prefix);
     keys.value("weight", source.weight, positive);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, DataSpec& data) {
+void visit_keys(auto& keys, DataSpec& data) {
     keys.required("train", data.train, ListOf<>{0, 10'000});
     keys.value("validation", data.validation, ListOf<>{0, 10'000});
     keys.value("split", data.split, Split{});
@@ -119,15 +113,13 @@ void visit_keys(Keys& keys, DataSpec& data) {
     keys.value("reset_at_eod", data.reset_at_eod);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, RampupSpec& rampup) {
+void visit_keys(auto& keys, RampupSpec& rampup) {
     keys.value("start", rampup.start, batch_count);
     keys.value("increment", rampup.increment, batch_count);
     keys.value("samples", rampup.samples, IntRange{0, sample_count.high});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, TrainingSpec& training) {
+void visit_keys(auto& keys, TrainingSpec& training) {
     keys.value("seq_length", training.seq_length, token_count);
     keys.value("micro_batch_size", training.micro_batch_size, batch_count);
     keys.open("global_batch_size", training.global_batch_size, "auto", batch_count);
@@ -138,8 +130,7 @@ void visit_keys(Keys& keys, TrainingSpec& training) {
     keys.value("frozen", training.frozen, ListOf<Label>{0, 100});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, EvalTasksSpec& eval_tasks) {
+void visit_keys(auto& keys, EvalTasksSpec& eval_tasks) {
     keys.required("tasks", eval_tasks.tasks, ListOf<>{1, 100});
     keys.required("interval", eval_tasks.interval, step_count);
     keys.open("data", eval_tasks.data, "none");
@@ -147,8 +138,7 @@ void visit_keys(Keys& keys, EvalTasksSpec& eval_tasks) {
     keys.open("few_shot", eval_tasks.few_shot, "auto", IntRange{0, 1000});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, ParallelSpec& parallel) {
+void visit_keys(auto& keys, ParallelSpec& parallel) {
     keys.value("tensor", parallel.tensor, rank_count);
     keys.value("sequence_parallel", parallel.sequence_parallel);
     keys.value("overlap_tensor", parallel.overlap_tensor);
@@ -162,24 +152,21 @@ void visit_keys(Keys& keys, ParallelSpec& parallel) {
     keys.value("shard_optimizer", parallel.shard_optimizer);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, PrecisionSpec& precision) {
+void visit_keys(auto& keys, PrecisionSpec& precision) {
     keys.open("compute", precision.compute, "auto");
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
     keys.value("frozen", precision.frozen);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, MuonSpec& muon) {
+void visit_keys(auto& keys, MuonSpec& muon) {
     keys.value("momentum", muon.momentum, fraction);
     keys.value("nesterov", muon.nesterov);
     keys.value("scale", muon.scale);
     keys.value("lr_scale", muon.lr_scale, not_negative);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, OptimizerSpec& optimizer) {
+void visit_keys(auto& keys, OptimizerSpec& optimizer) {
     keys.value("name", optimizer.name, OneOf<std::string>{{"adamw", "muon"}});
     keys.value("lr", optimizer.lr, not_negative);
     keys.value("betas", optimizer.betas, ListOf<RealRange>{2, 2, fraction});
@@ -189,8 +176,7 @@ void visit_keys(Keys& keys, OptimizerSpec& optimizer) {
     keys.value("muon", optimizer.muon);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, LrScheduleSpec& schedule) {
+void visit_keys(auto& keys, LrScheduleSpec& schedule) {
     keys.value("kind", schedule.kind);
     keys.value("warmup_steps", schedule.warmup_steps, step_interval);
     keys.open("decay_steps", schedule.decay_steps, "auto", step_count);
@@ -198,8 +184,7 @@ void visit_keys(Keys& keys, LrScheduleSpec& schedule) {
     keys.value("wsd_decay_steps", schedule.wsd_decay_steps, step_interval);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, CheckpointSpec& checkpoint) {
+void visit_keys(auto& keys, CheckpointSpec& checkpoint) {
     keys.value("interval", checkpoint.interval, step_interval);
     keys.value("keep_last", checkpoint.keep_last, IntRange{2, 1'000'000});
     keys.value("keep_every", checkpoint.keep_every, step_interval);
@@ -208,15 +193,13 @@ void visit_keys(Keys& keys, CheckpointSpec& checkpoint) {
     keys.value("local_interval", checkpoint.local_interval, step_count);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, LossSpike& spike) {
+void visit_keys(auto& keys, LossSpike& spike) {
     keys.required("factor", spike.factor, RealRange{.low = 1.0});
     keys.required("window", spike.window, IntRange{1, 1'000'000});
     keys.required("action", spike.action);
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, FaultsSpec& faults) {
+void visit_keys(auto& keys, FaultsSpec& faults) {
     keys.value("hang_seconds", faults.hang_seconds, seconds_count);
     keys.value("max_skipped_steps", faults.max_skipped_steps, step_interval);
     keys.value("replica_check_interval", faults.replica_check_interval, step_interval);
@@ -224,15 +207,13 @@ void visit_keys(Keys& keys, FaultsSpec& faults) {
     keys.open("time_limit", faults.time_limit, "none", IntRange{1, seconds_count.high});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, LoggingSpec& logging) {
+void visit_keys(auto& keys, LoggingSpec& logging) {
     keys.value("interval", logging.interval, step_count);
     keys.value("tensorboard", logging.tensorboard);
     keys.open("prometheus", logging.prometheus, "none");
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, InjectedFault& fault) {
+void visit_keys(auto& keys, InjectedFault& fault) {
     constexpr std::int64_t most_calls = std::int64_t{1} << 40;
     keys.required("kind", fault.kind);
     keys.value("rank", fault.rank, IntRange{0, rank_count.high - 1});
@@ -242,14 +223,12 @@ void visit_keys(Keys& keys, InjectedFault& fault) {
     keys.value("seconds", fault.seconds, RealRange{.low = 0.0, .high = 1.0e6});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, FaultInjectionSpec& injection) {
+void visit_keys(auto& keys, FaultInjectionSpec& injection) {
     keys.value("seed", injection.seed, seed_value);
     keys.required("faults", injection.faults, ListOf<>{1, 10'000});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, RunSpec& spec) {
+void visit_keys(auto& keys, RunSpec& spec) {
     keys.required("name", spec.name, Label{});
     keys.value("seed", spec.seed, seed_value);
     keys.open("init_from", spec.init_from, "none");

@@ -14,8 +14,7 @@ void read(const SpecValue& given, std::optional<T>& value, Any) {
     read(given, value.emplace(), Any{});
 }
 
-template <class Keys>
-void visit_keys(Keys& keys, TaskSpec& task) {
+void visit_keys(auto& keys, TaskSpec& task) {
     keys.required("kind", task.kind);
     keys.required("data", task.data, Label{});
     keys.value("documents", task.documents);

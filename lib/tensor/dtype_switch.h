@@ -7,8 +7,7 @@
 namespace gptrain {
 
 /// Calls f(T{}) with T the storage type of a compute dtype: float, Bf16 or F16.
-template <class F>
-void with_compute_type(DType dtype, const F& f) {
+void with_compute_type(DType dtype, const auto& f) {
     switch (dtype) {
         case DType::f32: f(float{}); break;
         case DType::bf16: f(Bf16{}); break;
@@ -18,8 +17,7 @@ void with_compute_type(DType dtype, const F& f) {
 }
 
 /// Calls f(T{}) with T the storage type of an FP8 format: F8E4M3 or F8E5M2.
-template <class F>
-void with_fp8_type(DType dtype, const F& f) {
+void with_fp8_type(DType dtype, const auto& f) {
     switch (dtype) {
         case DType::f8e4m3: f(F8E4M3{}); break;
         case DType::f8e5m2: f(F8E5M2{}); break;

@@ -16,8 +16,7 @@ namespace {
 
 /// Calls `work` with the file that a key names. Its Errors are prefixed with the location of the
 /// key.
-template <class Work>
-auto with_key_location(const RunSpec& spec, std::string_view key, const Work& work) {
+auto with_key_location(const RunSpec& spec, std::string_view key, const auto& work) {
     try {
         return work();
     } catch (const Error& error) {
