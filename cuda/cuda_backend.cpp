@@ -129,8 +129,7 @@ public:
     // CUDA_MODULE_LOADING=EAGER need not cover the code that cuBLASLt loads itself.
     bool loads_code_late() const override { return true; }
 
-    template <class Op>
-    void on(const Op& op) {
+    void on(const auto& op) {
         if constexpr (requires { cuda::run(op, gemms_, context()); }) {
             cuda::run(op, gemms_, context());
         } else {

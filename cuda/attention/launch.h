@@ -23,8 +23,7 @@ constexpr bool shared_memory_fits() {
 }
 
 /// Calls f(std::integral_constant<int, W>{}) with the smallest supported width W >= D.
-template <class F>
-void with_head_width(int head_dim, const F& f) {
+void with_head_width(int head_dim, const auto& f) {
     GPTRAIN_CHECK(head_dim <= max_head_dim, "head_dim ", head_dim, ", at most ", max_head_dim);
     if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
     if (head_dim <= 96) return f(std::integral_constant<int, 96>{});

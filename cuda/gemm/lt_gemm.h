@@ -86,8 +86,7 @@ public:
 private:
     /// False if the library declines the attribute of a GEMM with an epilogue; without one that is
     /// an error.
-    template <class T>
-    bool set(cublasLtMatmulDescAttributes_t which, const T& value) const {
+    bool set(cublasLtMatmulDescAttributes_t which, const auto& value) const {
         const cublasStatus_t status =
             library_.functions.desc_set(operation_.get(), which, &value, sizeof value);
         if (has_epilogue_ && is_declined(status)) return false;

@@ -198,8 +198,7 @@ std::shared_ptr<Event> NcclCommunicator::free_event() {
 
 /// issue(message) makes NCCL calls, each as message(call), and does not throw. The calls become one
 /// group between the streams' waits.
-template <class Issue>
-Pending NcclCommunicator::issue(bool Traffic::*kind, std::string_view call, const Issue& issue) {
+Pending NcclCommunicator::issue(bool Traffic::*kind, std::string_view call, const auto& issue) {
     GPTRAIN_CHECK(traffic_.*kind, call, " on ", name_, ", whose ranks are not connected for it");
     poll();
     const std::shared_ptr<Event> computed = free_event();

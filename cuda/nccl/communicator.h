@@ -88,8 +88,7 @@ private:
     /// Waits until NCCL has done what it only began in this call.
     void settle(ncclResult_t status, std::string_view call);
     void check(ncclResult_t status, std::string_view call);
-    template <class Issue>
-    Pending issue(bool Traffic::*kind, std::string_view call, const Issue& issue);
+    Pending issue(bool Traffic::*kind, std::string_view call, const auto& issue);
     std::shared_ptr<Event> free_event();
 
     const std::shared_ptr<NcclCommunicators> siblings_;

@@ -33,14 +33,12 @@ private:
 };
 
 /// Throws an `Error` whose message is the concatenated parts.
-template <class... Parts>
-[[noreturn]] void fail(ExitCode code, const Parts&... parts) {
+[[noreturn]] void fail(ExitCode code, const auto&... parts) {
     throw Error(code, text(parts...));
 }
 
 /// `fail` for a failed system call: appends errno's message. Code: io.
-template <class... Parts>
-[[noreturn]] void fail_errno(int error_number, const Parts&... parts) {
+[[noreturn]] void fail_errno(int error_number, const auto&... parts) {
     throw Error(ExitCode::io, text(parts..., ": ", error_text(error_number)));
 }
 

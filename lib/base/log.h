@@ -44,13 +44,11 @@ void error_line(std::string_view program, std::string_view message);
 /// which another write might complete.
 std::string without_controls(std::string_view text);
 
-template <class... Parts>
-void print(const Parts&... parts) {
+void print(const auto&... parts) {
     print_line(text(parts...));
 }
 
-template <class... Parts>
-void warn(const Parts&... parts) {
+void warn(const auto&... parts) {
     warn_line(text(parts...));
 }
 

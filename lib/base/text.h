@@ -29,8 +29,7 @@ requires((std::integral<Number> && !std::same_as<Number, char> && !std::same_as<
 }
 
 /// Concatenates the parts.
-template <class... Parts>
-std::string text(const Parts&... parts) {
+std::string text(const auto&... parts) {
     std::string out;
     (append(out, parts), ...);
     return out;

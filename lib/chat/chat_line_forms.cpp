@@ -28,8 +28,7 @@ constexpr std::string_view refused_keys[] = {
     "chat_template_kwargs", "functions", "history", "system", "system_prompt", "weight"};
 
 /// Refuses a document. The caller adds its place.
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse(const auto&... parts) {
     fail(ExitCode::bad_input, parts...);
 }
 

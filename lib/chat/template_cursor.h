@@ -37,8 +37,7 @@ protected:
         TemplateCursor& cursor_;
     };
 
-    template <class... Parts>
-    [[noreturn]] void refuse(const Parts&... parts) const {
+    [[noreturn]] void refuse(const auto&... parts) const {
         fail(ExitCode::bad_input, source_, ": line ", token().line, ": ", parts...);
     }
 

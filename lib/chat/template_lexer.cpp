@@ -61,8 +61,7 @@ public:
 private:
     std::string_view rest() const { return std::string_view(whole_).substr(at_); }
 
-    template <class... Parts>
-    [[noreturn]] void refuse(const Parts&... parts) const {
+    [[noreturn]] void refuse(const auto&... parts) const {
         fail(ExitCode::bad_input, source_, ": line ", line_, ": ", parts...);
     }
 

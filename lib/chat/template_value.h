@@ -48,8 +48,7 @@ public:
     explicit TemplateRun(std::string source) : source_(std::move(source)) {}
 
     /// Errors (bad_input) begin with source and line.
-    template <class... Parts>
-    [[noreturn]] void fail(const Parts&... parts) const {
+    [[noreturn]] void fail(const auto&... parts) const {
         gptrain::fail(ExitCode::bad_input, source_, ": line ", line, ": ", parts...);
     }
     /// Counts work; beyond the limit an Error.

@@ -17,8 +17,7 @@ constexpr std::string_view mask_magic("GPTMASK\0", 8);
 constexpr std::uint32_t mask_version = 1;
 constexpr std::size_t counted_from = 16;  // of the file, by the checksum
 
-template <class... Parts>
-[[noreturn]] void refuse_mask(const MappedFile& file, const Parts&... parts) {
+[[noreturn]] void refuse_mask(const MappedFile& file, const auto&... parts) {
     fail(ExitCode::bad_input, file.path().string(), ": ", parts...,
          "; regenerate the token files with gpt-preprocess chat");
 }

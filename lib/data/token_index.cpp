@@ -17,8 +17,7 @@ constexpr std::int64_t length_bytes = 4;
 constexpr std::int64_t offset_bytes = 8;
 constexpr std::int64_t document_bytes = 8;
 
-template <class... Parts>
-[[noreturn]] void refuse(const std::filesystem::path& file, const Parts&... parts) {
+[[noreturn]] void refuse(const std::filesystem::path& file, const auto&... parts) {
     fail(ExitCode::bad_input, file.string(), ": ", parts...);
 }
 

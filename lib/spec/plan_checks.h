@@ -11,8 +11,7 @@ namespace gptrain {
 
 struct RunSpec;
 
-template <class... Parts>
-void require(bool condition, const Parts&... parts) {
+void require(bool condition, const auto&... parts) {
     if (!condition) fail(ExitCode::usage, parts...);
 }
 

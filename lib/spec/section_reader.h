@@ -38,14 +38,12 @@ struct SpecValue {
         return {file, child, path.empty() ? std::string(key) : text(path, ".", key), word};
     }
 
-    template <class... Parts>
-    [[noreturn]] void fail_here(const Parts&... parts) const {
+    [[noreturn]] void fail_here(const auto&... parts) const {
         fail_at(node.location, path, parts...);
     }
 
-    template <class... Parts>
     [[noreturn]] void fail_at(YamlLocation location, std::string_view key,
-                              const Parts&... parts) const {
+                              const auto&... parts) const {
         const std::string where = location.line == 0
                                       ? text("--set ", key)
                                       : text(file.name, ":", location.line, ":", location.column,

@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t max_depth = 16;
 constexpr std::size_t max_key_bytes = 100;
 
-template <class... Parts>
-[[noreturn]] void fail_at(const YamlSource& source, YamlLocation location, const Parts&... parts) {
+[[noreturn]] void fail_at(const YamlSource& source, YamlLocation location, const auto&... parts) {
     if (source.setting) fail(ExitCode::usage, "--set ", source.name, ": ", parts...);
     fail(ExitCode::usage, source.name, ":", location.line, ":", location.column, ": ", parts...);
 }
