@@ -171,6 +171,24 @@ __device__ inline void pin_registers(float (&c)[n]) {
         asm volatile("" : "+f"(c[i])::"memory");
 }
 
+// The registers of c, as inline assembly takes them, and their names in its text.
+#define GPTRAIN_8_REGISTERS(i)                                                                  \
+    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
+        "+f"(c[i + 6]), "+f"(c[i + 7])
+#define GPTRAIN_32_REGISTERS \
+    GPTRAIN_8_REGISTERS(0), GPTRAIN_8_REGISTERS(8), GPTRAIN_8_REGISTERS(16), GPTRAIN_8_REGISTERS(24)
+#define GPTRAIN_64_REGISTERS                                                \
+    GPTRAIN_32_REGISTERS, GPTRAIN_8_REGISTERS(32), GPTRAIN_8_REGISTERS(40), \
+        GPTRAIN_8_REGISTERS(48), GPTRAIN_8_REGISTERS(56)
+#define GPTRAIN_32_NAMES                                                     \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define GPTRAIN_64_NAMES                                                               \
+    GPTRAIN_32_NAMES                                                                   \
+    ", "                                                                               \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
 // warpgroup_multiply starts c[64 x N] (+)= a[64 x 16] b[16 x N] in the four warps of a warpgroup,
 // where N is twice the length of c; without `accumulate` it overwrites c. Warp w of the group holds
 // rows 16 w to 16 w + 15. With g = lane / 4 and t = lane % 4, c[4 j] and c[4 j + 1] are elements
@@ -182,15 +200,9 @@ __device__ inline void warpgroup_multiply(float (&c)[32], Operand<a_major> a, Op
                                           bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, %35, %36;\n}\n"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
-          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
-          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
-          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
-          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" GPTRAIN_32_NAMES
+        "}, %32, %33, p, 1, 1, %35, %36;\n}\n"
+        : GPTRAIN_32_REGISTERS
         : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),
           "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0));
 }
@@ -200,15 +212,9 @@ __device__ inline void warpgroup_multiply(float (&c)[32], const std::uint32_t (&
                                           Operand<b_major> b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
-          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
-          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
-          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
-          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" GPTRAIN_32_NAMES
+        "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+        : GPTRAIN_32_REGISTERS
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor),
           "r"(static_cast<int>(accumulate)), "n"(b_major == Major::mn ? 1 : 0));
 }
@@ -218,22 +224,9 @@ __device__ inline void warpgroup_multiply(float (&c)[64], Operand<a_major> a, Op
                                           bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, %67, %68;\n}\n"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
-          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
-          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
-          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
-          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
-          "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
-          "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
-          "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
-          "+f"(c[63])
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" GPTRAIN_64_NAMES
+        "}, %64, %65, p, 1, 1, %67, %68;\n}\n"
+        : GPTRAIN_64_REGISTERS
         : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),
           "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0));
 }
@@ -243,25 +236,18 @@ __device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&
                                           Operand<b_major> b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}\n"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
-          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
-          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
-          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
-          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
-          "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
-          "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
-          "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
-          "+f"(c[63])
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" GPTRAIN_64_NAMES
+        "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}\n"
+        : GPTRAIN_64_REGISTERS
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor),
           "r"(static_cast<int>(accumulate)), "n"(b_major == Major::mn ? 1 : 0));
 }
+
+#undef GPTRAIN_8_REGISTERS
+#undef GPTRAIN_32_REGISTERS
+#undef GPTRAIN_64_REGISTERS
+#undef GPTRAIN_32_NAMES
+#undef GPTRAIN_64_NAMES
 
 // ---- registers ----------------------------------------------------------------------------------
 
