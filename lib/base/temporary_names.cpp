@@ -10,12 +10,14 @@
 namespace gptrain {
 namespace {
 
-/// Accessed by the signal handler. Never destroyed, because a signal may arrive during process
-/// exit.
 struct Names {
     std::mutex mutex;
     std::multiset<std::string> names;
 };
+/// Accessed by the signal handler. Made before main, because a handler must not allocate: its
+/// signal may have stopped malloc. Never destroyed, because a signal may arrive during process
+/// exit.
+Names& all = *new Names;
 
 /// Removes a folder without folders in it. Only system calls: a signal handler cannot use opendir.
 void remove_folder(const char* path) {
@@ -34,31 +36,26 @@ void remove_folder(const char* path) {
     ::rmdir(path);
 }
 
-Names& all() {
-    static Names& names = *new Names;
-    return names;
-}
-
 }  // namespace
 
 void add_temporary_name(const std::string& name) {
-    const std::lock_guard lock(all().mutex);
-    all().names.insert(name);
+    const std::lock_guard lock(all.mutex);
+    all.names.insert(name);
 }
 
 void drop_temporary_name(const std::string& name) {
-    const std::lock_guard lock(all().mutex);
-    const auto found = all().names.find(name);
-    if (found != all().names.end()) all().names.erase(found);
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.names.find(name);
+    if (found != all.names.end()) all.names.erase(found);
 }
 
 void remove_temporary_files() {
-    for (const std::string& name : all().names)
+    for (const std::string& name : all.names)
         if (::unlink(name.c_str()) != 0) remove_folder(name.c_str());
 }
 
 void remove_unless_in_use() {
-    const std::unique_lock lock(all().mutex, std::try_to_lock);
+    const std::unique_lock lock(all.mutex, std::try_to_lock);
     if (lock) remove_temporary_files();
 }
 
