@@ -22,7 +22,7 @@ git add -N .
 flags=(-std=c++20 -fsyntax-only -x c++ -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     -Wno-sign-conversion -Werror -Wno-restrict -Wno-psabi -fopenmp -mavx2 -mfma -mf16c
     '-DGPTRAIN_TEST_DATA=""')
-for include in "$@"; do flags+=(-isystem "$include"); done
+for include in "$@"; do flags+=(-idirafter "$include"); done
 
 # compile SOURCE: as the build compiles it, without precompiled headers.
 compile() {
