@@ -27,7 +27,7 @@ std::vector<ParameterCounts> layer_parameters(const RunPlan& plan);
 
 /// Number of parameters, with those of an adapter. Shared ones count once.
 std::int64_t parameter_count(const ModelShape& model);
-/// Those of them that the plan freezes.
+/// The number of parameters that the plan freezes.
 std::int64_t frozen_parameters(const RunPlan& plan);
 
 /// FLOPs of one token's forward and backward: 6 x active parameters (4 x frozen ones, whose
