@@ -9,6 +9,8 @@
 #   --check   changes nothing; exit code 1 if a page shows something else
 #
 # It needs the program of the preset cpu ($GPTRAIN names another one). Longer output ends with "...".
+# It also writes the tables of docs/run-spec.md but for the last column, with the preset's test of the
+# spec. A new key needs a row with its name and its meaning first. CI compares this page.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
@@ -69,4 +71,6 @@ while IFS= read -r page; do
         echo "updated $page"
     fi
 done < <(grep -lF -- '<!-- update_docs.sh: ' docs/*.md)
+[[ -n $check ]] || build/cpu/test/spec/test_spec 'run-spec.md is written' >"$work/printed" ||
+    { cat "$work/printed" >&2 && exit 1; }
 ((differing == 0))

@@ -19,16 +19,20 @@ std::string formatted(double value) {
     return digits;
 }
 
-std::string formatted(const Json& value) {
+}  // namespace
+
+std::string yaml_line(const Json& value) {
     if (value.is_string()) return word_or_quotes(value.get<std::string>());
     if (value.is_number_float()) return formatted(value.get<double>());
     if (!value.is_structured()) return to_line(value);
     std::string out;
     for (const auto& [key, item] : value.items()) {
-        out += text(out.empty() ? "" : ", ", value.is_object() ? key + ": " : "", formatted(item));
+        out += text(out.empty() ? "" : ", ", value.is_object() ? key + ": " : "", yaml_line(item));
     }
     return value.is_object() ? text("{", out, "}") : text("[", out, "]");
 }
+
+namespace {
 
 /// A visitor of the whole spec, which writes the values of its keys. A section is a block with one
 /// line per key. Sections inside a section, and optional sections, are written on their key's line.
@@ -41,14 +45,14 @@ struct SpecWriter {
         if constexpr (Section<T>) {
             out += text(key, ":\n");
             for (const auto& [name, inner] : values[std::string(key)].items())
-                out += text("  ", name, ": ", formatted(inner), "\n");
+                out += text("  ", name, ": ", yaml_line(inner), "\n");
         } else {
             open(key);
         }
     }
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
     void open(std::string_view key, const auto&...) {
-        out += text(key, ": ", formatted(values[std::string(key)]), "\n");
+        out += text(key, ": ", yaml_line(values[std::string(key)]), "\n");
     }
 };
 
