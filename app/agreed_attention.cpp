@@ -6,6 +6,27 @@
 #include "base/log.h"
 
 namespace gptrain {
+namespace {
+
+/// The kernels take milliseconds, a process that opens the device seconds.
+constexpr std::chrono::seconds time_limit(25);
+constexpr std::chrono::seconds second_limit(150);
+
+}  // namespace
+
+bool checks_attention(const std::vector<std::string>& nodes, int rank) {
+    const std::string& own = nodes[static_cast<std::size_t>(rank)];
+    return !own.empty() && std::find(nodes.begin(), nodes.end(), own) - nodes.begin() == rank;
+}
+
+std::string attention_fault(
+    const std::function<AttentionCheck(std::chrono::seconds limit)>& check) {
+    const AttentionCheck first = check(time_limit);
+    if (!first.timed_out) return first.fault;
+    warn("the check of the attention kernels did not end in ", time_limit.count(),
+         " seconds; it runs once more, for at most ", second_limit.count());
+    return check(second_limit).fault;
+}
 
 cuda::AttentionChoice agreed_attention(const std::vector<std::string>& faults,
                                        cuda::AttentionChoice wanted, int rank) {

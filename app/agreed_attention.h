@@ -1,12 +1,23 @@
-// Which attention kernels the ranks ask for once each has checked those for sm_90a.
+// Which attention kernels the ranks ask for once those for sm_90a have been checked.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "child_checks.h"
 #include "cuda/environment.h"
 
 namespace gptrain {
+
+/// True if the rank checks the kernels for its node: the first one there that runs them. All GPUs
+/// that do have one compute capability. `nodes`: of each rank that runs them, its node; else empty.
+bool checks_attention(const std::vector<std::string>& nodes, int rank);
+
+/// The fault that `check`, given a time limit, finds. A node that is busy, or reads the program for
+/// the first time, may need long: if the time runs out, checks once more with a longer limit.
+std::string attention_fault(const std::function<AttentionCheck(std::chrono::seconds limit)>& check);
 
 /// The attention kernels that a rank asks its backend for. `faults` describes what is wrong with
 /// the kernels for sm_90a on each rank's GPU, empty where nothing is; `wanted` is the user's

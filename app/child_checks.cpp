@@ -13,17 +13,17 @@ namespace gptrain {
 namespace {
 
 constexpr auto command_name = "check-attention";
-/// The kernels take milliseconds, a process that opens the device seconds.
-constexpr std::chrono::seconds time_limit(25);
 
 }  // namespace
 
-std::string attention_fault_in_child(int device) {
+AttentionCheck check_attention_in_child(int device, std::chrono::seconds limit) {
     const ChildEnd end =
-        run_child("/proc/self/exe", {command_name, "--device", text(device)}, time_limit);
-    if (end.kind != ChildEnd::Kind::exited || end.number != 0)
-        return "their check " + end.describe();
-    return end.output.substr(0, end.output.find('\n'));
+        run_child("/proc/self/exe", {command_name, "--device", text(device)}, limit);
+    if (end.kind != ChildEnd::Kind::exited || end.number != 0) {
+        return {.fault = "their check " + end.describe(),
+                .timed_out = end.kind == ChildEnd::Kind::timed_out};
+    }
+    return {.fault = end.output.substr(0, end.output.find('\n'))};
 }
 
 void add_check_attention(CLI::App& app, Command& chosen) {

@@ -2,11 +2,17 @@
 // fail in a way that leaves a process unable to use the device.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace gptrain {
 
+struct AttentionCheck {
+    std::string fault;       ///< empty if the kernels are right
+    bool timed_out = false;  ///< nothing is known about them
+};
+
 /// cuda::attention_fault of a device, or how the process that computed it ended.
-std::string attention_fault_in_child(int device);
+AttentionCheck check_attention_in_child(int device, std::chrono::seconds limit);
 
 }  // namespace gptrain

@@ -40,18 +40,24 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = cpu::make_backend()};
 }
 
-/// The faults of the attention kernels for sm_90a on each rank's GPU; empty if there are none.
-/// Child processes check the kernels before this process opens its GPU: an exclusive GPU has one
-/// user.
+/// The faults of the attention kernels for sm_90a that each rank has found; empty if there are
+/// none. On each node a rank checks them, in child processes and before it opens its GPU: an
+/// exclusive GPU has one user.
 std::vector<std::string> attention_faults(const MpiSession& session) {
+    int device = 0;
+    bool runs_them = false;
+    session.run_on_all([&] {
+        device = cuda::device_of_rank(session);
+        const cuda::DeviceProbe probe = cuda::probe_device(device);
+        runs_them = probe.major == 9 && probe.minor == 0 &&
+                    cuda::options_from_environment().attention != cuda::AttentionChoice::portable;
+    });
+    const auto nodes = session.exchange(runs_them ? text(session.node()) : "");
     std::string own;
     session.run_on_all([&] {
-        const int device = cuda::device_of_rank(session);
-        const cuda::DeviceProbe probe = cuda::probe_device(device);
-        const bool runs_them = probe.major == 9 && probe.minor == 0;
-        const auto wanted = cuda::options_from_environment().attention;
-        if (runs_them && wanted != cuda::AttentionChoice::portable)
-            own = attention_fault_in_child(device);
+        if (!checks_attention(nodes, session.rank())) return;
+        own = attention_fault(
+            [&](std::chrono::seconds limit) { return check_attention_in_child(device, limit); });
         if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
     });
     return session.exchange(own);

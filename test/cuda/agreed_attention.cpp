@@ -28,6 +28,38 @@ Outcome outcome(const std::vector<std::string>& faults, AttentionChoice wanted) 
 
 }  // namespace
 
+TEST_CASE("one rank of each node checks the kernels, if it runs them") {
+    // Ranks 0 and 4 have GPUs of another kind.
+    const std::vector<std::string> nodes = {"", "0", "0", "3", "", "3"};
+    std::vector<int> checking;
+    for (int rank = 0; rank < 6; ++rank)
+        if (checks_attention(nodes, rank)) checking.push_back(rank);
+    CHECK(checking == std::vector{1, 3});
+}
+
+TEST_CASE("a check that runs out of time is repeated once, with a longer limit") {
+    std::vector<AttentionCheck> answers;
+    std::vector<std::int64_t> limits;
+    const auto fault_with = [&](std::vector<AttentionCheck> given) {
+        answers = std::move(given);
+        limits.clear();
+        const test::CapturedStderr captured;
+        return attention_fault([&](std::chrono::seconds limit) {
+            limits.push_back(limit.count());
+            return answers.at(limits.size() - 1);
+        });
+    };
+    const AttentionCheck late = {.fault = "did not end in time", .timed_out = true};
+    CHECK(fault_with({{}}).empty());
+    CHECK(limits.size() == 1);
+    CHECK(fault_with({{.fault = "dq by 0.5"}}) == "dq by 0.5");
+    CHECK(limits.size() == 1);
+    CHECK(fault_with({late, {}}).empty());
+    CHECK(limits.size() == 2);
+    CHECK(limits[1] > limits[0]);
+    CHECK(fault_with({late, late}) == "did not end in time");
+}
+
 TEST_CASE("a fault on one rank makes all take the portable kernels, with one warning") {
     const Outcome agreed = outcome(faulty, AttentionChoice::automatic);
     CHECK(agreed.choices == std::vector(2, AttentionChoice::portable));
