@@ -46,6 +46,7 @@ public:
           gemms_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
+          gemm_multiprocessors_(options.gemm_multiprocessors),
           sm90_attention_(choose_sm90_attention(options.attention, device_, [&] {
               return options.check_attention ? options.check_attention(device)
                                              : sm90_attention_difference(device_, stream_);
@@ -115,13 +116,23 @@ public:
         }
     }
     void set_wait_callback(std::function<void()> poll) { wait_callback_ = std::move(poll); }
+    void set_messages_in_flight(std::function<bool()> in_flight) {
+        messages_in_flight_ = std::move(in_flight);
+    }
     void replay(std::int64_t key, const std::function<void()>& work) override {
-        graphs_ ? graph_cache_.run(key, work, stream_) : work();
+        // A graph keeps the GEMMs that were chosen when it was recorded.
+        graphs_ && !beside_messages() ? graph_cache_.run(key, work, stream_) : work();
     }
 
     bool can_tune() const override { return tunes_; }
     std::string tune(const std::function<void()>& ops) override {
-        gemms_.tune(ops);
+        gemms_.tune([&] {
+            ops();
+            if (gemm_multiprocessors_ == 0) return;
+            tunes_beside_messages_ = true;
+            ops();
+            tunes_beside_messages_ = false;
+        });
         stream_.synchronize();
         return tuning_.to_text();
     }
@@ -155,7 +166,13 @@ private:
                 .scratch = scratch_,
                 .device = device_,
                 .sm90_attention = sm90_attention_,
-                .deterministic = deterministic_};
+                .deterministic = deterministic_,
+                .gemm_multiprocessors = beside_messages() ? gemm_multiprocessors_ : 0};
+    }
+    /// True if GEMMs have to leave multiprocessors to messages.
+    bool beside_messages() const {
+        if (gemm_multiprocessors_ == 0) return false;
+        return tunes_beside_messages_ || (messages_in_flight_ && messages_in_flight_());
     }
     const Event& mark_event(std::int64_t mark) const {
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
@@ -170,11 +187,14 @@ private:
     Scratch scratch_;
     bool graphs_;
     bool deterministic_;
+    std::int32_t gemm_multiprocessors_;
     bool sm90_attention_;
+    bool tunes_beside_messages_ = false;
     GraphCache graph_cache_;
     std::array<Event, 8> marks_;
     std::int64_t next_mark_ = 0;
     std::function<void()> wait_callback_;
+    std::function<bool()> messages_in_flight_;
     std::int64_t allocated_ = 0;  ///< device bytes
 };
 
@@ -206,6 +226,12 @@ void set_wait_callback(Backend& backend, std::function<void()> poll) {
     auto* own = dynamic_cast<CudaBackend*>(&backend);
     GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
     own->set_wait_callback(std::move(poll));
+}
+
+void set_messages_in_flight(Backend& backend, std::function<bool()> in_flight) {
+    auto* own = dynamic_cast<CudaBackend*>(&backend);
+    GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
+    own->set_messages_in_flight(std::move(in_flight));
 }
 
 }  // namespace gptrain::cuda

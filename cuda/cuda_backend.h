@@ -27,5 +27,9 @@ int device_index(const Backend& backend);
 /// From now on a CUDA backend calls `poll` repeatedly while its `wait` waits for the device; an
 /// exception from `poll` ends the wait.
 void set_wait_callback(Backend& backend, std::function<void()> poll);
+/// From now on a CUDA backend asks `in_flight` before each op: true if messages have been issued
+/// and not waited for, which depends on the order of the calls alone
+/// (Options::gemm_multiprocessors).
+void set_messages_in_flight(Backend& backend, std::function<bool()> in_flight);
 
 }  // namespace gptrain::cuda

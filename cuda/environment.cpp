@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -21,10 +22,21 @@ AttentionChoice attention_choice() {
     fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=", word, ": must be auto, portable or sm90");
 }
 
+std::int32_t gemm_multiprocessors() {
+    const std::string_view word = variable("GPTRAIN_GEMM_SMS");
+    if (word.empty()) return 0;
+    const auto number = parse_int(word);
+    constexpr std::int64_t most = 1024;
+    if (number && *number > 0 && *number <= most) return static_cast<std::int32_t>(*number);
+    fail(ExitCode::usage, "GPTRAIN_GEMM_SMS=", word, ": must be a number from 1 to ", most);
+}
+
 }  // namespace
 
 Options options_from_environment() {
-    return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1", .attention = attention_choice()};
+    return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1",
+            .attention = attention_choice(),
+            .gemm_multiprocessors = gemm_multiprocessors()};
 }
 
 }  // namespace gptrain::cuda

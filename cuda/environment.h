@@ -31,10 +31,14 @@ struct Options {
     /// If false, the library computes the GELU after a GEMM where it can: faster, but it reads the
     /// sums before they are rounded, so recomputing gives different bits.
     bool deterministic = true;
+    /// GEMMs that are issued while messages are in flight are chosen for this many multiprocessors,
+    /// since messages hold the others; 0: all are.
+    std::int32_t gemm_multiprocessors = 0;
 };
 
-/// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 sets `attention`.
-/// Throws Error (usage) for any other value of the latter.
+/// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`, GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 `attention` and
+/// GPTRAIN_GEMM_SMS=N `gemm_multiprocessors`. Throws Error (usage) for any other value of the last
+/// two.
 Options options_from_environment();
 
 }  // namespace gptrain::cuda

@@ -37,6 +37,8 @@ struct Gemm {
     float* a_totals = nullptr;        ///< [M], += a_sums; only and always with a_sums
     bool accumulate = false;
     bool fast_accumulation = false;  ///< FP8 only: sums may have fewer bits than fp32
+    /// The library chooses kernels for this many multiprocessors; 0: for all.
+    std::int32_t multiprocessors = 0;
 
     bool has_epilogue() const {
         return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr ||

@@ -104,7 +104,9 @@ bool Gemms::Library::use_table(std::string_view table) {
     return tuning_->replace(table);
 }
 
-void Gemms::Library::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
+void Gemms::Library::run(const Gemm& wanted, PartKernel* kernel, const OpContext& context) {
+    Gemm gemm = wanted;
+    gemm.multiprocessors = context.gemm_multiprocessors;
     std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
     Call call = {.kernel = kernel, .context = context, .workspace = workspace, .rules = {}};
     call.rules = {.device_major = device_major_,

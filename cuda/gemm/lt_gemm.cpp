@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -130,12 +131,13 @@ GemmKey key_of(const Gemm& gemm) {
             alignment_of(gemm.a),
             alignment_of(gemm.b),
             alignment_of(result_of(gemm)),
-            epilogue_alignment(gemm)};
+            epilogue_alignment(gemm),
+            gemm.multiprocessors};
 }
 
 std::string to_text(const GemmKey& key) {
     std::string word;
-    for (const std::int64_t part : key)
+    for (const std::int64_t part : std::span(key).first(key.size() - (key.back() == 0 ? 1 : 0)))
         word += text(word.empty() ? "" : ",", part);
     return word;
 }
@@ -183,6 +185,10 @@ bool LtGemm::describe(const Gemm& gemm) const {
     if (gemm.gelu.data != nullptr) aligned.c.data = address;
     return set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(gemm.b)) &&
            set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(gemm.a)) &&
+           // By its documentation, the library's heuristics then choose for fewer multiprocessors.
+           // It need not start fewer blocks.
+           (gemm.multiprocessors == 0 ||
+            set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, gemm.multiprocessors)) &&
            (!gemm.fast_accumulation || set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1})) &&
            set_epilogue(gemm) && set_addresses(aligned);
 }

@@ -21,8 +21,8 @@ inline const void* bias_vector_of(const Gemm& gemm) {
 }
 
 /// Everything that the choice of an algorithm depends on: sizes, strides, dtypes, epilogue,
-/// alignments.
-using GemmKey = std::array<std::int64_t, 19>;
+/// alignments, multiprocessors. The text omits the last one if it is 0.
+using GemmKey = std::array<std::int64_t, 20>;
 GemmKey key_of(const Gemm& gemm);
 std::string to_text(const GemmKey& key);
 

@@ -118,7 +118,8 @@ void add_separate(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
                       .b = rows.b.block(begin, count, 0, gemm.c.cols),
                       .c = sums,
                       .accumulate = begin > 0 || (in_place && gemm.accumulate),
-                      .fast_accumulation = gemm.fast_accumulation},
+                      .fast_accumulation = gemm.fast_accumulation,
+                      .multiprocessors = gemm.multiprocessors},
                      rules);
         }
         if (!in_place || gemm.has_epilogue())

@@ -12,6 +12,7 @@ struct OpContext {
     const DeviceProperties& device;
     bool sm90_attention = false;  ///< use the sm_90a attention kernels for the ops they cover
     bool deterministic = true;    ///< recomputation in backward gives the same bits as forward
+    std::int32_t gemm_multiprocessors = 0;  ///< that GEMMs are chosen for; 0: all
 };
 
 /// The number of blocks for `count` items at `per_block` items each, capped at `waves` times the

@@ -59,6 +59,11 @@ std::function<void()>& asked_while_waiting() {
     return poll;
 }
 
+std::function<bool()>& messages_in_flight() {
+    static std::function<bool()> ask;
+    return ask;
+}
+
 int& fake_devices() {
     static int count = 2;
     return count;
@@ -83,6 +88,10 @@ int device_index(const Backend& /*backend*/) {
 
 void set_wait_callback(Backend& /*backend*/, std::function<void()> poll) {
     test::asked_while_waiting() = std::move(poll);
+}
+
+void set_messages_in_flight(Backend& /*backend*/, std::function<bool()> in_flight) {
+    test::messages_in_flight() = std::move(in_flight);
 }
 
 Stream::Stream(Priority priority) {
@@ -135,6 +144,7 @@ DeviceProperties open_device(int index) {
     if (index >= test::fake_devices()) fail(ExitCode::usage, "no device ", index);
     DeviceProperties properties;
     properties.index = index;
+    properties.multiprocessors = 132;
     properties.uuid = text("GPU-", index);
     return properties;
 }

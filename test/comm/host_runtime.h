@@ -24,6 +24,8 @@ void hold_device_at(std::int64_t events);
 void let_device_run();
 /// The check that the backend was told to make while it waits.
 std::function<void()>& asked_while_waiting();
+/// The question about messages that the backend was told to ask.
+std::function<bool()>& messages_in_flight();
 /// The devices that a process sees; the UUID of device i is "GPU-i".
 int& fake_devices();
 

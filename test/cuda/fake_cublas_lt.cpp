@@ -177,6 +177,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
         case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return set(operation.scale_a);
         case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return set(operation.scale_b);
         case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return set(operation.fast);
+        case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return set(operation.multiprocessors);
         default: return CUBLAS_STATUS_INVALID_VALUE;
     }
 }

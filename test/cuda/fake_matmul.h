@@ -20,6 +20,7 @@ struct Operation {
     const float* scale_a = nullptr;
     const float* scale_b = nullptr;
     std::int8_t fast = 0;
+    std::int32_t multiprocessors = 0;
 };
 
 struct Layout {

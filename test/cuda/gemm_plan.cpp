@@ -98,6 +98,18 @@ TEST_CASE("the library computes a plain GEMM in one call, with the chosen algori
     }
 }
 
+TEST_CASE("all calls of a GEMM are chosen for the same multiprocessors") {
+    const Layer layer = {.inputs = 1001};
+    for (const bool separate : {false, true}) {
+        Gemm gemm = layer.with_bias();
+        gemm.multiprocessors = 116;
+        const GemmPlan plan = plan_of(gemm, rules(separate));
+        REQUIRE(plan.size() > 1);
+        for (const GemmPart& part : plan)
+            CHECK(part.gemm.multiprocessors == 116);
+    }
+}
+
 TEST_CASE("a GEMM without elements has no parts") {
     CHECK(plan_of(Layer{.tokens = 0}.with_gelu(), rules()).empty());
 }

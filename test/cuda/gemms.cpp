@@ -76,6 +76,27 @@ TEST_CASE("what the tuning table holds is not timed, unless the library cannot r
     CHECK(runs() > before);
 }
 
+TEST_CASE("GEMMs beside messages have entries in the table apart from the others", "[gemms]") {
+    const TempFolder folder;
+    Device device;
+    const auto tuned_for = [&](std::int32_t multiprocessors) {
+        TuningTable table(folder / "gemms.txt");
+        Gemms gemms(device.properties, &table);
+        const Sum scratch;
+        OpContext context = device.context();
+        context.gemm_multiprocessors = multiprocessors;
+        gemms.tune([&] { gemms.run(scratch.gemm(), no_kernel, context); });
+        return contents(folder / "gemms.txt");
+    };
+    const std::string before = tuned_for(0);
+    const std::string key = before.substr(
+        before.find('\n') + 1, before.find(' ', before.find('\n')) - before.find('\n') - 1);
+    const std::string after = tuned_for(116);
+    CHECK(contains(after, key + " "));
+    CHECK(contains(after, key + ",116 "));
+    CHECK(contains(after, "entries 2"));
+}
+
 TEST_CASE("another GPU tunes anew", "[gemms]") {
     const TempFolder folder;
     const auto file = folder / "gemms.txt";
