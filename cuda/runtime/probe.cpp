@@ -28,7 +28,11 @@ DeviceProbe unusable(std::string reason) {
 
 void set_cuda_environment() {
     constexpr const char* name = "CUDA_MODULE_LOADING";
+    constexpr const char* queues = "CUDA_DEVICE_MAX_CONNECTIONS";
     const char* before = std::getenv(name);
+    // Done, perhaps before there were threads that read the environment.
+    if (before != nullptr && std::string_view(before) == "EAGER" && std::getenv(queues) != nullptr)
+        return;
     if (before != nullptr && std::string_view(before) == "LAZY") {
         warn(name,
              "=LAZY is ignored: loading a kernel at its first launch could wait forever; unset it");
@@ -38,7 +42,7 @@ void set_cuda_environment() {
     // A queue for each stream: those of computation, copies, each communicator and NCCL's own. With
     // the 8 that are the default, a kernel may wait behind another stream's message.
     constexpr int only_if_not_set = 0;
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", only_if_not_set);
+    setenv(queues, "32", only_if_not_set);
 }
 
 int driver_version() {

@@ -1,5 +1,7 @@
 #include "cuda/runtime/runtime.h"
 
+#include <unordered_map>
+
 #include "base/text.h"
 #include "cuda/runtime/call.h"
 #include "cuda/runtime/probe.h"
@@ -169,16 +171,27 @@ void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
 
 // ---- launches -----------------------------------------------------------------------------------
 
+namespace {
+
+/// Lets a kernel have this much shared memory. A process uses one device, so once is enough.
+void allow_shared_bytes(const void* kernel, std::int64_t bytes) {
+    thread_local std::unordered_map<const void*, std::int64_t> allowed;
+    std::int64_t& most = allowed[kernel];
+    if (bytes <= most) return;
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(bytes)),
+               "cudaFuncSetAttribute");
+    most = bytes;
+}
+
+}  // namespace
+
 void launch_kernel(const void* kernel, const LaunchShape& shape, void** arguments,
                    const Stream& stream) {
     if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
     GPTRAIN_CHECK(shape.blocks <= INT32_MAX && shape.blocks_y <= 65535 && shape.blocks_z <= 65535,
                   "a grid of ", shape.blocks, " x ", shape.blocks_y, " x ", shape.blocks_z);
-    if (shape.shared_bytes > default_shared_bytes) {
-        check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shape.shared_bytes)),
-                   "cudaFuncSetAttribute");
-    }
+    if (shape.shared_bytes > default_shared_bytes) allow_shared_bytes(kernel, shape.shared_bytes);
     const dim3 grid(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y),
                     static_cast<unsigned>(shape.blocks_z));
     check_cuda(cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), arguments,
