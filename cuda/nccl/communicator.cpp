@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "comm/byte_runs.h"
+#include "comm/message_blocks.h"
 #include "cuda/runtime/call.h"
 
 namespace gptrain::cuda {
@@ -27,18 +28,6 @@ ncclDataType_t summed_type(DType dtype) {
 
 std::size_t unsigned_size(std::int64_t size) {
     return static_cast<std::size_t>(size);
-}
-
-/// Faults of other ranks, of the network and of the device come from outside the program; others,
-/// such as two ranks on one device, from how it was started.
-ExitCode exit_code_of(ncclResult_t status) {
-    switch (status) {
-        case ncclRemoteError:
-        case ncclSystemError:
-        case ncclUnhandledCudaError: return ExitCode::hang;
-        case ncclInvalidUsage: return ExitCode::usage;
-        default: return ExitCode::bug;
-    }
 }
 
 /// Byte runs of the whole tensor and of its part, one message each. The parts are stored in rank
@@ -86,12 +75,14 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicators> siblings,
       host_communicator_(std::move(host)),
       compute_(compute),
       name_(name_of(group.axis)),
+      axis_(group.axis),
       traffic_(group.traffic),
       operations_(std::move(operations)) {
     siblings_->all_.push_back(this);
     try {
         connect();
         warm_up();
+        connecting_ = false;
     } catch (...) {
         siblings_->abort();
         std::erase(siblings_->all_, this);
@@ -122,6 +113,8 @@ void NcclCommunicator::connect() {
     host_communicator_->broadcast(shared, 0).wait();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    // NCCL_MAX_CTAS, if the user sets it, has priority in NCCL.
+    config.maxCTAs = most_message_blocks(axis_);
     settle(nccl_.init_rank(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
 }
 
@@ -168,16 +161,32 @@ void NcclCommunicator::warm_up() {
     }
 }
 
+/// Faults of other ranks, of the network and of the device come from outside the program; others,
+/// such as two ranks on one device, from how it was started.
+ExitCode NcclCommunicator::exit_code_of(ncclResult_t status) const {
+    switch (status) {
+        case ncclRemoteError: return ExitCode::hang;
+        case ncclSystemError:
+        case ncclUnhandledCudaError: return connecting_ ? ExitCode::usage : ExitCode::hang;
+        case ncclInvalidUsage: return ExitCode::usage;
+        default: return ExitCode::bug;
+    }
+}
+
 void NcclCommunicator::check(ncclResult_t status, std::string_view call) {
     if (status == ncclSuccess || status == ncclInProgress) return;
     const char* details = nccl_.last_error(comm_);
+    const ExitCode code = exit_code_of(status);
     const std::string message =
         text("NCCL: ", call, " on ", name_, " (rank ", rank(), " of ", size(),
              "): ", nccl_.error_string(status), details == nullptr || *details == '\0' ? "" : ": ",
-             details == nullptr ? "" : details);
+             details == nullptr ? "" : details,
+             connecting_ && code == ExitCode::usage
+                 ? "; NCCL_DEBUG=WARN prints the cause, and docs/clusters.md has the usual ones"
+                 : "");
     warn(message, "; this rank aborts its communicators");
     siblings_->abort();
-    fail(exit_code_of(status), message);
+    fail(code, message);
 }
 
 void NcclCommunicator::poll() {
@@ -216,7 +225,9 @@ Pending NcclCommunicator::issue(bool Traffic::*kind, std::string_view call, cons
     const std::shared_ptr<Event> finished = free_event();
     finished->record(stream_);
     if (operations_) operations_->add(computed, finished);
+    ++siblings_->in_flight_;
     return Pending([this, finished] {
+        --siblings_->in_flight_;
         if (std::uncaught_exceptions() > 0) return;
         poll();
         operations_ ? operations_->timer().wait(*finished) : compute_.wait(*finished);

@@ -29,11 +29,14 @@ public:
     void abort() noexcept;
     /// Throws if an operation of any communicator has failed. For a host that waits for the device.
     void poll() const;
+    /// Operations that have been issued and not waited for.
+    std::int64_t in_flight() const { return in_flight_; }
 
 private:
     friend class NcclCommunicator;
     const Nccl nccl_;
     std::vector<NcclCommunicator*> all_;  ///< that exist
+    std::int64_t in_flight_ = 0;
 };
 
 /// Operations run on their own stream. Each starts after all computation issued before it;
@@ -48,8 +51,9 @@ private:
 /// another rank was lost. The next call of the communicator or of a `wait` detects faults of the
 /// network or of another rank. It then warns of the fault, aborts all communicators of this rank
 /// and throws an Error: `hang` if a rank, its connection or a device was lost, `usage` if NCCL
-/// cannot connect these ranks, otherwise `bug`. The warning comes first because aborting may be
-/// slow.
+/// cannot connect these ranks, otherwise `bug`. While the constructor connects the ranks, a fault
+/// of the network or of a device is one of the machine's set-up, and `usage` as well. The warning
+/// comes first because aborting may be slow.
 class NcclCommunicator final : public Communicator {
 public:
     /// `siblings` are this rank's communicators so far. `host` connects the same ranks through host
@@ -85,6 +89,7 @@ private:
     friend class NcclCommunicators;
     void connect();
     void warm_up();
+    ExitCode exit_code_of(ncclResult_t status) const;
     /// Waits until NCCL has done what it only began in this call.
     void settle(ncclResult_t status, std::string_view call);
     void check(ncclResult_t status, std::string_view call);
@@ -96,8 +101,10 @@ private:
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
+    const Axis axis_;
     const Traffic traffic_;
     const std::shared_ptr<DeviceOperations> operations_;
+    bool connecting_ = true;
     Stream stream_{Stream::Priority::urgent};
     std::deque<std::shared_ptr<Event>> events_;  ///< the one used longest ago first
     ncclComm_t comm_ = nullptr;

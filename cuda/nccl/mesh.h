@@ -11,12 +11,13 @@ namespace gptrain::cuda {
 /// Sets environment variables that NCCL reads when the first communicator is made, unless they are
 /// already set: NCCL_LAUNCH_ORDER_IMPLICIT=1 (concurrent communicators start in issue order, so
 /// ranks cannot block each other), and, for deterministic sums, NCCL_ALGO=Ring (sums by NVLink
-/// switches differ between calls); otherwise NCCL chooses the algorithm.
+/// switches differ between calls) with NCCL_NVLS_ENABLE=0; otherwise NCCL chooses the algorithm.
 void set_nccl_environment(bool deterministic);
 
 /// Makes all NCCL communicators of this rank and uses each once; all ranks call it together.
 /// `backend` is a CUDA backend; it and the session outlive the mesh. Opens NCCL only for more than
-/// one rank. Throws Error (usage) if the world's size differs from the mesh's. `listener`, if
+/// one rank. Throws Error (usage) if the world's size differs from the mesh's, if ranks have
+/// different versions of NCCL, or if messages could hold all multiprocessors. `listener`, if
 /// given, is notified of all operations as the host issues them, of the device's progress, and of
 /// each connection that is made, as operation 0; it outlives the mesh. While the host waits in
 /// Backend::wait, lost ranks are detected, as long as the mesh exists.

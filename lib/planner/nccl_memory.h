@@ -16,7 +16,8 @@ constexpr std::int64_t usual_ranks_per_node = 8;
 /// between two GPUs has a buffer for each of three protocols (computeBuffSizes in NCCL 2.28's
 /// src/init.cc), on the number of channels that NCCL reports for 8-GPU H100 nodes: 24 for
 /// collectives, 32 for point-to-point within a node, and 16 over the network, where all peers share
-/// the point-to-point buffers (src/transport/net.cc).
+/// the point-to-point buffers (src/transport/net.cc); but at most one for each thread block of the
+/// axis (comm/message_blocks.h).
 std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place,
                         const MeshConnections& connections, std::int64_t ranks_per_node);
 

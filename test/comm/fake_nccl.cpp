@@ -70,6 +70,7 @@ ncclResult_t init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
     const bool same_id = std::all_of(std::begin(id.internal), std::end(id.internal),
                                      [](char byte) { return byte == id_byte; });
     if (!same_id || config->blocking != 0) return ncclInvalidArgument;
+    fake_state().most_blocks.push_back(config->maxCTAs);
     auto made = std::make_unique<Fake>();
     if (made->hosts.size() != size || made->hosts.rank() != rank) return ncclInvalidArgument;
     *comm = reinterpret_cast<ncclComm_t>(made.release());
@@ -147,6 +148,10 @@ FakeState& fake_state() {
 
 cuda::Nccl fake_nccl() {
     cuda::Nccl nccl{};
+    nccl.get_version = [](int* version) {
+        *version = fake_state().version;
+        return ncclSuccess;
+    };
     nccl.error_string = [](ncclResult_t) { return "fake fault"; };
     nccl.last_error = [](ncclComm_t) { return "its details"; };
     nccl.get_unique_id = get_unique_id;

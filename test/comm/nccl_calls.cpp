@@ -230,10 +230,14 @@ TEST_CASE("Deterministic sums keep NCCL to rings, unless the user says otherwise
     CHECK(std::string(std::getenv("NCCL_RUNTIME_CONNECT")) == "0");
     cuda::set_nccl_environment(true);
     CHECK(algorithm() == "Ring");
+    CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "0");
     setenv("NCCL_ALGO", "Tree", 1);
+    setenv("NCCL_NVLS_ENABLE", "2", 1);
     cuda::set_nccl_environment(true);
     CHECK(algorithm() == "Tree");
+    CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "2");
     unsetenv("NCCL_ALGO");
+    unsetenv("NCCL_NVLS_ENABLE");
 }
 
 TEST_CASE("Ranks take the devices of their machine in turn") {
@@ -258,6 +262,7 @@ TEST_CASE("Ranks take the devices of their machine in turn") {
 
     fake_devices() = 0;
     const Error none = error_of([] { cuda::choose_device(session()); });
+    fake_devices() = 2;
     CHECK(none.code() == ExitCode::usage);
 }
 

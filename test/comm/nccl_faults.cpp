@@ -34,6 +34,21 @@ TEST_CASE("Lost hardware has the exit code of a lost rank, unlike a wrong start 
     CHECK(code_of(ncclInternalError) == ExitCode::bug);
 }
 
+TEST_CASE("A fault of the machine while ranks connect is one of its set-up, with advice") {
+    const CleanState state;
+    const auto backend = cpu::make_backend();
+    const cuda::Stream compute;
+    for (const ncclResult_t fault : {ncclSystemError, ncclUnhandledCudaError}) {
+        fake_state().polls_in_progress = 1;
+        fake_state().async_error = fault;
+        const Error error = error_of([&] { connect_all(*backend, compute); });
+        CHECK(error.code() == ExitCode::usage);
+        const std::string message = error.what();
+        CHECK(message.find("its details") != std::string::npos);
+        CHECK(message.find("docs/clusters.md") != std::string::npos);
+    }
+}
+
 TEST_CASE("A call that NCCL refuses leaves no open group") {
     Rig rig;
     const Array whole(*rig.backend, DType::f32, {rig.all->size()});
