@@ -73,9 +73,14 @@ trap '[[ ! -f $errors ]] || rm -f "$errors"' EXIT
 # job's CPUs per task. Signals are for gptrain: the process that copies its errors has to outlive
 # it. The exit code is srun's even if the disk is too full for the copy.
 code=0
+# Ranks are placed by block: those of tp are neighbours and belong on one node. Ranks with several
+# cores are bound to them by block as well, because the first GPUs usually hang on the first socket.
+binding=(--distribution="${SLURM_DISTRIBUTION:-block:block}")
+[[ -z ${SLURM_CPUS_PER_TASK:-} ]] ||
+    binding+=(--cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --mem-bind=local)
 {
-    srun --mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL \
-        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} "${srun_options[@]}" \
+    srun --mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL "${binding[@]}" \
+        "${srun_options[@]}" \
         "${gptrain[@]}" --config "$spec" "$@" 2>&1 >&3 | (trap '' TERM && exec tee "$errors" >&2) ||
         code=${PIPESTATUS[0]}
 } 3>&1
