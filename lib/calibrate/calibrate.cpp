@@ -147,6 +147,9 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
     profile.device = device_of(measure_ops(session, devices, options.probes));
     profile.device.memory = memory;
     profile.device.copy_bandwidth = copies;
+    profile.device.message_issue_seconds = messages.costs.issue_seconds;
+    if (messages.costs.gemm_crowding > 0)
+        profile.device.gemm_crowding = std::clamp(messages.costs.gemm_crowding, 1.0, 10.0);
     return profile;
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t smallest = 256;
 constexpr std::int64_t largest = std::int64_t{16} << 20;
+/// Of the GEMM that messages slow down: several waves of tiles on a large GPU.
+constexpr std::int64_t gemm_width = 8192;
 
 /// The tensors of an operation in which each message has `elements` fp32 elements.
 struct Tensors {
@@ -139,7 +141,10 @@ MessageTimes measure_messages(const MpiSession& session, const MeasuredDevices& 
     const MeshShape shape = {.data = session.size() / per_node, .tensor = per_node};
     const Mesh mesh = devices.connect(backend, shape, connections_of({Axis::tp, Axis::dp_cp}));
     return or_abort(mesh, [&] {
-        MessageTimes times = {.link = measure_link(mesh.tp(), backend), .network = {}};
+        MessageTimes times = {.link = measure_link(mesh.tp(), backend)};
+        // On a host, ranks compute or move data, one after the other.
+        if (per_node > 1 && !backend.is_host())
+            times.costs = measure_message_costs(mesh.tp(), backend, gemm_width);
         if (shape.data > 1)
             measure_network(mesh.dp_cp(), mesh.place().tp == 0, per_node, session, backend, times);
         return times;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calibrate/measured_devices.h"
+#include "calibrate/message_costs.h"
 #include "comm/mpi_session.h"
 #include "hardware/profile.h"
 
@@ -9,9 +10,10 @@ namespace gptrain {
 
 /// The part of a profile about messages.
 struct MessageTimes {
-    LinkProfile link;                    ///< bandwidth 0: one rank on each node
-    std::optional<LinkProfile> network;  ///< none: one node
+    LinkProfile link;                         ///< bandwidth 0: one rank on each node
+    std::optional<LinkProfile> network = {};  ///< none: one node
     std::int64_t cards = 1;
+    MessageCosts costs = {};  ///< of GPUs, with several ranks on a node
 };
 
 /// Inside a node: times every operation of a communicator over its ranks, with messages of a

@@ -48,9 +48,12 @@ std::string device_text(const DeviceProfile& device) {
              "\n  memory_bandwidth: ", digits(device.memory_bandwidth),
              "\n  peak_flops: ", rates(device.peak_flops), "\n  spread: ", fixed(device.spread, 3),
              "\n  op_spread: ", fixed(device.op_spread, 3), "\n");
-    for (const auto& [key, value] : {std::pair("op_seconds", device.op_seconds),
-                                     std::pair("issue_seconds", device.issue_seconds),
-                                     std::pair("copy_bandwidth", device.copy_bandwidth)})
+    for (const auto& [key, value] :
+         {std::pair("op_seconds", device.op_seconds),
+          std::pair("issue_seconds", device.issue_seconds),
+          std::pair("message_issue_seconds", device.message_issue_seconds),
+          std::pair("gemm_crowding", device.gemm_crowding),
+          std::pair("copy_bandwidth", device.copy_bandwidth)})
         if (value > 0) out += text("  ", key, ": ", digits(value), "\n");
     out += "  attention:\n";
     for (const AttentionRate& rate : device.attention) {

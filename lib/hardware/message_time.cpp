@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "comm/message_blocks.h"
 #include "hardware/measured_time.h"
 
 namespace gptrain {
@@ -54,7 +55,7 @@ std::set<std::int64_t> beginnings(const std::vector<RankDigit>& digits,
 /// The layout of `group`, shifted so that its first rank is `begin`.
 GroupLayout layout_from(std::int64_t begin, const std::vector<std::int64_t>& group,
                         std::int64_t devices_per_node) {
-    GroupLayout layout = {.size = std::ssize(group), .per_node = std::ssize(group), .on_nodes = 0};
+    GroupLayout layout = {.size = std::ssize(group), .per_node = std::ssize(group)};
     std::int64_t node = -1;
     std::int64_t here = 0;  // ranks on that node
     for (const std::int64_t rank : group) {
@@ -105,6 +106,7 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_
         if (std::pair(layout.per_node, -layout.nodes()) < std::pair(worst.per_node, -worst.nodes()))
             worst = layout;
     }
+    worst.blocks = most_message_blocks(axis);
     return worst;
 }
 
@@ -116,11 +118,21 @@ bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
     return first / devices_per_node == last / devices_per_node;
 }
 
+namespace {
+
+double link_bandwidth(const NodeProfile& node, const GroupLayout& group) {
+    const double link = bandwidth_of(node.link, "node.link");
+    const double of_blocks = static_cast<double>(group.blocks) * node.link.block_bandwidth;
+    return of_blocks > 0 ? std::min(link, of_blocks) : link;
+}
+
+}  // namespace
+
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation) {
-    if (group.nodes() == 1) return bandwidth_of(node.link, "node.link");
+    if (group.nodes() == 1) return link_bandwidth(node, group);
     const double own = network_bandwidth(node, 1);
     if (group.per_node == 1) return own;
-    const double link = bandwidth_of(node.link, "node.link");
+    const double link = link_bandwidth(node, group);
     if (operation == "all_to_all") {
         // Equal parts to all other ranks, over link and network at the same time.
         const auto inside = static_cast<double>(group.per_node - 1);

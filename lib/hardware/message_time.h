@@ -15,6 +15,7 @@ struct GroupLayout {
     std::int64_t size = 1;
     std::int64_t per_node = 1;  ///< fewest ranks of the group on one of its nodes
     std::int64_t on_nodes = 0;  ///< nodes that the group is on; 0: size / per_node, rounded up
+    std::int64_t blocks = 0;    ///< thread blocks that carry a message on a GPU; 0: no bound
 
     std::int64_t nodes() const { return on_nodes > 0 ? on_nodes : div_ceil(size, per_node); }
 };
@@ -28,7 +29,8 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_
 bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
                        std::int64_t devices_per_node);
 
-/// Bytes per second and direction that a rank of the group sends at most in an operation.
+/// Bytes per second and direction that a rank of the group sends at most in an operation: its links
+/// bound them, and the thread blocks of the message (node.link.block_bandwidth).
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation);
 
 /// Seconds of an operation ("all_reduce", "send", ...) in which a rank sends `sent` bytes, counted

@@ -25,25 +25,25 @@ double gemm_rate(const DeviceProfile& device, DType dtype) {
     return rate;
 }
 
-/// Seconds of a GEMM's arithmetic in tiles of one size, with the sum split into `parts`.
+/// Seconds of a GEMM's arithmetic in tiles of one size, with the sum split into `parts`, on `used`
+/// of the multiprocessors.
 double tiled_seconds(const DeviceProfile& device, const OpWork& op, const GemmTile& tile,
-                     std::int64_t parts, double rate) {
+                     std::int64_t parts, std::int64_t used) {
     const double tiles =
         pieces(op.rows, tile.rows) * pieces(op.cols, tile.cols) * static_cast<double>(parts);
-    const auto processors = static_cast<double>(device.multiprocessors);
+    const double rate = gemm_rate(device, op.dtype) / static_cast<double>(device.multiprocessors);
     const double length = static_cast<double>(op.length) / static_cast<double>(parts);
     const double flops = 2 * static_cast<double>(tile.rows) * static_cast<double>(tile.cols) *
                          (length + device.gemm_fill / static_cast<double>(size_of(op.dtype)));
-    return std::ceil(tiles / processors) * flops / (rate * tile.speed / processors);
+    return std::ceil(tiles / static_cast<double>(used)) * flops / (rate * tile.speed);
 }
 
-double gemm_seconds(const DeviceProfile& device, const OpWork& op) {
-    const double rate = gemm_rate(device, op.dtype);
-    if (device.gemm_tiles.empty()) return op.flops / rate;
+double gemm_seconds(const DeviceProfile& device, const OpWork& op, std::int64_t used) {
+    if (device.gemm_tiles.empty()) return op.flops / gemm_rate(device, op.dtype);
     double least = std::numeric_limits<double>::infinity();
     for (const GemmTile& tile : device.gemm_tiles) {
         for (const std::int64_t parts : {1, 2, 4, 8})
-            least = std::min(least, tiled_seconds(device, op, tile, parts, rate));
+            least = std::min(least, tiled_seconds(device, op, tile, parts, used));
     }
     return least;
 }
@@ -85,7 +85,8 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
     using enum OpWork::Kind;
     switch (op.kind) {
         case gemm:
-            return std::max(gemm_seconds(device, op), traffic_seconds(device, op)) +
+            return std::max(gemm_seconds(device, op, device.multiprocessors),
+                            traffic_seconds(device, op)) +
                    gelu_seconds(device, op);
         case attention_forward:
         case attention_backward:
@@ -101,6 +102,18 @@ bool has_fewer_rows(const std::vector<MeasuredOp>& measured, const OpWork& op) {
 }
 
 }  // namespace
+
+double crowding(const DeviceProfile& device, const OpWork& op, std::int64_t held) {
+    const bool is_gemm = op.kind == OpWork::Kind::gemm;
+    if (held == 0) return 1;
+    if (is_gemm && device.gemm_crowding > 0) return device.gemm_crowding;
+    const std::int64_t all = device.multiprocessors;
+    const std::int64_t left = all - held;
+    if (left <= 0) return 1;
+    if (is_gemm && !device.gemm_tiles.empty())
+        return gemm_seconds(device, op, left) / gemm_seconds(device, op, all);
+    return static_cast<double>(all) / static_cast<double>(left);
+}
 
 double slowest(double spread, std::int64_t count) {
     if (count == 1 || spread == 0) return 1;

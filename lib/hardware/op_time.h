@@ -22,6 +22,11 @@ namespace gptrain {
 /// (measured_time.h).
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices = 1);
 
+/// How many times as long an op takes while messages hold `held` multiprocessors of the device.
+/// GEMM: by the waves of its tiles on those that are left, or gemm_crowding. Others: in proportion.
+/// 1 if the profile does not have the number of multiprocessors.
+double crowding(const DeviceProfile& device, const OpWork& op, std::int64_t held);
+
 /// Time on the slowest of `count` devices, relative to the mean device, where their times have this
 /// standard deviation relative to the mean.
 double slowest(double spread, std::int64_t count);

@@ -84,8 +84,12 @@ struct DeviceProfile {
     /// The same from one op to the next on each device, without differences that last. Ranks that
     /// share a model wait for the slowest after every few ops, and then this does not average out.
     double op_spread = 0;
-    double op_seconds = 0;      ///< from the end of an op to the start of the next one
-    double issue_seconds = 0;   ///< time of the host to issue an op
+    double op_seconds = 0;             ///< from the end of an op to the start of the next one
+    double issue_seconds = 0;          ///< time of the host to issue an op
+    double message_issue_seconds = 0;  ///< to issue a message; 0: as an op
+    /// How many times as long a GEMM takes while a message is in flight; 0: as its tiles take on
+    /// the multiprocessors that the message leaves.
+    double gemm_crowding = 0;
     double copy_bandwidth = 0;  ///< between host and device; 0: the host's memory is the device's
     std::vector<MeasuredOp> measured = {};  ///< where it has an op, it replaces the rates above
 };
@@ -106,6 +110,7 @@ struct LinkProfile {
     /// Time of an all-reduce in which switches add, relative to that of a ring with the same
     /// bandwidth; 1 where they do not.
     double reduction = 1;
+    double block_bandwidth = 0;  ///< that one thread block of NCCL carries; 0: no bound
     std::vector<MeasuredMessage> measured = {};  ///< replaces the above for its operations
 };
 
@@ -128,8 +133,9 @@ struct SoftwareProfile {
     /// Ranks of tp each send a part of the boundary to the next stage, without sequence
     /// parallelism.
     bool scatter_boundary = true;
-    /// The share of computing speed that a message in flight takes. A message that uses less
-    /// bandwidth than the node's links takes less of it.
+    /// The share of computing speed that a message takes while its data move. A message that uses
+    /// less bandwidth than the node's links takes less of it. 0: as the messages of this program,
+    /// whose thread blocks hold multiprocessors from their issue on (comm/message_blocks.h).
     double slowdown = 0;
     double speed = 1;  ///< of its GEMMs and attention, relative to the device's rates
 };

@@ -82,6 +82,8 @@ void visit_keys(auto& keys, DeviceProfile& device) {
     keys.value("op_spread", device.op_spread, fraction);
     keys.value("op_seconds", device.op_seconds, not_negative);
     keys.value("issue_seconds", device.issue_seconds, not_negative);
+    keys.value("message_issue_seconds", device.message_issue_seconds, not_negative);
+    keys.value("gemm_crowding", device.gemm_crowding, RealRange{.low = 1.0, .high = 10.0});
     keys.value("copy_bandwidth", device.copy_bandwidth, not_negative);
     keys.value("measured", device.measured, ListOf<>{0, 100'000});
 }
@@ -90,6 +92,7 @@ void visit_keys(auto& keys, LinkProfile& link) {
     keys.required("bandwidth", link.bandwidth, not_negative);
     keys.required("latency", link.latency, not_negative);
     keys.value("reduction", link.reduction, share_value);
+    keys.value("block_bandwidth", link.block_bandwidth, not_negative);
     keys.value("measured", link.measured, ListOf<>{0, 10'000});
 }
 

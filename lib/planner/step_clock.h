@@ -20,7 +20,8 @@ struct IssuedMessage {
     PricedMessage price;
     std::string_view operation;
     int communicator = 0;
-    double start = 0;  ///< the time from which on this stage can move data
+    std::int64_t number = 0;  ///< among the messages of the stage
+    double start = 0;         ///< the time from which on this stage can move data
     double delay = 0;  ///< by how much earlier messages of other communicators delayed the start
     Spent held_by = Spent::tp;  ///< what the delay counts as
     double begin = 0;           ///< data moves
@@ -29,11 +30,14 @@ struct IssuedMessage {
     bool waited = false;
 };
 
-/// Data that move while the stage may compute.
+/// A message that takes computing speed.
 struct Transfer {
-    double begin = 0;
+    std::int64_t message = 0;  ///< IssuedMessage.number
+    double posted = 0;         ///< from then on it holds multiprocessors
+    double begin = 0;          ///< data move
     double end = 0;
-    double slowdown = 0;
+    double slowdown = 0;      ///< PricedMessage.slowdown, while data move
+    std::int64_t blocks = 0;  ///< PricedMessage.blocks
 };
 
 /// A communicator of a stage: its messages in the order of issue, without those at the front that
@@ -58,7 +62,10 @@ struct StageClock {
     double idle_until = 0;
     double part_begin = 0;
     ActionKind last_kind = ActionKind::forward;  ///< of the last action that ended
-    std::vector<Transfer> transfers;             ///< that take computing speed
+    std::vector<Transfer> transfers;
+    std::int64_t messages = 0;  ///< issued so far
+    /// The slowdown of an op by a message, by the op's index and the message's blocks.
+    std::map<std::pair<std::int64_t, std::int64_t>, double> crowded;
     double last_start = 0;  ///< of the message issued last, on any communicator
     Spent last_spent = Spent::tp;
     std::size_t last_action = 0;         ///< index of the step's last part that is an action

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/message_blocks.h"
 #include "hardware/message_time.h"
 #include "metrics/comm_metrics.h"
 
@@ -42,7 +43,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         priced.stages = 2;
         if (pipeline.free_boundary) return priced;
         const bool near = stages_share_node(stage, message.peer, mesh, per_node);
-        layout = {.size = 2, .per_node = near ? 2 : 1};
+        layout = {.size = 2, .per_node = near ? 2 : 1, .blocks = most_message_blocks(Axis::pp)};
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
     } else {
         layout = group_layout(message.axis, mesh, per_node);
@@ -55,6 +56,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     if (hardware.software.slowdown > 0) {
         const double share = bandwidth_of(node, layout, message.operation) / node.link.bandwidth;
         priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
+    } else if (hardware.kind == DeviceChoice::cuda) {
+        priced.blocks = layout.blocks;
     }
     return priced;
 }

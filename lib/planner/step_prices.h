@@ -48,6 +48,7 @@ struct PricedMessage {
     Spent spent = Spent::tp;
     std::int64_t stages = 1;  ///< that must have started before data moves
     double slowdown = 0;      ///< the share of computing speed that it takes meanwhile
+    std::int64_t blocks = 0;  ///< multiprocessors that it holds from its issue to its end
     bool between_stages = false;
     bool sends = false;  ///< to another stage
 };

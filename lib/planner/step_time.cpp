@@ -1,6 +1,7 @@
 #include "planner/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <map>
@@ -50,7 +51,7 @@ private:
     void advance(std::int64_t index);
     /// False if the event has to wait for another stage.
     bool handle(std::int64_t index, const TraceEvent& event);
-    void compute(StageClock& stage, const PricedOp& op);
+    void compute(StageClock& stage, std::int64_t index);
     /// More ranks than cores: a stage that waits leaves its cores to the others.
     bool shares_cores() const { return cores_ < 1; }
     /// How many times as long work takes that starts at `now`, since the cores are shared.
@@ -60,14 +61,19 @@ private:
         stage.idle_from = stage.device;
         stage.idle_until = std::numeric_limits<double>::infinity();
     }
-    /// True if another stage that shares the cores has to be simulated first.
+    /// True if another stage has to be simulated first: it shares the cores, or sends what the
+    /// stage holds multiprocessors for.
     bool is_ahead(const StageClock& stage) const;
     std::int64_t next_ready();
     /// From `begin` on, a message that the stage may wait for moves data.
     void make_ready(std::int64_t index, double begin);
-    /// Seconds that transfers add to an op that starts now, as far as they are known: a message
-    /// whose sender is simulated later adds nothing.
-    double delay(StageClock& stage, double seconds) const;
+    /// Seconds that messages add to an op that starts now and alone takes `seconds`, as far as they
+    /// are known: data whose sender is simulated later do not move yet.
+    double delay(StageClock& stage, std::int64_t op, double seconds) const;
+    /// The share of an op's speed that a message takes.
+    double share_taken(StageClock& stage, std::int64_t op, const Transfer& transfer) const;
+    /// A message that has started, and waits for other stages.
+    static void hold(StageClock& stage, const IssuedMessage& message);
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
     bool wait(std::int64_t index, const TraceEvent& event);
     /// Adds a collective operation of dp or pp to the timeline; tp and cp have too many.
@@ -109,11 +115,12 @@ private:
 
 // ---- events -------------------------------------------------------------------------------------
 
-void StepSimulation::compute(StageClock& stage, const PricedOp& op) {
+void StepSimulation::compute(StageClock& stage, std::int64_t index) {
+    const PricedOp& op = at(stage.prices.ops, index);
     stage.host += hardware_.device.issue_seconds;
     if (stage.host > stage.device) spend(stage, Spent::host, stage.host - stage.device);
     const double seconds = op.seconds * crowding(stage, stage.device);
-    spend(stage, op.spent, seconds + delay(stage, seconds));
+    spend(stage, op.spent, seconds + delay(stage, index, seconds));
 }
 
 double StepSimulation::crowding(const StageClock& stage, double now) const {
@@ -128,17 +135,18 @@ double StepSimulation::crowding(const StageClock& stage, double now) const {
 }
 
 bool StepSimulation::is_ahead(const StageClock& stage) const {
-    return shares_cores() && std::any_of(ready_.begin(), ready_.end(), [&](std::int64_t other) {
-               return at(stages_, other).device < stage.device;
-           });
+    const auto waits = [](const Transfer& transfer) { return std::isinf(transfer.end); };
+    if (!shares_cores() && std::ranges::none_of(stage.transfers, waits)) return false;
+    return std::any_of(ready_.begin(), ready_.end(), [&](std::int64_t other) {
+        return at(stages_, other).device < stage.device;
+    });
 }
 
 std::int64_t StepSimulation::next_ready() {
     const auto earlier = [&](std::int64_t a, std::int64_t b) {
         return at(stages_, a).device < at(stages_, b).device;
     };
-    const auto next =
-        shares_cores() ? std::min_element(ready_.begin(), ready_.end(), earlier) : ready_.begin();
+    const auto next = std::min_element(ready_.begin(), ready_.end(), earlier);
     const std::int64_t stage = *next;
     ready_.erase(next);
     return stage;
@@ -151,18 +159,43 @@ void StepSimulation::make_ready(std::int64_t index, double begin) {
     ready_.push_back(index);
 }
 
-double StepSimulation::delay(StageClock& stage, double seconds) const {
+double StepSimulation::share_taken(StageClock& stage, std::int64_t op,
+                                   const Transfer& transfer) const {
+    if (transfer.blocks == 0) return transfer.slowdown;
+    const auto [found, is_new] = stage.crowded.try_emplace({op, transfer.blocks});
+    if (is_new) {
+        const double times =
+            gptrain::crowding(hardware_.device, at(stage.trace->ops, op), transfer.blocks);
+        found->second = 1 - 1 / times;
+    }
+    return found->second;
+}
+
+double StepSimulation::delay(StageClock& stage, std::int64_t op, double seconds) const {
     const double now = stage.device;
     std::erase_if(stage.transfers, [&](const Transfer& transfer) { return transfer.end <= now; });
+    const Spent spent = at(stage.prices.ops, op).spent;
+    const bool needs_memory = spent == Spent::other || spent == Spent::optimizer;
     double delay = 0;
     for (const Transfer& transfer : stage.transfers) {
-        const double begin = std::max(now, transfer.begin);
+        const double begin = std::max(now, needs_memory ? transfer.begin : transfer.posted);
         const double rest = seconds - (begin - now);  // of the op
         if (rest <= 0) continue;
-        const double both = std::min(transfer.end - begin, rest / (1 - transfer.slowdown));
-        delay += transfer.slowdown * both;
+        const double taken = share_taken(stage, op, transfer);
+        const double both = std::min(transfer.end - begin, rest / (1 - taken));
+        delay += taken * both;
     }
     return delay;
+}
+
+void StepSimulation::hold(StageClock& stage, const IssuedMessage& message) {
+    if (message.price.blocks == 0) return;
+    constexpr double unknown = std::numeric_limits<double>::infinity();
+    stage.transfers.push_back({.message = message.number,
+                               .posted = message.start,
+                               .begin = unknown,
+                               .end = unknown,
+                               .blocks = message.price.blocks});
 }
 
 void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double begin,
@@ -171,8 +204,18 @@ void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double
     message.end = begin + seconds;
     message.met = true;
     record(stage, TrackKey::Clock::message, message.communicator, message.end);
-    if (message.price.slowdown > 0)
-        stage.transfers.push_back({begin, message.end, message.price.slowdown});
+    const auto held = std::ranges::find(stage.transfers, message.number, &Transfer::message);
+    if (held != stage.transfers.end()) {
+        held->begin = begin;
+        held->end = message.end;
+    } else if (message.price.slowdown > 0 || message.price.blocks > 0) {
+        stage.transfers.push_back({.message = message.number,
+                                   .posted = begin,
+                                   .begin = begin,
+                                   .end = message.end,
+                                   .slowdown = message.price.slowdown,
+                                   .blocks = message.price.blocks});
+    }
 }
 
 bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
@@ -183,8 +226,11 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
         if (!queue.messages.back().met) return false;
         queue.last_end = queue.messages.back().end;
     }
-    stage.host += hardware_.device.issue_seconds;
+    const DeviceProfile& device = hardware_.device;
+    stage.host +=
+        device.message_issue_seconds > 0 ? device.message_issue_seconds : device.issue_seconds;
     IssuedMessage message;
+    message.number = stage.messages++;
     message.price = price;
     message.operation = what.operation;
     message.communicator = what.communicator;
@@ -205,6 +251,7 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     } else if (price.stages == 1) {
         move_data(stage, issued, message.start, price.seconds);
     } else {
+        hold(stage, issued);
         meet(index, what, issued);
     }
     if (computing_waits(stage, price)) {
@@ -308,7 +355,7 @@ bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
 bool StepSimulation::handle(std::int64_t index, const TraceEvent& event) {
     StageClock& stage = at(stages_, index);
     switch (event.kind) {
-        case TraceEvent::Kind::op: compute(stage, at(stage.prices.ops, event.index)); return true;
+        case TraceEvent::Kind::op: compute(stage, event.index); return true;
         case TraceEvent::Kind::wait: return wait(index, event);
         case TraceEvent::Kind::message:
             return issue(index, at(stage.trace->messages, event.index),

@@ -173,10 +173,24 @@ TEST_CASE("messages between nodes are measured with one rank of each, and with a
     profile.device.measured = {update};
     profile.node.network = times.network;
     profile.node.cards = 3;
+    profile.device.message_issue_seconds = 3e-5;
+    profile.device.gemm_crowding = 1.5;
     const HardwareProfile read = parse_profile(profile_text(profile, "By a test."), "test.yaml");
+    CHECK(read.device.message_issue_seconds == Approx(3e-5));
+    CHECK(read.device.gemm_crowding == Approx(1.5));
     REQUIRE(read.node.network);
     CHECK(read.node.network->bandwidth == Approx(times.network->bandwidth).epsilon(1e-3));
     CHECK(read.node.cards == 3);
+}
+
+TEST_CASE("messages are measured beside GEMMs") {
+    if (session().size() < 2) return;
+    Backend& backend = backend_with(1);
+    const auto mesh =
+        mpi_mesh(session(), {.tensor = session().size()}, connections_of({Axis::tp}), backend);
+    const MessageCosts costs = measure_message_costs(mesh.tp(), backend, 64);
+    CHECK(costs.issue_seconds > 0);
+    CHECK(costs.gemm_crowding > 0);
 }
 
 }  // namespace gptrain::test

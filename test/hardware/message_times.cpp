@@ -119,6 +119,18 @@ TEST_CASE("a ring within a node") {
     CHECK(message_seconds(node_of_eight(), group, "send", 1000) == Approx(1 + 10));
 }
 
+TEST_CASE("the thread blocks of a message limit it within a node") {
+    NodeProfile node = node_of_eight();
+    node.link.block_bandwidth = 10;
+    const auto seconds = [&](std::int64_t blocks) {
+        return message_seconds(node, {.size = 2, .per_node = 2, .blocks = blocks}, "send", 1000);
+    };
+    CHECK(seconds(4) == Approx(1 + 1000.0 / 40));
+    CHECK(seconds(16) == Approx(1 + 10));
+    CHECK(seconds(0) == Approx(1 + 10));
+    CHECK(group_layout(Axis::tp, {.tensor = 8}, 8).blocks == 16);
+}
+
 TEST_CASE("a small message takes the tree") {
     const GroupLayout group = {.size = 8, .per_node = 8};
     CHECK(message_seconds(node_of_eight(), group, "all_reduce", 1) == Approx(2 * 3 + 2 * 0.01));

@@ -53,6 +53,34 @@ TEST_CASE("a GEMM computes whole tiles in whole waves") {
     CHECK(op_seconds(tiled, gemm(5, 40, 10)) == Approx(4 * 1000 / 500.0 * 2));
 }
 
+TEST_CASE("messages that hold multiprocessors make a GEMM take more waves") {
+    DeviceProfile device;
+    device.memory_bandwidth = 1e30;
+    device.peak_flops = {1, 1, 1, 1};
+    device.attention = {{64, 1, 1}};
+    device.multiprocessors = 132;
+    device.gemm_tiles = {{.rows = 128, .cols = 128, .speed = 1}};
+    device.gemm_fill = 1e6;  // sums are not split
+    const auto times = [&](std::int64_t tiles) {
+        const OpWork op = {.kind = OpWork::Kind::gemm,
+                           .rows = 128 * tiles,
+                           .cols = 128,
+                           .length = 4096,
+                           .flops = 1};
+        return crowding(device, op, 16);
+    };
+    // All tiles at once, or one wave more, or as many waves as before with less in the last one.
+    CHECK(times(100) == Approx(1));
+    CHECK(times(132) == Approx(2));
+    CHECK(times(4 * 132) == Approx(5.0 / 4));
+    CHECK(times(140) == Approx(1));
+    const OpWork attention = {.kind = OpWork::Kind::attention_forward};
+    CHECK(crowding(device, attention, 16) == Approx(132.0 / 116));
+    CHECK(crowding(device, attention, 0) == 1);
+    device.gemm_crowding = 1.7;
+    CHECK(crowding(device, {.kind = OpWork::Kind::gemm}, 4) == 1.7);
+}
+
 TEST_CASE("where a GEMM cannot end with GELU or its gradient, a kernel follows it") {
     OpWork op = gemm(10, 10, 10);
     op.gelu_gradient_bytes = 100;

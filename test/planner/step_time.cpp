@@ -112,6 +112,63 @@ TEST_CASE("a message takes no computing speed before its data move") {
     CHECK(time(6) == Approx(6 + 1));
 }
 
+TEST_CASE("a message holds multiprocessors, which GEMMs feel, and other ops while data move") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.multiprocessors = 32;
+    const auto step = [](const OpWork& work, std::int64_t bytes) {
+        return Script().message(Axis::dp, bytes).op(work).wait(Axis::dp).trace();
+    };
+    const auto time = [&](const OpWork& work, std::int64_t bytes) {
+        return time_of(step(work, bytes), data_and_tensor, hardware).seconds;
+    };
+    // A sum over dp holds 16 of them.
+    CHECK(time(gemm(4), 2) == Approx(4 + 1));
+    CHECK(time(gemm(4), 100) == Approx(100));
+    CHECK(time(traffic(4), 2) == Approx(4 + 1));
+    // What was measured holds for GEMMs alone.
+    hardware.device.gemm_crowding = 4;
+    CHECK(time(gemm(4), 2) == Approx(4 + 1.5));
+    CHECK(time(traffic(4), 2) == Approx(4 + 1));
+}
+
+TEST_CASE("a receive holds multiprocessors while it waits") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.multiprocessors = 8;
+    const auto time = [&](const OpWork& behind) {
+        const StepTrace first = Script()
+                                    .message(Axis::model, 0, "all_reduce")
+                                    .wait(Axis::model)
+                                    .op(gemm(10))
+                                    .action()
+                                    .between("send", 1, 2)
+                                    .wait(100)
+                                    .trace();
+        const StepTrace second = Script()
+                                     .message(Axis::model, 0, "all_reduce")
+                                     .wait(Axis::model)
+                                     .between("recv", 0, 0)
+                                     .op(behind)
+                                     .op(gemm(20))
+                                     .wait(101)
+                                     .action()
+                                     .trace();
+        return time_of(std::vector{first, second}, {.pipeline = 2}, hardware).seconds;
+    };
+    // It is there after 12 s, and holds 4 of the 8 until then: 6 s are lost.
+    CHECK(time(gemm(2)) == Approx(2 + 20 + 6));
+    // Two seconds of memory's work are not slowed down.
+    CHECK(time(traffic(2)) == Approx(2 + 20 + 5));
+}
+
+TEST_CASE("the host may take longer for a message than for an op") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.issue_seconds = 1;
+    const StepTrace step = Script().message(Axis::dp, 0).wait(Axis::dp).op(gemm(1)).trace();
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(1 + 1));
+    hardware.device.message_issue_seconds = 5;
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(5 + 1));
+}
+
 TEST_CASE("GEMMs wait for the slowest device, and other ops do not") {
     HardwareProfile hardware = unit_hardware();
     hardware.device.spread = 0.1;
