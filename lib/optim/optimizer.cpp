@@ -151,8 +151,6 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
-    // After a rollback, weights of the abandoned update may still be in flight.
-    parameters_.wait_for_all();
     const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
@@ -184,6 +182,8 @@ void Optimizer::publish_weights() {
 }
 
 void Optimizer::visit(const StateVisitor& visitor) const {
+    // Main parameters in fp32 and frozen weights are parts of weights that may still be in flight.
+    parameters_.wait_for_all();
     // In reverse, because the flat order is the model's order reversed.
     for (auto updated = updated_.rbegin(); updated != updated_.rend(); ++updated) {
         Shard shard = updated->range.shard;

@@ -42,7 +42,7 @@ public:
 
     /// Visits all state that this rank holds: groups weight, exp_avg and exp_avg_sq (of
     /// AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it owns. Frozen
-    /// weights are in the compute dtype.
+    /// weights are in the compute dtype. Waits for weights in flight.
     void visit(const StateVisitor& visitor) const;
     /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
     /// loading main parameters or frozen weights.
