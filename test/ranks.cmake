@@ -5,7 +5,8 @@ set_source_files_properties(${rank_sources}/case_listener.cpp
   PROPERTIES SKIP_PRECOMPILE_HEADERS TRUE)
 
 add_library(gptrain_rank_main OBJECT
-  ${rank_sources}/main.cpp ${rank_sources}/ranks.cpp ${rank_sources}/case_listener.cpp)
+  ${rank_sources}/main.cpp ${rank_sources}/ranks.cpp ${rank_sources}/case_listener.cpp
+  ${rank_sources}/delayed.cpp ${rank_sources}/in_flight.cpp)
 target_include_directories(gptrain_rank_main PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${rank_sources})
 target_link_libraries(gptrain_rank_main PUBLIC gptrain_flags gptrain::train gptrain_catch_runner)
 

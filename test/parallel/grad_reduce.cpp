@@ -6,6 +6,7 @@
 #include "comm/comm_totals.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
+#include "delayed.h"
 #include "mesh_cases.h"
 #include "meter/meter_communicator.h"
 #include "model/grad_buckets.h"
@@ -69,7 +70,7 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
     CommTotals totals;
     const MeshShape shape = {.data = session().size()};
     const Mesh mesh(shape, place_of(session().rank(), shape), {},
-                    observed(mpi_communicators(session(), *backend), totals));
+                    observed(delayed(mpi_communicators(session(), *backend)), totals));
     const auto sharing = [&](const TensorGroup&) {
         return Sharing{.owners = shard ? std::optional(Axis::dp_cp) : std::nullopt};
     };
@@ -113,7 +114,7 @@ TEST_CASE("each bucket is summed over the ranks that share it") {
                                                              : other;
     };
     const Mesh mesh(shape, place_of(session().rank(), shape), {},
-                    mpi_communicators(session(), *backend));
+                    delayed(mpi_communicators(session(), *backend)));
     Reduction reduction(*backend, mesh, sharing, dtype, Reduction::needed(shape, sharing, dtype));
 
     // Sums are below 256, which are exact in bf16.

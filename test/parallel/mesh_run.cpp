@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "comm/comm_totals.h"
+#include "delayed.h"
 #include "ranks.h"
 
 namespace gptrain::test {
@@ -105,14 +106,15 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
         [&](const RunPlan& plan, Backend& backend) { return make_mesh(plan, backend, listeners); },
         change);
     run.engine().listen(progress());
+    run.engine().listen(current_action());
     StepResults results;
     totals.clear();
     take_steps(run, steps, 0, results);
     check_sent(totals, steps, run.cost());
     evaluate(run, steps, results);
     MemoryPlan used = run.engine().memory().peaks();
-    // The plan does not include the messages of ranks that share a GPU.
-    if (run.backend().is_host()) used[MemoryUse::messages] = run.mesh().held_bytes();
+    used[MemoryUse::messages] =
+        holds_planned_messages() ? run.mesh().held_bytes() : run.memory_plan()[MemoryUse::messages];
     CHECK(used == run.memory_plan());
     results.weights = gathered_weights(session, run);
     results.counted = count_of_ones(run);

@@ -7,9 +7,11 @@
 
 namespace gptrain::test {
 
-// Each test executable defines these two, and those that ranks.h lists, in one of its sources.
+// Each test executable defines these three, and those that ranks.h lists, in one of its sources.
 /// The mesh of all ranks over the tested backend.
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener);
+/// True if the latest mesh takes the host memory that the plan has for messages.
+bool holds_planned_messages();
 /// The meshes that this executable compares with one rank.
 std::vector<MeshCase> tested_cases(std::int64_t ranks);
 
