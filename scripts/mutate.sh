@@ -3,10 +3,11 @@
 # sources is changed, never the sources themselves. scripts/mutations.txt lists the faults, each with
 # the tests that should notice it.
 #
-#   scripts/mutate.sh [--room ROOM] [--only N[,N...]] [--list] [--check]
+#   scripts/mutate.sh [--room ROOM] [--only N[,N...]] [--cuda] [--list] [--check]
 #
 #   --room ROOM   only faults in lib/ROOM
 #   --only N,...  only the faults with these numbers
+#   --cuda        the copy has the CUDA backend, for faults whose tests need its toolkit
 #   --list        prints the faults and does nothing else
 #   --check       only checks that each fault still fits the code: its text occurs exactly once
 #   SCRATCH=...   the folder for the copy and its build instead of ${TMPDIR:-/tmp}/gptrain-mutate;
@@ -19,8 +20,8 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 mutations=$root/scripts/mutations.txt
 
-room='' only='' list='' check=''
-take_options room only list\? check\? -- "$@"
+room='' only='' cuda='' list='' check=''
+take_options room only cuda\? list\? check\? -- "$@"
 
 # The faults: parallel arrays, from 1 up.
 files=('') finds=('') replacements=('') tests=('')
@@ -174,7 +175,7 @@ copy_sources
 if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$scratch
 fi
-(cd "$scratch" && cmake --preset cpu -DGPTRAIN_UNITY=OFF) >"$scratch.log" 2>&1 || { cat "$scratch.log" >&2 && exit 1; }
+(cd "$scratch" && cmake --preset cpu -DGPTRAIN_UNITY=OFF ${cuda:+-DGPTRAIN_CUDA=ON}) >"$scratch.log" 2>&1 || { cat "$scratch.log" >&2 && exit 1; }
 # A test that fails without a fault detects nothing.
 mapfile -t needed < <(for i in "${numbers[@]}"; do tr ' ' '\n' <<<"${tests[i]}"; done | sort -u)
 build "${needed[@]}" || { tail -n 20 "$scratch.log" >&2 && exit 1; }

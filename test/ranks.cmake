@@ -28,17 +28,17 @@ list(TRANSFORM rank_environment REPLACE "^export " "")
 string(REPLACE " " ";" rank_environment "OMP_NUM_THREADS=1;${rank_environment}")
 
 # gptrain_rank_test(<name> <executable> RANKS <n>... [LABELS <label>...] [ENVIRONMENT <A=B>...]
-#   [TIMEOUT <seconds>])
-# One CTest case for each number of ranks.
+#   [TIMEOUT <seconds>] [CASES <name>])
+# One CTest case for each number of ranks, with all Catch2 cases or those of that name.
 function(gptrain_rank_test name executable)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "RANKS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIMEOUT;CASES" "RANKS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)
   endif()
   gptrain_tested(${executable} ${TEST_LABELS})
   foreach(ranks ${TEST_RANKS})
     add_test(NAME ${name}_${ranks}_ranks COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG}
-      ${ranks} $<TARGET_FILE:${executable}> --abort)
+      ${ranks} $<TARGET_FILE:${executable}> --abort ${TEST_CASES})
     set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${TEST_TIMEOUT}
       PROCESSORS ${ranks} COST 1000 SKIP_RETURN_CODE 77 LABELS "${TEST_LABELS}"
       ENVIRONMENT "${rank_environment};${TEST_ENVIRONMENT}")

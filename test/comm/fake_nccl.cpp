@@ -1,40 +1,61 @@
 #include "fake_nccl.h"
 
 #include <algorithm>
-#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "comm/byte_runs.h"
 #include "cpu/cpu_backend.h"
+#include "delayed.h"
 #include "host_runtime.h"
 #include "ranks.h"
 
 namespace gptrain::test {
 namespace {
 
-constexpr char id_byte = 42;
-
-/// An NCCL communicator.
+/// An NCCL communicator. All ranks of the world make one at the same time, each for its own group.
 struct Fake {
+    explicit Fake(const MpiGroup& group)
+        : hosts(session(), group, *backend, {.name = "fake NCCL"}) {}
+
     std::unique_ptr<Backend> backend = cpu::make_backend();
-    MpiCommunicator hosts{
-        session(), {.color = 0, .key = session().rank()}, *backend, {.name = "fake NCCL"}};
+    MpiCommunicator hosts;
 };
 
 Fake& fake_of(ncclComm_t comm) {
     return *reinterpret_cast<Fake*>(comm);
 }
 
+/// A call of the open group.
+struct Call {
+    std::string name;
+    cudaStream_t stream;
+    Tensor source;  ///< none if it only receives
+    Tensor target;  ///< none if it only sends
+    DelayedMessage::Send send;
+};
+
 /// The calls of the open group; they start together when it ends.
-std::vector<std::function<Pending()>>& group() {
-    static std::vector<std::function<Pending()>> calls;
+std::vector<Call>& group() {
+    static std::vector<Call> calls;
     return calls;
 }
 
-ncclResult_t queue(const char* name, cudaStream_t stream, std::function<Pending()> call) {
+ncclResult_t queue(Call call) {
     if (fake_state().open_groups != 1) return ncclInvalidUsage;
-    issued().push_back(text(name, " on ", number_of(stream)));
+    call.name += text(" on ", number_of(call.stream));
+    issued().push_back(call.name);
     group().push_back(std::move(call));
     return ncclSuccess;
+}
+
+/// The messages that have not started. Late ones start when this rank waits for any of them; others
+/// as soon as the computation before them is done, which is before they are issued here.
+Delays& delays() {
+    static Delays late(Start::at_wait, {});
+    static Delays at_once(Start::at_issue, {});
+    return pace() == Pace::messages_late ? late : at_once;
 }
 
 DType dtype_of(ncclDataType_t type) {
@@ -60,18 +81,23 @@ ncclResult_t state_now() {
     return fake_state().polls_in_progress > 0 ? ncclInProgress : ncclSuccess;
 }
 
+/// Each byte of an id follows from the world rank that made it.
+constexpr char first_id_byte = 42;
+
 ncclResult_t get_unique_id(ncclUniqueId* id) {
-    std::fill(std::begin(id->internal), std::end(id->internal), id_byte);
+    std::fill(std::begin(id->internal), std::end(id->internal),
+              static_cast<char>(first_id_byte + session().rank()));
     return ncclSuccess;
 }
 
 ncclResult_t init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                        ncclConfig_t* config) {
+    const char first = id.internal[0];
     const bool same_id = std::all_of(std::begin(id.internal), std::end(id.internal),
-                                     [](char byte) { return byte == id_byte; });
-    if (!same_id || config->blocking != 0) return ncclInvalidArgument;
+                                     [&](char byte) { return byte == first; });
+    if (!same_id || first < first_id_byte || config->blocking != 0) return ncclInvalidArgument;
     fake_state().most_blocks.push_back(config->maxCTAs);
-    auto made = std::make_unique<Fake>();
+    auto made = std::make_unique<Fake>(MpiGroup{.color = first - first_id_byte, .key = rank});
     if (made->hosts.size() != size || made->hosts.rank() != rank) return ncclInvalidArgument;
     *comm = reinterpret_cast<ncclComm_t>(made.release());
     return state_now();
@@ -79,60 +105,81 @@ ncclResult_t init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
 
 ncclResult_t group_end() {
     --fake_state().open_groups;
-    std::vector<Pending> started;
     if (group().empty()) issued().push_back("group ends");
-    for (const auto& call : group())
-        started.push_back(call());
-    group().clear();
+    std::vector<std::pair<cudaStream_t, std::shared_ptr<DelayedMessage>>> started;
+    for (Call& call : std::exchange(group(), {})) {
+        auto message = std::make_shared<DelayedMessage>(DelayedMessage{
+            .memory = InFlight(call.name, {call.source}, {call.target}), .send = call.send});
+        started.emplace_back(call.stream, message);
+        delays().issue(std::move(message));
+    }
+    for (const auto& [stream, message] : started)
+        issue_late(stream, [&all = delays(), message = message] { all.finish(message); });
     return state_now();
 }
 
 ncclResult_t all_reduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                         ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream) {
     if (from != to) return ncclInvalidArgument;
-    return queue("all_reduce", stream, [=] {
-        return fake_of(comm).hosts.all_reduce(tensor(to, count, type),
-                                              how == ncclMax ? Reduce::max : Reduce::sum);
-    });
+    const Tensor x = tensor(to, count, type);
+    return queue({"all_reduce", stream, x, x, [=](const Tensor& into, const Tensor& out) {
+                      copy_runs(run_of(into), run_of(out));
+                      return fake_of(comm).hosts.all_reduce(
+                          into, how == ncclMax ? Reduce::max : Reduce::sum);
+                  }});
 }
 
 ncclResult_t reduce_scatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
                             ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream) {
     if (how != ncclSum) return ncclInvalidArgument;
-    return queue("reduce_scatter", stream, [=] {
-        MpiCommunicator& hosts = fake_of(comm).hosts;
-        const auto all = count * static_cast<std::size_t>(hosts.size());
-        return hosts.reduce_scatter(tensor(to, count, type), tensor(from, all, type), 0);
-    });
+    const auto all = count * static_cast<std::size_t>(fake_of(comm).hosts.size());
+    return queue({"reduce_scatter", stream, tensor(from, all, type), tensor(to, count, type),
+                  [=](const Tensor& into, const Tensor& out) {
+                      return fake_of(comm).hosts.reduce_scatter(into, out, 0);
+                  }});
 }
 
 ncclResult_t all_gather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                         ncclComm_t comm, cudaStream_t stream) {
     if (fake_state().all_gather != ncclSuccess) return fake_state().all_gather;
-    return queue("all_gather", stream, [=] {
-        MpiCommunicator& hosts = fake_of(comm).hosts;
-        const auto all = count * static_cast<std::size_t>(hosts.size());
-        return hosts.all_gather(tensor(to, all, type), tensor(from, count, type), 0);
-    });
+    const auto all = count * static_cast<std::size_t>(fake_of(comm).hosts.size());
+    return queue({"all_gather", stream, tensor(from, count, type), tensor(to, all, type),
+                  [=](const Tensor& into, const Tensor& out) {
+                      return fake_of(comm).hosts.all_gather(into, out, 0);
+                  }});
 }
 
 ncclResult_t broadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                        ncclComm_t comm, cudaStream_t stream) {
     if (from != to) return ncclInvalidArgument;
-    return queue("broadcast", stream,
-                 [=] { return fake_of(comm).hosts.broadcast(tensor(to, count, type), root); });
+    const Tensor x = tensor(to, count, type);
+    const bool sends = fake_of(comm).hosts.rank() == root;
+    return queue({"broadcast", stream, sends ? x : Tensor(), sends ? Tensor() : x,
+                  [=](const Tensor& into, const Tensor& out) {
+                      return fake_of(comm).hosts.broadcast(sends ? out : into, root);
+                  }});
 }
 
 ncclResult_t send(const void* data, std::size_t count, ncclDataType_t type, int peer,
                   ncclComm_t comm, cudaStream_t stream) {
-    return queue("send", stream,
-                 [=] { return fake_of(comm).hosts.send(tensor(data, count, type), peer); });
+    return queue({"send",
+                  stream,
+                  tensor(data, count, type),
+                  {},
+                  [=](const Tensor& /*into*/, const Tensor& out) {
+                      return fake_of(comm).hosts.send(out, peer);
+                  }});
 }
 
 ncclResult_t recv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
-    return queue("recv", stream,
-                 [=] { return fake_of(comm).hosts.recv(tensor(data, count, type), peer); });
+    return queue({"recv",
+                  stream,
+                  {},
+                  tensor(data, count, type),
+                  [=](const Tensor& into, const Tensor& /*out*/) {
+                      return fake_of(comm).hosts.recv(into, peer);
+                  }});
 }
 
 void remove(ncclComm_t comm) {

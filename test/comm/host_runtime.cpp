@@ -4,28 +4,43 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/runtime/probe.h"
 #include "cuda/runtime/runtime.h"
+#include "emulator/queue.h"
 
 namespace gptrain {
 namespace test {
 namespace {
 
-int& number_in(void* handle) {
-    return *static_cast<int*>(handle);
+struct FakeStream {
+    int number = 0;
+    bool urgent = false;
+    /// Events that are waited for outlive their stream.
+    std::shared_ptr<emulator::Queue> queue = std::make_shared<emulator::Queue>();
+
+    bool late() const { return pace() == (urgent ? Pace::messages_late : Pace::computation_late); }
+};
+const FakeStream& stream_in(const void* handle) {
+    return *static_cast<const FakeStream*>(handle);
 }
 
 struct FakeEvent {
     int stream = 0;             ///< on which it was last recorded
     std::int64_t recorded = 0;  ///< after how many others
+    std::shared_ptr<emulator::Queue> queue = std::make_shared<emulator::Queue>();
+    std::int64_t point = 0;  ///< in the queue
 };
 FakeEvent& event_in(void* handle) {
     return *static_cast<FakeEvent*>(handle);
 }
 
+const std::thread::id host_thread = std::this_thread::get_id();
 std::int64_t events_recorded = 0;
 std::int64_t events_before_hold = 0;
 std::atomic<std::int64_t> events_passed = std::numeric_limits<std::int64_t>::max();
@@ -45,8 +60,23 @@ std::vector<std::string>& issued() {
     return all;
 }
 
+Pace& pace() {
+    static Pace pace = Pace::at_once;
+    return pace;
+}
+
+void issue(const void* stream, std::function<void()> work) {
+    if (stream_in(stream).late()) return issue_late(stream, std::move(work));
+    work();
+}
+
+void issue_late(const void* stream, std::function<void()> work) {
+    if (pace() == Pace::at_once) return work();
+    stream_in(stream).queue->add(std::move(work));
+}
+
 int number_of(const void* stream) {
-    return *static_cast<const int*>(stream);
+    return stream_in(stream).number;
 }
 
 std::set<int>& urgent_streams() {
@@ -75,7 +105,7 @@ namespace cuda {
 
 using test::event_in;
 using test::issued;
-using test::number_in;
+using test::stream_in;
 
 const Stream* compute_stream(const Backend& /*backend*/) {
     static const Stream stream;
@@ -96,15 +126,22 @@ void set_messages_in_flight(Backend& /*backend*/, std::function<bool()> in_fligh
 
 Stream::Stream(Priority priority) {
     static int streams = 0;
-    handle_ = reinterpret_cast<CUstream_st*>(new int(++streams));
-    if (priority == Priority::urgent) test::urgent_streams().insert(streams);
+    const bool urgent = priority == Priority::urgent;
+    handle_ =
+        reinterpret_cast<CUstream_st*>(new test::FakeStream{.number = ++streams, .urgent = urgent});
+    if (urgent) test::urgent_streams().insert(streams);
 }
 Stream::~Stream() {
-    delete &number_in(handle_);
+    delete &stream_in(handle_);
 }
-void Stream::synchronize() const {}
+void Stream::synchronize() const {
+    emulator::Queue& queue = *stream_in(handle_).queue;
+    queue.run_to(queue.end());
+}
 void Stream::wait(const Event& event) const {
-    issued().push_back(text(number_in(handle_), " waits for ", event_in(event.handle()).stream));
+    const test::FakeEvent& awaited = event_in(event.handle());
+    issued().push_back(text(stream_in(handle_).number, " waits for ", awaited.stream));
+    test::issue(handle_, [queue = awaited.queue, point = awaited.point] { queue->run_to(point); });
 }
 
 Event::Event(Purpose /*purpose*/) {
@@ -114,14 +151,19 @@ Event::~Event() {
     if (handle_ != nullptr) delete &event_in(handle_);
 }
 void Event::record(const Stream& stream) const {
-    event_in(handle_) = {number_in(stream.handle()), test::events_recorded++};
+    const test::FakeStream& on = stream_in(stream.handle());
+    event_in(handle_) = {on.number, test::events_recorded++, on.queue, on.queue->end()};
     issued().push_back(text(event_in(handle_).stream, " records"));
 }
 double Event::milliseconds_since(const Event& start) const {
     return static_cast<double>(event_in(handle_).recorded - event_in(start.handle()).recorded);
 }
 bool Event::done() const {
-    return event_in(handle_).recorded < test::events_passed;
+    const test::FakeEvent& event = event_in(handle_);
+    // A host that asks again and again waits for it; a thread that watches does not.
+    if (test::pace() != test::Pace::at_once && std::this_thread::get_id() == test::host_thread)
+        event.queue->run_to(event.point);
+    return event.recorded < test::events_passed;
 }
 
 std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
@@ -130,8 +172,8 @@ std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
 void release(std::byte* data, MemorySpace /*space*/) noexcept {
     std::free(data);
 }
-void set_bytes(void* to, int value, std::int64_t bytes, const Stream& /*stream*/) {
-    std::memset(to, value, static_cast<std::size_t>(bytes));
+void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
+    test::issue(stream.handle(), [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
 }
 
 int driver_version() {

@@ -1,6 +1,6 @@
-// A stand-in for the CUDA runtime that computes nothing: its streams are numbers, its memory is
-// host memory. It records calls, so that tests can check the order of streams. From one recorded
-// event to the next its clock advances by 1 ms.
+// A stand-in for the CUDA runtime, whose memory is host memory. It records calls, so that tests can
+// check the order of streams, and its streams can be late, so that they can check what this order
+// is good for. From one recorded event to the next its clock advances by 1 ms.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,15 @@ namespace gptrain::test {
 /// A log of the issued calls, in order: "1 records" (an event on stream 1; streams count from 1),
 /// "2 waits for 1", and whatever a test adds.
 std::vector<std::string>& issued();
+/// When the device works: at once; or what is issued to some streams as late as something waits
+/// for it: messages, which have urgent streams, or computation.
+enum class Pace { at_once, messages_late, computation_late };
+Pace& pace();
+/// Work for the stream with this handle, after all that was issued to it.
+void issue(const void* stream, std::function<void()> work);
+/// The same, done only when something waits for it, unless the device works at once.
+void issue_late(const void* stream, std::function<void()> work);
+
 /// The number of the stream with this handle.
 int number_of(const void* stream);
 /// The numbers of the streams that were made urgent.

@@ -173,6 +173,7 @@ TEST_CASE("The device tells which of the issued operations it runs") {
 }
 
 TEST_CASE("The own time of a step is that without waits for communication") {
+    const CleanState state;
     const cuda::Stream compute;
     cuda::StepTimer timer(compute);
     const cuda::Event finished;

@@ -61,6 +61,7 @@ TEST_CASE("A call that NCCL refuses leaves no open group") {
 }
 
 TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
+    const CleanState state;
     const auto backend = cpu::make_backend();
     const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
     const Array x(*backend, DType::f32, {1});

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "backend/passing_backend.h"
 #include "comm/mpi_communicator.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/nccl/communicator.h"
@@ -14,12 +15,41 @@
 
 namespace gptrain::test {
 
-/// Resets the stand-in for NCCL when a case ends, so that later cases see nothing of this one.
+/// A device that works at once, and a stand-in for NCCL that is reset when a case ends, so that
+/// later cases see nothing of this one.
 struct CleanState {
-    CleanState() = default;
+    CleanState() { pace() = Pace::at_once; }
     CleanState(const CleanState&) = delete;
     CleanState& operator=(const CleanState&) = delete;
-    ~CleanState() { fake_state() = {}; }
+    ~CleanState() {
+        fake_state() = {};
+        pace() = Pace::at_once;
+    }
+};
+
+/// The CPU as a device: ops and copies are issued to a stream.
+class StreamBackend final : public EachOp<PassingBackend, StreamBackend> {
+public:
+    /// `stream` outlives it.
+    explicit StreamBackend(const cuda::Stream& stream)
+        : EachOp<PassingBackend, StreamBackend>(processor()), stream_(stream) {}
+
+    void copy(const Tensor& to, const Tensor& from) override {
+        issue(stream_.handle(), [=, this] { inner().copy(to, from); });
+    }
+    void synchronize() override { stream_.synchronize(); }
+    template <class Op>
+    void on(const Op& op) {
+        issue(stream_.handle(), [=, this] { inner().run(op); });
+    }
+
+private:
+    static Backend& processor() {
+        static const std::unique_ptr<Backend> backend = cpu::make_backend();
+        return *backend;
+    }
+
+    const cuda::Stream& stream_;
 };
 
 inline std::unique_ptr<Communicator> connect_all(

@@ -1,25 +1,32 @@
 // The communicator over NCCL as it calls NCCL and the CUDA runtime. Both are stand-ins over host
 // memory, so no GPU is needed.
-#include "cpu/cpu_backend.h"
-#include "cuda/nccl/communicator.h"
-#include "fake_nccl.h"
-#include "ranks.h"
+#include "nccl_rig.h"
 
 namespace gptrain::test {
 
+namespace {
+
+const cuda::Stream& compute() {
+    static const cuda::Stream stream;
+    return stream;
+}
+
+Way way(const std::string& name, Pace at) {
+    return {name, [at](Backend& backend) {
+                pace() = at;
+                return connect_all(backend, compute());
+            }};
+}
+
+}  // namespace
+
 std::unique_ptr<Backend> make_backend() {
-    return cpu::make_backend();
+    return std::make_unique<StreamBackend>(compute());
 }
 
 std::vector<Way> ways() {
-    return {{"NCCL", [](Backend& backend) -> std::unique_ptr<Communicator> {
-                 static const cuda::Stream compute;
-                 auto hosts = std::make_unique<MpiCommunicator>(
-                     session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
-                 return std::make_unique<cuda::NcclCommunicator>(
-                     std::make_shared<cuda::NcclCommunicators>(fake_nccl()), std::move(hosts),
-                     compute, RankGroup{});
-             }}};
+    return {way("NCCL", Pace::at_once), way("NCCL, late messages", Pace::messages_late),
+            way("NCCL, late computation", Pace::computation_late)};
 }
 
 std::string why_not_run() {
