@@ -11,7 +11,7 @@
 namespace gptrain {
 
 /// An operation in progress. `wait` orders later computation after it without blocking the host;
-/// until then its tensors must not be used. It can be waited for once. Dropping it waits.
+/// until then, write nothing that it reads and use nothing that it writes. Dropping it waits.
 class [[nodiscard]] Pending {
 public:
     Pending() = default;
