@@ -1,6 +1,7 @@
 #include "dry_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -129,17 +130,22 @@ struct AvailableMemory {
     std::int64_t bytes = 0;
     std::string name;
     bool for_all_ranks = false;  ///< shared by all ranks; otherwise for each rank
+    std::int64_t headroom = 0;   ///< the part of `bytes` to leave free
 };
 
 /// Returns nothing for GPUs of unknown size.
 std::optional<AvailableMemory> available_memory(bool cuda, const DryRunOptions& options) {
-    if (options.device_memory)
-        return AvailableMemory{*options.device_memory, options.device_memory_name, false};
-    if (cuda) return std::nullopt;
     std::optional<AvailableMemory> least;
-    for (const MemoryLimit& limit : host_memory_limits()) {
-        if (!least || limit.available < least->bytes)
-            least = {limit.available, limit.name, !limit.per_process};
+    if (options.device_memory) {
+        least = {.bytes = *options.device_memory, .name = options.device_memory_name};
+    } else if (!cuda) {
+        for (const MemoryLimit& limit : host_memory_limits()) {
+            if (!least || limit.available < least->bytes)
+                least = {limit.available, limit.name, !limit.per_process};
+        }
+    }
+    if (least) {
+        least->headroom = std::llround(options.memory_headroom * static_cast<double>(least->bytes));
     }
     return least;
 }
@@ -157,29 +163,39 @@ RequiredMemory required_by(const std::vector<RankMemory>& ranks, bool cuda, bool
     return sum;
 }
 
+/// What the ranks leave of the memory; below 0 if it is too small.
+std::int64_t left_of(const AvailableMemory& available, const std::vector<RankMemory>& ranks,
+                     bool cuda) {
+    return available.bytes - required_by(ranks, cuda, available.for_all_ranks).bytes;
+}
+
 /// False if it does not fit.
-bool print_fit(const std::vector<RankMemory>& ranks, const RunSpec& spec, const PlanTarget& target,
-               const BackendMemory& needs, const DryRunOptions& options) {
+bool print_fit(const AvailableMemory& available, const std::vector<RankMemory>& ranks,
+               const RunSpec& spec, const PlanTarget& target, const BackendMemory& needs,
+               const DryRunOptions& options) {
     const bool cuda = target.cuda;
-    const auto available = available_memory(cuda, options);
-    if (!available) return true;
-    const RequiredMemory required = required_by(ranks, cuda, available->for_all_ranks);
+    const RequiredMemory required = required_by(ranks, cuda, available.for_all_ranks);
     const std::string numbers =
-        needed_and_available(required.bytes, required.reserve, available->bytes, available->name);
-    const std::string whose = available->for_all_ranks && target.world_size > 1
+        needed_and_available(required.bytes, required.reserve, available.bytes, available.name);
+    const std::string whose = available.for_all_ranks && target.world_size > 1
                                   ? text(" (all ", target.world_size, " ranks on this machine)")
                                   : std::string();
     const std::string_view here = options.device_memory ? "" : " here";
-    if (required.bytes <= available->bytes) {
-        print("fits", here, whose, ": ", numbers);
+    const std::int64_t left = left_of(available, ranks, cuda);
+    if (left >= available.headroom) {
+        print("fits", here, whose, ": ", numbers, ", ", human_bytes(left), " left");
         return true;
     }
     const auto fits = [&](const RunPlan& other) {
         const std::vector<RankCost> costs = measure_mesh(other, needs);
         const auto others = with_libraries(costs, other, target, needs, options);
-        return required_by(others, cuda, available->for_all_ranks).bytes <= available->bytes;
+        return left_of(available, others, cuda) >= available.headroom;
     };
-    print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
+    print("does not fit", here, whose, ": ", numbers,
+          left < 0 ? ""
+                   : text(", of which --memory-headroom keeps ", human_bytes(available.headroom),
+                          " free"),
+          "; ", fit_advice(spec, target, fits));
     return false;
 }
 
@@ -342,6 +358,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
         estimate->step.timeline.title =
             text(spec.name, ": one step of one pipeline, estimated on ", options.hardware->name);
     }
+    const std::vector<RankMemory> memory = with_libraries(ranks, plan, target, needs, options);
+    const auto available = available_memory(cuda, options);
+    if (estimate && available) estimate->memory_left_bytes = left_of(*available, memory, cuda);
     const double bubble = flop_bubble(plan);
     Timeline step;
     if (!estimate && !options.timeline.empty()) step = simulated(spec.name, plan);
@@ -352,9 +371,8 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
 
     print(describe(plan));
     print_device(spec.device, cuda);
-    const std::vector<RankMemory> memory = with_libraries(ranks, plan, target, needs, options);
     print_memory(largest_of(memory, cuda), plan, cuda);
-    const bool fits = print_fit(memory, spec, target, needs, options);
+    const bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {

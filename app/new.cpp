@@ -21,9 +21,9 @@
 #include "help/option_checks.h"
 #include "help/shell_text.h"
 #include "lines.h"
+#include "memory_headroom.h"
 #include "new_spec.h"
 #include "planner/mesh_cost.h"
-#include "planner/step_prices.h"
 #include "tokenizer/tokenizer.h"
 
 namespace gptrain {
@@ -43,6 +43,7 @@ struct NewOptions {
     std::string device;
     std::optional<std::int64_t> ranks;  ///< default: 1
     std::string hardware;
+    std::string memory_headroom = std::string(default_headroom);
     std::string output;
 
     std::int64_t rank_count() const { return ranks.value_or(1); }
@@ -236,6 +237,8 @@ std::string shown_command(const NewOptions& options) {
     if (!options.device.empty()) out += text(" --device ", options.device);
     if (options.rank_count() != 1) out += text(" --ranks ", options.rank_count());
     if (!options.hardware.empty()) out += text(" --hardware ", shell_word(options.hardware));
+    if (options.memory_headroom != default_headroom)
+        out += text(" --memory-headroom ", options.memory_headroom);
     return without_controls(out);
 }
 
@@ -243,6 +246,7 @@ std::string shown_command(const NewOptions& options) {
 struct NewRun {
     RunSpec base;
     HardwareProfile hardware;
+    double headroom = 0;    ///< share of the memory to leave free
     std::string tokenizer;  ///< its path, or empty
     RunBudget budget;
 };
@@ -252,6 +256,7 @@ NewRun read_new_run(const NewOptions& options, const std::string& name) {
     const IndexedDataset data(options.data);
     NewRun run = {.base = {},
                   .hardware = hardware_of(options),
+                  .headroom = headroom_share(options.memory_headroom),
                   .tokenizer = tokenizer_of(options, data),
                   .budget = {.hours = options.hours, .tokens = options.tokens}};
     run.base.name = name;
@@ -270,7 +275,7 @@ SizedRun size_on_ranks(const NewRun& run, std::int64_t ranks) {
                     {.target = {.world_size = ranks, .cuda = cuda, .dry_run = true},
                      .needs = needs,
                      .hardware = run.hardware,
-                     .capacity = run.hardware.device.memory * share_of_node(run.hardware, ranks)});
+                     .capacity = usable_memory(run.hardware, ranks, run.headroom)});
 }
 
 void print_new_run(const SizedRun& run, const NewOptions& options, const std::string& hardware,
@@ -355,6 +360,7 @@ void add_machine_options(CLI::App& command, NewOptions& options) {
                     "A built-in profile (h100-sxm, ...) or a file like those of "
                     "configs/hardware; default: the CPU of this machine")
         ->type_name("NAME|FILE");
+    add_memory_headroom(command, options.memory_headroom);
 }
 
 }  // namespace

@@ -124,11 +124,7 @@ void add_problem_options(CLI::App& command, PlanOptions& options) {
                     "repeatable")
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false);
-    command
-        .add_option("--memory-headroom", options.memory_headroom,
-                    "Share of the device's memory to leave free")
-        ->type_name("PERCENT")
-        ->capture_default_str();
+    add_memory_headroom(command, options.memory_headroom);
     command.add_option("--json", options.json, "Write the result as JSON")->type_name("FILE");
 }
 

@@ -9,23 +9,11 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "device.h"
-#include "planner/step_prices.h"
 #include "spec/spec_keys.h"
 #include "spec/spec_settings.h"
 
 namespace gptrain {
 namespace {
-
-/// The share of "5%".
-double parse_headroom(std::string_view word) {
-    const bool percent = word.ends_with('%');
-    const auto value = parse_double(word.substr(0, word.size() - (percent ? 1 : 0)));
-    if (!percent || !value || *value < 0 || *value >= 100) {
-        fail(ExitCode::usage, "--memory-headroom ", word,
-             ": give a share of the device's memory from 0% to below 100%, such as 5%");
-    }
-    return *value / 100;
-}
 
 std::vector<std::int64_t> global_batches(const PlanOptions& options, const RunSpec& spec) {
     if (!options.global_batch.empty())
@@ -117,7 +105,7 @@ void check_outputs(const PlanOptions& options) {
 PlanProblem read_problem(const PlanOptions& options, std::int64_t cores) {
     PlanProblem problem = {.spec = load_run_spec(options.config, options.settings),
                            .hardware = {},
-                           .headroom = parse_headroom(options.memory_headroom),
+                           .headroom = headroom_share(options.memory_headroom),
                            .needs = {}};
     check_outputs(options);  // before the first line is printed
     problem.hardware = read_hardware(options.hardware, cores);
@@ -132,8 +120,7 @@ SearchContext context_of(const PlanProblem& problem, std::int64_t ranks) {
             .target = {.world_size = ranks, .cuda = problem.cuda, .dry_run = true},
             .needs = problem.needs,
             .hardware = hardware,
-            .capacity =
-                (1 - problem.headroom) * hardware.device.memory * share_of_node(hardware, ranks)};
+            .capacity = usable_memory(hardware, ranks, problem.headroom)};
 }
 
 TrainingProblem read_training_problem(const PlanOptions& options, std::int64_t cores) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "hardware.h"
+#include "memory_headroom.h"
 #include "planner/mesh_cost.h"
 #include "search/search.h"
 #include "search/space.h"
@@ -25,7 +26,7 @@ struct PlanOptions {
     std::string device;  ///< that --calibrate measures
     std::vector<std::string> fixed;
     std::string global_batch;
-    std::string memory_headroom = "0%";
+    std::string memory_headroom = std::string(default_headroom);
     std::optional<double> max_days;
     std::string write;
     std::string json;

@@ -39,6 +39,7 @@ struct TrainCommand {
     std::optional<std::int64_t> world_size;
     std::string timeline;
     std::string device_memory;
+    std::string memory_headroom = std::string(default_headroom);
     std::optional<std::string> hardware;
     std::string json;
     bool check = false;
@@ -147,6 +148,7 @@ void dry_run(const TrainCommand& options) {
     DryRunOptions dry;
     dry.timeline = options.timeline;
     dry.device_memory = device_memory_of(options.device_memory);
+    dry.memory_headroom = headroom_share(options.memory_headroom);
     dry.json = options.json;
     if (options.hardware) dry.hardware = read_hardware(*options.hardware);
     dry.check = options.check;
@@ -210,6 +212,7 @@ void add_training_options(CLI::App& app, const std::string& config, TrainCommand
                    "per rank; default: check whether a CPU run fits on this machine now")
         ->type_name("SIZE")
         ->needs(dry_run);
+    add_memory_headroom(app, options.memory_headroom)->needs(dry_run);
     app.add_flag("--check", options.check,
                  "Exit with code 2 if the run does not fit into the memory")
         ->needs(dry_run);

@@ -78,6 +78,8 @@ std::string to_json(const StepEstimate& estimate) {
         {"days", estimate.days},
         {"device_hours", estimate.device_hours},
         {"memory_bytes", {{"device", estimate.device_bytes}, {"host", estimate.host_bytes}}},
+        {"memory_left_bytes",
+         estimate.memory_left_bytes ? Json(*estimate.memory_left_bytes) : Json()},
         {"seconds", json_of(estimate.step)}};
     return to_line(json) + "\n";
 }

@@ -284,9 +284,12 @@ std::string why_nothing(const SearchResult& result, const SearchContext& context
     for (const auto& [value, outcome] : result.outcomes)
         if (outcome.allowed) least = std::min(least, outcome.least_bytes);
     if (std::isfinite(least)) {
-        return text("no settings of ", ranks, " fit on ", context.hardware.name,
-                    ": the smallest needs at least ", gib(least), " GiB of ", gib(context.capacity),
-                    " GiB");
+        const double whole = context.hardware.device.memory *
+                             share_of_node(context.hardware, context.target.world_size);
+        return text(
+            "no settings of ", ranks, " fit on ", context.hardware.name,
+            ": the smallest needs at least ", gib(least), " GiB of ", gib(context.capacity), " GiB",
+            context.capacity < whole ? text(" (", gib(whole), " GiB less --memory-headroom)") : "");
     }
     for (const auto& [value, outcome] : result.outcomes)
         if (!outcome.rule.empty())

@@ -59,14 +59,18 @@ gpt530b 2240 7 $((4 * 28 * 15 * 2 * 2048 * 20480 / 8))
 gpt1t 3072 16 $((4 * 128 * 8 * 2048 * 25600 / 8))
 END
 
-# They fit the GPUs that they are made for.
+# All shipped specs fit the GPUs that they are made for, and leave the headroom.
 while read -r name ranks gpus; do
+    echo "$name" >>fitting
     for gpu in $gpus; do
         expect_exit 0 "$gptrain" --config "$configs/$name.yaml" --dry-run --world-size "$ranks" \
             --hardware "$gpu"
-        grep -q "^fits: .* ($gpu)" out || fail "$name on $gpu: $(grep fit out)"
+        grep -qE "^fits: .* \($gpu\), [0-9.]+ [MG]iB left$" out || fail "$name on $gpu: $(grep fit out)"
     done
 done <<END
+bert-base 1 a100-80gb h100-sxm
+llama-style-160m 1 a100-80gb h100-sxm
+quickstart 1 a100-80gb h100-sxm
 gpt2-124m 1 a100-80gb h100-sxm
 gpt16b 192 a100-80gb
 gpt16b-h100 192 h100-sxm
@@ -78,6 +82,9 @@ gpt175b-h100 1024 h100-sxm
 gpt530b 2240 a100-80gb h100-sxm
 gpt1t 3072 a100-80gb h100-sxm
 END
+for spec in "$configs"/*.yaml; do basename "$spec" .yaml; done | sort >shipped
+sort -o fitting fitting
+same fitting shipped
 
 # Without a number of ranks it takes the fewest that the mesh needs, and reports that.
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
@@ -198,8 +205,32 @@ for size in 80 80gb GB -1GB; do
 done
 expect_exit 2 "$gptrain" --config equal.yaml --device-memory 80GB
 
+# A share of the memory stays free: 1 % by default. JSON has what is left, with libraries counted.
+dry_run=("$gptrain" --config equal.yaml --dry-run --world-size 8 --hardware h100-sxm
+    --set parallel.pipeline=1 --set parallel.layers=auto --device-memory)
+expect_exit 0 "${dry_run[@]}" 80GiB --json left.json
+left=$(grep -o '"memory_left_bytes":[0-9]*' left.json | cut -d : -f 2)
+says out " available (--device-memory), $(awk -v left="$left" 'BEGIN { printf "%.2f", left / 2^30 }') GiB left"
+needed=$(((80 << 30) - left))
+size=$(((needed + needed / 200) >> 20))MiB
+expect_exit 0 "${dry_run[@]}" "$size"
+says out "does not fit: " " available (--device-memory), of which --memory-headroom keeps " " MiB free; what would fit: "
+expect_exit 0 "${dry_run[@]}" "$size" --memory-headroom 0.4%
+grep -qE '^fits: .* available \(--device-memory\), [0-9.]+ MiB left$' out || fail "$(grep fit out)"
+expect_exit 2 "${dry_run[@]}" "$size" --check
+expect_exit 0 "${dry_run[@]}" "$size" --check --memory-headroom 0%
+expect_exit 0 "${dry_run[@]}" 1GiB --json left.json
+says left.json '"memory_left_bytes":-'
+says_not out "--memory-headroom"
+for share in 1 0.01 -1% 100% x%; do
+    expect_exit 2 "${dry_run[@]}" 80GiB --memory-headroom="$share"
+    says err "--memory-headroom $share: give a share of the device's memory from 0% to below 100%, such as 5%"
+done
+expect_exit 2 "$gptrain" --config equal.yaml --memory-headroom 0%
+says err --dry-run
+
 # With --check it is an error if the run does not fit, or if that is unknown.
-expect_exit 0 "${dry_run[@]}" --world-size 8 --check
+expect_exit 0 "${dry_run[@]}" 80GiB --check
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --device-memory 1GB "${set[@]}" --check
 says err "--check: the run does not fit"
 says out "does not fit: " "work per step" "--device-memory 1GB is 953.67 MiB" "79.1 to 79.3 GiB"

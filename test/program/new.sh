@@ -3,6 +3,7 @@
 # trains.
 . "$(dirname "$0")/lib.sh"
 on_terminal=$(realpath "$3")
+configs=$(dirname "$0")/../../configs
 make_data
 
 expect_exit 2 "$gptrain" new
@@ -47,6 +48,22 @@ says out "fits: "
 expect_exit 0 "$gptrain" new --data text_text_document --tokens 100e6 --hardware h100-sxm \
     --output small.yaml
 ((large > 50 * $(parameters))) || fail "$large parameters for 200 times the tokens of $(parameters)"
+# A model that memory limits is smaller where more of it stays free.
+sed 's/memory: 84.92e9 /memory: 12e9 /' "$configs/hardware/h100-sxm.yaml" >small_gpu.yaml
+for share in 0 50; do
+    expect_exit 0 "$gptrain" new --data text_text_document --tokens 20B --hardware small_gpu.yaml \
+        --memory-headroom $share% --output free$share.yaml
+    says out "limited by the memory"
+    says free$share.yaml "--memory-headroom $share%"
+    free[$share]=$(parameters)
+done
+((free[50] < free[0])) || fail "${free[50]} parameters with half of the memory, ${free[0]} with all"
+expect_exit 0 "$gptrain" new --data text_text_document --tokens 20B --hardware small_gpu.yaml --output free.yaml
+says_not free.yaml "--memory-headroom"
+expect_exit 0 "$gptrain" --config free.yaml --dry-run --hardware small_gpu.yaml
+says out "fits: "
+expect_exit 2 "$gptrain" new --data text_text_document --memory-headroom 5 --output no.yaml
+says err "--memory-headroom 5: give a share of the device's memory"
 # The estimate of a spec that --hours sized is that of the dry run, and within the hours.
 expect_exit 0 "$gptrain" new --data text_text_document --hours 0.01h --hardware cpu --output timed.yaml
 says out "times are rough: the profile cpu is a guess"
