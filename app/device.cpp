@@ -111,7 +111,7 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
     const std::vector<std::string> faults = attention_faults(session);
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
     session.run_on_all([&] { device = open_cuda(chosen.index, faults, spec, session, cache); });
-    device.shared = chosen.shared;
+    device.mpi_messages = chosen.sharing == cuda::Sharing::mpi;
     return device;
 }
 
@@ -119,7 +119,7 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
                const MeshConnections& connections, CommListener& listener) {
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
-    if (!device.cuda || device.shared)
+    if (!device.cuda || device.mpi_messages)
         return mpi_mesh(session, shape, connections, backend, &listener);
     cuda::set_nccl_environment(device.deterministic);
     return cuda::nccl_mesh(session, shape, connections, backend, &listener);

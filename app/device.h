@@ -27,7 +27,7 @@ DeviceChoice parse_device(const std::string& word);
 struct Device {
     std::unique_ptr<Backend> backend;
     bool cuda = false;
-    bool shared = false;  ///< several ranks share a GPU
+    bool mpi_messages = false;  ///< several ranks share a GPU, and not over NCCL
     bool deterministic = true;
 };
 
@@ -37,8 +37,8 @@ struct Device {
 /// (Backend::tune), and rank 0 stores its choices in that folder; an empty one stores nothing.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache = std::nullopt);
-/// Connects the ranks, which call it together: with NCCL if each has its own GPU, otherwise with
-/// MPI. `listener` is notified of all operations and outlives the mesh.
+/// Connects the ranks, which call it together: with NCCL if each has its own GPU or they share one
+/// over NCCL, otherwise with MPI. `listener` is notified of all operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
                const MeshConnections& connections, CommListener& listener);
 

@@ -1,5 +1,6 @@
 #include "cuda/nccl/mesh.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -19,9 +20,13 @@
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
+namespace {
+
+constexpr int only_if_not_set = 0;
+
+}  // namespace
 
 void set_nccl_environment(bool deterministic) {
-    constexpr int only_if_not_set = 0;
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", only_if_not_set);
     if (deterministic) {
         setenv("NCCL_ALGO", "Ring", only_if_not_set);
@@ -34,6 +39,13 @@ void set_nccl_environment(bool deterministic) {
         setenv("NCCL_RUNTIME_CONNECT", "0", only_if_not_set);
     }
 }
+
+void set_shared_nccl_environment() {
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", only_if_not_set);
+    setenv("NCCL_NVLS_ENABLE", "0", only_if_not_set);
+    setenv("NCCL_MAX_CTAS", "2", only_if_not_set);
+}
+
 
 namespace {
 
@@ -54,8 +66,12 @@ void warn_of(const std::string& fault, const MpiSession& session) {
 }
 
 void check_start(const MpiSession& session, const std::vector<HeldBlocks>& held, int device) {
-    session.run_on_all(
-        [&] { check_multiprocessors(held, 1, open_device(device).multiprocessors); });
+    DeviceProperties own;
+    session.run_on_all([&] { own = open_device(device); });
+    const std::vector<std::string> devices = session.exchange(own.uuid);
+    session.run_on_all([&] {
+        check_multiprocessors(held, std::ranges::count(devices, own.uuid), own.multiprocessors);
+    });
     const auto queues = number_in_environment("CUDA_DEVICE_MAX_CONNECTIONS");
     if (queues) warn_of(queue_warning(std::ssize(held), *queues), session);
 }

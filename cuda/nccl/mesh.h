@@ -14,6 +14,11 @@ namespace gptrain::cuda {
 /// switches differ between calls) with NCCL_NVLS_ENABLE=0; otherwise NCCL chooses the algorithm.
 void set_nccl_environment(bool deterministic);
 
+/// For ranks that share a device, in the same way: NCCL_MULTI_RANK_GPU_ENABLE=1, NCCL_NVLS_ENABLE=0
+/// (multicast needs one rank a device) and NCCL_MAX_CTAS=2 (the kernels of all ranks wait for each
+/// other, so all must fit on the device at once).
+void set_shared_nccl_environment();
+
 /// Makes all NCCL communicators of this rank and uses each once; all ranks call it together.
 /// `backend` is a CUDA backend; it and the session outlive the mesh. Opens NCCL only for more than
 /// one rank. Throws Error (usage) if the world's size differs from the mesh's, if ranks have

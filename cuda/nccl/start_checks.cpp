@@ -5,6 +5,7 @@
 #include "base/at.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cuda/runtime/libraries.h"
 
 namespace gptrain::cuda {
 
@@ -46,7 +47,7 @@ std::string placement_warning(const std::vector<std::string>& nodes, const MeshS
 }
 
 void check_same_nccl(const MpiSession& session, int version) {
-    const std::vector<std::string> versions = session.exchange(text(version));
+    const std::vector<std::string> versions = session.exchange(nccl_version_text(version));
     const auto other = std::find_if(versions.begin(), versions.end(),
                                     [&](const auto& each) { return each != versions.front(); });
     if (other == versions.end()) return;

@@ -220,8 +220,7 @@ Nccl open_nccl(int driver) {
 void require_nccl(int version) {
     constexpr int oldest = NCCL_VERSION(2, 26, 0);
     if (version >= oldest) return;
-    fail(ExitCode::usage, "device: cuda: NCCL ", version / 10000, ".", version / 100 % 100, ".",
-         version % 100,
+    fail(ExitCode::usage, "device: cuda: NCCL ", nccl_version_text(version),
          " is too old; install 2.26 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
 }
 

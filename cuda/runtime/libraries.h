@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
+
 namespace gptrain::cuda {
 
 /// cuBLASLt's functions, named as in its header without the prefix.
@@ -58,6 +60,11 @@ CublasLt open_cublas_lt();
 /// The same; an NCCL that require_nccl or require_launch_order refuses is an Error too. `driver`:
 /// as driver_version (probe.h) gives it.
 Nccl open_nccl(int driver);
+
+/// "2.30.7" from 23007, the form in which ncclGetVersion gives it.
+inline std::string nccl_version_text(int version) {
+    return text(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
 
 /// Error (usage) for an NCCL before 2.26, which does not know NCCL_LAUNCH_ORDER_IMPLICIT: messages
 /// of several communicators could wait for each other. `version`: as ncclGetVersion gives it.

@@ -14,7 +14,7 @@ cuda::Nccl fake_nccl();
 struct FakeState {
     ncclResult_t async_error = ncclSuccess;  ///< of every communicator
     ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns
-    int version = 22809;                     ///< as ncclGetVersion gives it
+    int version = NCCL_VERSION(2, 30, 0);    ///< as ncclGetVersion gives it
     std::vector<int> most_blocks = {};       ///< maxCTAs of each connected communicator
     int polls_in_progress = 0;               ///< how often NCCL reports that it is not done yet
     int open_groups = 0;

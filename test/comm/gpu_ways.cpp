@@ -1,4 +1,5 @@
-// Communicators between GPUs: NCCL if every rank has its own GPU, else MPI through host memory.
+// Communicators between GPUs: NCCL if every rank has its own GPU or GPTRAIN_SHARE_GPU=nccl, else
+// MPI through host memory.
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "cuda/nccl/device_choice.h"
@@ -20,6 +21,12 @@ std::unique_ptr<Communicator> over_mpi(Backend& backend, bool staged) {
                                              MpiOptions{.staged = staged});
 }
 
+/// Why the NCCL of this machine cannot be shared over as the environment asks; empty if it can.
+std::string fault_of_nccl() {
+    const bool shared = cuda::sharing_from_environment() == cuda::Sharing::nccl;
+    return shared ? cuda::fault_of_shared_nccl() : std::string();
+}
+
 std::unique_ptr<Communicator> over_nccl(Backend& backend) {
     cuda::set_nccl_environment(true);
     auto all = std::make_shared<cuda::NcclCommunicators>(cuda::open_nccl(cuda::driver_version()));
@@ -35,12 +42,13 @@ std::unique_ptr<Backend> make_backend() {
 
 std::vector<Way> ways() {
     std::vector<Way> all = {{"staged", [](Backend& backend) { return over_mpi(backend, true); }}};
-    if (!device().shared) all.push_back({"NCCL", over_nccl});
+    if (device().sharing != cuda::Sharing::mpi) all.push_back({"NCCL", over_nccl});
     return all;
 }
 
 std::string why_not_run() {
-    const std::string reason = cuda::probe_device(0).reason;
+    std::string reason = cuda::probe_device(0).reason;
+    if (reason.empty()) reason = fault_of_nccl();
     // Ranks choose together, and all ranks are here.
     if (reason.empty()) device();
     return reason;

@@ -244,18 +244,14 @@ TEST_CASE("Deterministic sums keep NCCL to rings, unless the user says otherwise
 TEST_CASE("Ranks take the devices of their machine in turn") {
     const int rank = session().rank();
     const int size = session().size();
+    unsetenv("GPTRAIN_SHARE_GPU");
     fake_devices() = size;
     const cuda::ChosenDevice own = cuda::choose_device(session());
     CHECK(own.index == rank);
-    CHECK_FALSE(own.shared);
+    CHECK(own.sharing == cuda::Sharing::none);
 
     fake_devices() = 1;
     const Error error = error_of([] { cuda::choose_device(session()); });
-    setenv("GPTRAIN_SHARE_GPU", "1", 1);
-    const cuda::ChosenDevice shared = cuda::choose_device(session());
-    unsetenv("GPTRAIN_SHARE_GPU");
-    CHECK(shared.index == 0);
-    CHECK(shared.shared == (size > 1));
     CHECK(error.code() == (size > 1 ? ExitCode::usage : ExitCode::done));
     if (size > 1)
         CHECK(std::string(error.what()).find("ranks 0 and 1 have the same GPU") !=
@@ -265,6 +261,38 @@ TEST_CASE("Ranks take the devices of their machine in turn") {
     const Error none = error_of([] { cuda::choose_device(session()); });
     fake_devices() = 2;
     CHECK(none.code() == ExitCode::usage);
+}
+
+TEST_CASE("Ranks share a device through host memory, or over an NCCL that can") {
+    const CleanState state;
+    const bool several = session().size() > 1;
+    const auto with = [](const char* value) {
+        setenv("GPTRAIN_SHARE_GPU", value, 1);
+        return cuda::choose_device(session()).sharing;
+    };
+    for (const char* name : {"NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_MAX_CTAS"})
+        unsetenv(name);
+    fake_devices() = 1;
+    CHECK(with("1") == (several ? cuda::Sharing::mpi : cuda::Sharing::none));
+    CHECK(std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr);
+    setenv("NCCL_MAX_CTAS", "4", 1);  // the user's
+    CHECK(with("nccl") == (several ? cuda::Sharing::nccl : cuda::Sharing::none));
+    if (several) {
+        CHECK(std::string(std::getenv("NCCL_MULTI_RANK_GPU_ENABLE")) == "1");
+        CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "0");
+        CHECK(std::string(std::getenv("NCCL_MAX_CTAS")) == "4");
+        fake_state().version = NCCL_VERSION(2, 28, 9);
+        const Error old = error_of([&] { with("nccl"); });
+        CHECK(old.code() == ExitCode::usage);
+        CHECK(std::string(old.what()).find("NCCL 2.28.9 cannot connect ranks that share a GPU") !=
+              std::string::npos);
+    }
+    // With a device for each rank nothing is shared, and any NCCL will do.
+    fake_devices() = session().size();
+    CHECK(with("nccl") == cuda::Sharing::none);
+    CHECK(error_of([&] { with("yes"); }).code() == ExitCode::usage);
+    unsetenv("GPTRAIN_SHARE_GPU");
+    unsetenv("NCCL_MAX_CTAS");
 }
 
 }  // namespace gptrain::test

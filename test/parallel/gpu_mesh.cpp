@@ -1,5 +1,6 @@
-// Meshes of ranks on GPUs: over NCCL if each rank has its own GPU, else over MPI through host
-// memory. Ranks that share a GPU take turns on it, so only some of the cases run.
+// Meshes of ranks on GPUs: over NCCL if each rank has its own GPU or GPTRAIN_SHARE_GPU=nccl, else
+// over MPI through host memory. Ranks that share a GPU take turns on it, so only some of the cases
+// run.
 #include "comm/mpi_mesh.h"
 #include "cuda/nccl/device_choice.h"
 #include "cuda/nccl/mesh.h"
@@ -10,8 +11,9 @@
 namespace gptrain::test {
 
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
-    static const bool shared = cuda::choose_device(session()).shared;
-    if (shared) return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
+    static const cuda::Sharing sharing = cuda::choose_device(session()).sharing;
+    if (sharing == cuda::Sharing::mpi)
+        return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
     cuda::set_nccl_environment(true);
     return cuda::nccl_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
 }
