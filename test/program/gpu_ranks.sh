@@ -13,14 +13,15 @@ END
 sizes=(model.hidden_size=128 training.seq_length=128 training.global_batch_size=8
     training.steps=5 checkpoint.interval=0 optimizer.eps=1.0e-3)
 
+export GPTRAIN_SHARE_GPU=${GPTRAIN_SHARE_GPU:-1}
 needs_gpu
+needs_shared_gpu
 
 # losses OUTPUT-DIR
 losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
 
 train 0 one "${sizes[@]}"
 losses one >one.losses
-export GPTRAIN_SHARE_GPU=1
 meshes=(
     "2 data=2"
     "2 tensor=2"

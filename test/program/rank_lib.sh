@@ -34,6 +34,15 @@ train_ranks() {
     end_ranks "$1" "$2 ranks, ${*:3}"
 }
 
+# needs_shared_gpu: skips the script if GPTRAIN_SHARE_GPU=nccl and the NCCL of this machine cannot
+# connect ranks that share a GPU.
+needs_shared_gpu() {
+    settings output_dir=probe-ranks training.steps=1 checkpoint.interval=0
+    timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    (($? != 2)) || ! grep -q 'cannot connect ranks that share a GPU' err ||
+        not_run "$(sed -n 's/^gptrain: error: //p' err)"
+}
+
 # Meshes by name. A script may add settings to them.
 declare -A named_meshes=(
     [one]="parallel.data=1"
