@@ -71,14 +71,7 @@ left() {
     echo $((rest > 1 ? rest : 1))
 }
 
-# As gptrain does: kernels for sm_90a that hang or are wrong would cost all measurements.
-if [[ ! -v GPTRAIN_CUDA_ATTENTION ]]; then
-    fault=$(timeout --kill-after=5 25 "$gptrain" check-attention) || fault="exit code $?: $fault"
-    if [[ -n $fault ]]; then
-        echo "attention: portable kernels, because those for sm_90a fail: $fault" >&2
-        export GPTRAIN_CUDA_ATTENTION=portable
-    fi
-fi
+choose_attention "$gptrain"
 
 # last_line COMMAND...: within the time left. All lines go to stderr, as they come.
 last_line() {

@@ -2,10 +2,13 @@
 # Checks on this machine's first GPU that gptrain computes what it should; measures nothing. Runs in
 # a checkout with build/cuda, or in an unpacked bundle (scripts/bundle.sh).
 #
-#   scripts/gpu_check.sh [--output DIR] [--seconds N] [--only WORDS]
+#   scripts/gpu_check.sh [--output DIR] [--seconds N | --minutes N] [--only WORDS]
 #
 #   --output DIR   where results.txt, results.json and log.txt go (runs/gpu-check)
 #   --seconds N    for all parts together (300)
+#   --minutes N    the same in minutes, for the most news in that time: parts that have never passed
+#                  on hardware come first, and a part that takes longer than what is left (by its
+#                  estimate for an H100) makes way for the shorter ones after it
 #   --only WORDS   the parts with one of these words, separated by commas, in their name alone
 #   BUILD=DIR      the build folder, if not build/cuda
 #
@@ -16,14 +19,20 @@
 # for each part goes to stdout and to results.txt as soon as it is known, a table, the counts and
 # one line of JSON come last. Exit code 0: all that ran passed; 1: a part failed, or did not end
 # within its limit; 77: nothing ran, because there is no GPU.
+#
+# Parts with "nccl-shared" in their name run several ranks on one GPU over NCCL 2.30 or newer (a
+# bundle made with --nccl has one). The kernels of these ranks wait for each other, so they run under
+# MPS (nvidia-cuda-mps-control) where it starts; elsewhere they take turns, which may take too long.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 output=$root/runs/gpu-check
 seconds=300
+minutes=
 only=
-take_options output seconds only -- "$@"
+take_options output seconds minutes only -- "$@"
+[[ -z $minutes ]] || seconds=$(awk "BEGIN { print int(60 * $minutes) }")
 
 mkdir -p "$output"
 output=$(realpath "$output")
@@ -131,6 +140,48 @@ on_gpus() {
     start_ranks "$@"
 }
 
+# nccl_shared COMMAND...: its ranks share the GPU over NCCL.
+nccl_shared() {
+    if [[ -e failed.messages.nccl-shared-2 ]]; then
+        echo "not run: messages.nccl-shared-2 did not pass"
+        return 77
+    fi
+    export GPTRAIN_SHARE_GPU=nccl
+    under_mps || echo "without MPS: ranks take turns on the GPU"
+    "$@"
+}
+
+# under_mps: from now on kernels of several processes run at once on the GPU. False where MPS does not
+# start, or a first program does not run under it. `part` ends it.
+under_mps() {
+    [[ ! -e no-mps ]] || return
+    local visible=$CUDA_VISIBLE_DEVICES
+    mkdir -p mps
+    export CUDA_MPS_PIPE_DIRECTORY=$PWD/mps CUDA_MPS_LOG_DIRECTORY=$PWD/mps
+    if nvidia-cuda-mps-control -d; then
+        # The device that the daemon sees is number 0 of its clients.
+        export CUDA_VISIBLE_DEVICES=0
+        if [[ -e mps-runs ]] || timeout --kill-after=5 20 "$ops" "optimizer ops agree*"; then
+            touch mps-runs
+            return
+        fi
+    fi
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    export CUDA_VISIBLE_DEVICES=$visible
+    touch no-mps
+    return 1
+}
+
+end_mps() {
+    local daemon=$scratch/mps/nvidia-cuda-mps-control.pid
+    [[ -d $scratch/mps ]] || return 0
+    if ! echo quit | CUDA_MPS_PIPE_DIRECTORY=$scratch/mps timeout --kill-after=1 5 nvidia-cuda-mps-control &&
+        [[ -f $daemon ]]; then
+        kill -KILL "$(cat "$daemon")" || true
+    fi
+    rm -rf "$scratch/mps"
+}
+
 start_ranks() { OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$mpirun" -n "$@" --abort; }
 
 # found_by_sanitizer FILE: true if it reports a fault. The end of the program does not count.
@@ -154,19 +205,25 @@ passed=0
 passed_on_gpu=0  # all but mpi
 began=$SECONDS
 
-# part NAME LIMIT COMMAND...: the command's exit code 77 means "not run", and its last line why.
+# part NAME ESTIMATE LIMIT COMMAND...: estimate and limit are in seconds. The command's exit code 77
+# means "not run", and its last line why.
 part() {
-    local name=$1 limit=$2 left=$((seconds - (SECONDS - began))) code=0 state why="" start cut= group
-    shift 2
+    local name=$1 estimate=$2 limit=$3 left=$((seconds - (SECONDS - began)))
+    local code=0 state why="" start cut="" group
+    shift 3
+    [[ -z $minutes || $round == "${is_new:-known}" ]] || return 0
     chosen "$name" || return 0
     start=$(date +%s.%N)
     echo "=== $name: $*" >>"$log"
     : >"$scratch/out"
     if ((left < 5)); then
         state="not run" why="no time left"
+    elif [[ -n $minutes ]] && ((estimate > left)); then
+        state="not run" why="no time left: takes about $estimate s of $left"
     else
         ((limit <= left)) || limit=$left cut=yes
-        export -f sanitize at_least about_gpu on_sm90 as_users of_ranks on_gpus start_ranks
+        export -f sanitize at_least about_gpu on_sm90 as_users of_ranks on_gpus start_ranks \
+            nccl_shared under_mps
         export root ops mpirun all_gpus
         # `timeout` makes a process group: processes left in it would keep the GPU busy.
         (cd "$scratch" && exec timeout --kill-after=5 "$limit" bash -c '"$@"' part "$@") \
@@ -174,6 +231,7 @@ part() {
         group=$!
         wait "$group" || code=$?
         kill -KILL -- "-$group" 2>/dev/null || true
+        end_mps >>"$log" 2>&1
         cat "$scratch/out" >>"$log"
         case $code in
             0) state=passed ;;
@@ -196,7 +254,11 @@ part() {
             passed=$((passed + 1))
             [[ $name == mpi ]] || passed_on_gpu=$((passed_on_gpu + 1))
             ;;
-        failed | "timed out") failed=$((failed + 1)) ;;
+        failed | "timed out")
+            failed=$((failed + 1))
+            touch "$scratch/failed.$name"
+            ! grep -q '^without MPS' "$scratch/out" || why+=" (without MPS)"
+            ;;
         "not run") left_out=$((left_out + 1)) ;;
     esac
     local took
@@ -206,55 +268,78 @@ part() {
     parts+=("{\"part\":\"$name\",\"state\":\"$state\",\"seconds\":$took,\"why\":\"${why//\"/\'}\"}")
 }
 
+# new PART...: it has not passed on hardware (docs/gpu-status.md).
+new() {
+    local is_new=new
+    "$@"
+}
+
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'end_mps; rm -rf "$scratch"' EXIT
 
 gpu=$(about_gpu name,driver_version,memory.total || true)
 echo "gptrain $commit on ${gpu:-no GPU that nvidia-smi shows}" | tee -a "$results"
 
 # Sanitizers come last: they are slow. "~[timing]" because Catch runs hidden cases where a filter only
 # excludes.
-part ops.optimizer 30 "$ops" "optimizer ops agree*"
-part ops.activation 30 "$ops" "activation ops agree*"
-part ops.norm 30 "$ops" "norm and dropout ops agree*,norms of heads agree*"
-part ops.embedding 30 "$ops" "embedding and position ops agree*"
-part ops.loss 30 "$ops" "loss ops agree*"
-part ops.fp8 30 "$ops" "FP8 ops agree*"
-part ops.int8 30 "$ops" "int8 ops agree*"
-part model.pytorch 30 "$model" "[torch]"
-part ops.linear 60 "$ops" "linear ops agree*"
-part ops.attention 60 "$ops" "attention ops agree*"
-part ops.attention-sm90 60 on_sm90 "$ops" "attention ops agree*"
-part program.bits 180 as_users bash "$root/test/program/gpu.sh" "$gptrain" "$preprocess"
-part mpi 30 of_ranks 2 "$comm"
-part messages.nccl 30 of_ranks 1 "$comm_gpu"
-part messages.shared-2 30 of_ranks 2 "$comm_gpu"
-part messages.shared-4 30 of_ranks 4 "$comm_gpu"
-part messages.shared-8 40 of_ranks 8 "$comm_gpu"
-part messages.nccl-2 40 on_gpus 2 "$comm_gpu"
-part messages.nccl-4 40 on_gpus 4 "$comm_gpu"
-part messages.nccl-8 40 on_gpus 8 "$comm_gpu"
-part ops.others 60 "$ops" "~[timing]~*agree with the reference"
-part model.parity 60 "$model" "[gpu]"
-part model.sm90 60 on_sm90 "$model" "[gpu]"
-part model.modes 60 "$model" "~[gpu]~[torch]"
-part program.calibrate 240 as_users bash "$root/test/program/gpu_calibrate.sh" "$gptrain" "$preprocess"
-part program.ranks 180 as_users bash "$root/test/program/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
-part meshes.nccl-2 240 on_gpus 2 "$meshes"
-part meshes.nccl-4 240 on_gpus 4 "$meshes"
-part meshes.nccl-8 240 on_gpus 8 "$meshes"
-part meshes.shared-2 240 of_ranks 2 "$meshes"
-part meshes.shared-4 240 of_ranks 4 "$meshes"
-part meshes.shared-8 240 of_ranks 8 "$meshes"
-part sanitizer.sm90 150 on_sm90 sanitize memcheck "attention ops agree*"
-part sanitizer.attention 150 sanitize memcheck "attention ops agree*"
-part sanitizer.racecheck 60 sanitize racecheck "norm and dropout ops agree*,norms of heads agree*"
-part sanitizer.memcheck 60 sanitize memcheck "~[timing]~*attention*"
-part sanitizer.races-attention 60 sanitize racecheck "attention ops agree*"
-part sanitizer.races-sm90 60 on_sm90 sanitize racecheck "attention ops agree*"
-part sanitizer.races-others 60 sanitize racecheck "~[timing]~*attention*"
-part sanitizer.synccheck 60 sanitize synccheck "*ops agree*"
-part sanitizer.sync-sm90 60 on_sm90 sanitize synccheck "attention ops agree*"
+all_parts() {
+    part ops.optimizer 5 30 "$ops" "optimizer ops agree*"
+    part ops.activation 5 30 "$ops" "activation ops agree*"
+    part ops.norm 10 30 "$ops" "norm and dropout ops agree*,norms of heads agree*"
+    part ops.embedding 5 30 "$ops" "embedding and position ops agree*"
+    part ops.loss 5 30 "$ops" "loss ops agree*"
+    part ops.fp8 5 30 "$ops" "FP8 ops agree*"
+    part ops.int8 5 30 "$ops" "int8 ops agree*"
+    part model.pytorch 10 30 "$model" "[torch]"
+    part ops.linear 20 60 "$ops" "linear ops agree*"
+    part ops.attention 30 60 "$ops" "attention ops agree*"
+    part ops.attention-sm90 20 60 on_sm90 "$ops" "attention ops agree*"
+    part program.bits 90 180 as_users bash "$programs/gpu.sh" "$gptrain" "$preprocess"
+    part mpi 10 30 of_ranks 2 "$comm"
+    part messages.nccl 10 30 of_ranks 1 "$comm_gpu"
+    part messages.shared-2 10 30 of_ranks 2 "$comm_gpu"
+    part messages.shared-4 15 30 of_ranks 4 "$comm_gpu"
+    part messages.shared-8 25 40 of_ranks 8 "$comm_gpu"
+    new part messages.nccl-shared-2 20 60 nccl_shared start_ranks 2 "$comm_gpu"
+    new part messages.nccl-shared-4 30 60 nccl_shared start_ranks 4 "$comm_gpu"
+    new part messages.nccl-shared-8 50 90 nccl_shared start_ranks 8 "$comm_gpu"
+    new part messages.nccl-2 20 40 on_gpus 2 "$comm_gpu"
+    new part messages.nccl-4 20 40 on_gpus 4 "$comm_gpu"
+    new part messages.nccl-8 30 40 on_gpus 8 "$comm_gpu"
+    part ops.others 30 60 "$ops" "~[timing]~*agree with the reference"
+    part model.parity 40 60 "$model" "[gpu]"
+    part model.sm90 40 60 on_sm90 "$model" "[gpu]"
+    part model.modes 40 60 "$model" "~[gpu]~[torch]"
+    part program.calibrate 60 240 as_users bash "$programs/gpu_calibrate.sh" "$gptrain" "$preprocess"
+    part program.ranks 90 180 as_users bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
+    new part faults.nccl-shared 60 180 nccl_shared as_users \
+        bash "$programs/gpu_faults.sh" "$gptrain" "$preprocess" "$mpirun"
+    new part program.nccl-shared 90 180 nccl_shared as_users \
+        bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
+    new part meshes.nccl-2 100 240 on_gpus 2 "$meshes"
+    new part meshes.nccl-4 100 240 on_gpus 4 "$meshes"
+    new part meshes.nccl-8 100 240 on_gpus 8 "$meshes"
+    new part meshes.nccl-shared-2 100 240 nccl_shared start_ranks 2 "$meshes"
+    new part meshes.nccl-shared-4 120 240 nccl_shared start_ranks 4 "$meshes"
+    new part meshes.nccl-shared-8 150 240 nccl_shared start_ranks 8 "$meshes"
+    new part meshes.shared-2 100 240 of_ranks 2 "$meshes"
+    new part meshes.shared-4 120 240 of_ranks 4 "$meshes"
+    new part meshes.shared-8 150 240 of_ranks 8 "$meshes"
+    part sanitizer.sm90 150 150 on_sm90 sanitize memcheck "attention ops agree*"
+    part sanitizer.attention 150 150 sanitize memcheck "attention ops agree*"
+    new part sanitizer.racecheck 60 60 sanitize racecheck "norm and dropout ops agree*,norms of heads agree*"
+    new part sanitizer.memcheck 60 60 sanitize memcheck "~[timing]~*attention*"
+    new part sanitizer.races-attention 60 60 sanitize racecheck "attention ops agree*"
+    new part sanitizer.races-sm90 60 60 on_sm90 sanitize racecheck "attention ops agree*"
+    new part sanitizer.races-others 60 60 sanitize racecheck "~[timing]~*attention*"
+    new part sanitizer.synccheck 60 60 sanitize synccheck "*ops agree*"
+    new part sanitizer.sync-sm90 60 60 on_sm90 sanitize synccheck "attention ops agree*"
+}
+
+programs=$root/test/program
+for round in new ${minutes:+known}; do  # without --minutes one round has all parts
+    all_parts
+done
 
 printf '\ngptrain %s on %s\n' "$commit" "${gpu:-no GPU}"
 sed 1d "$results"

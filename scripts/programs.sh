@@ -2,7 +2,7 @@
 # Sourced by scripts that run built programs, here or in a bundle that scripts/bundle.sh made. Sets
 #   root    the folder above scripts/
 #   commit  what was built
-# and gives `program NAME`, its path. BUILD is the build folder (build/cuda).
+# and gives `program NAME`, its path, and `choose_attention`. BUILD is the build folder (build/cuda).
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 
 # The programs of a bundle: NAME and path in a build folder. The first two are in every build.
@@ -20,6 +20,9 @@ bundle_programs=(
 # shellcheck disable=SC2034
 if [[ -f $root/BUNDLE ]]; then
     commit=$(sed -n 's/^commit: //p' "$root/BUNDLE")
+    # Its NCCL (bundle.sh --nccl) comes before those of the machine.
+    [[ ! -f $root/lib/libnccl.so.2 ]] ||
+        export GPTRAIN_CUDA_LIBS=$root/lib${GPTRAIN_CUDA_LIBS:+:$GPTRAIN_CUDA_LIBS}
 else
     commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
 fi
@@ -39,4 +42,16 @@ program() {
         return 2
     fi
     echo "$path"
+}
+
+# choose_attention GPTRAIN: as it does when it trains, for the programs started from now on. Kernels for
+# sm_90a that hang or are wrong would cost all measurements.
+choose_attention() {
+    local fault
+    [[ ! -v GPTRAIN_CUDA_ATTENTION ]] || return 0
+    fault=$(timeout --kill-after=5 25 "$1" check-attention) || fault="exit code $?: $fault"
+    if [[ -n $fault ]]; then
+        echo "attention: portable kernels, because those for sm_90a fail: $fault" >&2
+        export GPTRAIN_CUDA_ATTENTION=portable
+    fi
 }

@@ -42,6 +42,10 @@ void add_step(CLI::App& app, StepOptions& options) {
         ->capture_default_str();
     step->add_flag("--graphs", options.graphs, "Replay recorded graphs");
     step->add_flag("!--no-tuning", options.tune, "Take the library's first choice of algorithms");
+    step->add_option("--warm", options.warm_seconds, "Seconds of GEMMs before tuning")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    step->add_flag("!--not-deterministic", options.deterministic, "As with deterministic: false");
 }
 
 }  // namespace
@@ -56,14 +60,24 @@ int main(int argc, char** argv) {
     product->add_option("--seconds", product_seconds, "How long")->capture_default_str();
     CLI::App* kernels = app.add_subcommand("kernels", "Bandwidth of each memory-bound op");
     CLI::App* attention = app.add_subcommand("attention", "Attention, forward and backward");
+    CLI::App* gemms = app.add_subcommand("gemms", "GEMMs with more workspace, or the residual");
+    CLI::App* contention =
+        app.add_subcommand("contention", "GEMMs while other kernels hold multiprocessors");
+    std::vector<int> held = {0, 24, 16, 8, 2};
+    contention->add_option("--held", held, "Numbers of multiprocessors")
+        ->delimiter(',')
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     try {
         const cuda::DeviceProbe probe = cuda::probe_device(0);
         if (probe.state != cuda::DeviceState::usable) fail(ExitCode::usage, probe.reason);
-        const Json result = product->parsed()     ? measure_product(product_seconds)
-                            : kernels->parsed()   ? measure_kernels()
-                            : attention->parsed() ? measure_attention()
-                                                  : measure_step(options);
+        const Json result = product->parsed()      ? measure_product(product_seconds)
+                            : kernels->parsed()    ? measure_kernels()
+                            : attention->parsed()  ? measure_attention()
+                            : gemms->parsed()      ? measure_gemms()
+                            : contention->parsed() ? measure_contention(held)
+                                                   : measure_step(options);
         print(to_line(result));
     } catch (const Error& error) {
         error_line("bench_gpu", error.what());

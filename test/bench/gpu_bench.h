@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "spec/run_spec.h"
@@ -25,6 +26,8 @@ struct StepOptions {
     double seconds = 60;      ///< for the timed steps, of which there are 5 to 20
     bool graphs = false;      ///< replay recorded graphs
     bool tune = true;         ///< time the algorithms of GEMMs
+    double warm_seconds = 0;  ///< of GEMMs before that, to bring the device to its clock under load
+    bool deterministic = true;
     std::int64_t layers = 0;  ///< 0: the model's
     std::int64_t vocab = 0;   ///< 0: the model's
 };
@@ -43,6 +46,14 @@ Json measure_product(double seconds);
 /// Bandwidth of a copy and of every memory-bound op. The tensors rotate through sets of 512 MB and
 /// more, so that none is cached.
 Json measure_kernels();
+
+/// The GEMMs of a block of GPT-2 124M (64 x 1024, bf16), tuned, while other kernels hold as many
+/// multiprocessors, one row for each number.
+Json measure_contention(const std::vector<int>& held);
+
+/// Its weight gradients with 32, 64 and 128 MiB of workspace, and its projections with the residual
+/// added by the GEMM, with and without a bias.
+Json measure_gemms();
 
 /// TFLOP/s of each compiled attention kernel, forward and backward, in the models' shapes.
 Json measure_attention();

@@ -207,15 +207,18 @@ RunSpec model_spec(const StepOptions& options) {
     spec.precision.compute = options.precision;
     spec.optimizer.lr = 1e-4;
     spec.checkpoint.async = false;
+    spec.deterministic = options.deterministic;
     return spec;
 }
 
 Json measure_step(const StepOptions& options) {
+    if (options.warm_seconds > 0) measure_product(options.warm_seconds);
     RunPlan plan = make_plan(model_spec(options), {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
     cuda::Options backend_options = cuda::options_from_environment();
     backend_options.tune_gemms = options.tune;
     backend_options.graphs = options.graphs;
+    backend_options.deterministic = options.deterministic;
     const auto device = cuda::make_backend(0, backend_options);
     TimedBackend backend(*device);
     const Mesh mesh = one_rank_mesh();
@@ -251,6 +254,8 @@ Json measure_step(const StepOptions& options) {
             {"microbatches", options.microbatches},
             {"recompute", name_of(plan.recompute)},
             {"graphs", options.graphs},
+            {"deterministic", options.deterministic},
+            {"warm_seconds", options.warm_seconds},
             {"parameters", parameter_count(plan.model)},
             {"steps", std::ssize(seconds)},
             {"step_time_s", median(seconds)},

@@ -142,6 +142,59 @@ programs_that 'sh -c "trap \"\" TERM; sleep 41.5" & sleep 30'
 checked 77 --only ops.linear --seconds 5
 ! pgrep -f "sleep 41.5" >/dev/null || fail "a process of a part that was ended runs on"
 
+# Ranks share the GPU over NCCL under MPS, which ends with each part, or without it.
+programs_that 'echo "${0##*/}: GPUs $CUDA_VISIBLE_DEVICES, sharing ${GPTRAIN_SHARE_GPU-0}," \
+    "MPS ${CUDA_MPS_PIPE_DIRECTORY+yes}" >>'"$work/seen"
+mps_that() {
+    printf '#!/bin/sh\n%s\n' "$1" >bin/nvidia-cuda-mps-control
+    chmod +x bin/nvidia-cuda-mps-control
+}
+mps_that 'if [ "$1" = -d ]; then echo "MPS starts on GPU $CUDA_VISIBLE_DEVICES"; else echo "MPS: $(cat)"; fi >>'"$work/seen"
+shared="GPUs 0, sharing nccl, MPS yes"
+CUDA_VISIBLE_DEVICES=3 sees nccl-shared-4 \
+    "MPS starts on GPU 3" "test_gpu_ops: $shared" "test_comm_gpu: $shared" "MPS: quit" \
+    "MPS starts on GPU 3" "test_parallel_gpu: $shared" "MPS: quit"
+mps_that 'exit 1'
+CUDA_VISIBLE_DEVICES=3 sees messages.nccl-shared-8 "test_comm_gpu: GPUs 3, sharing nccl, MPS "
+says results/log.txt "without MPS: ranks take turns"
+# Where the first fails, the rest would fail too, perhaps slowly.
+programs_that '[ "${0##*/}" != test_comm_gpu ] || exit 3'
+PATH=$work/bin:$PATH checked 1 --only nccl-shared
+says out "messages.nccl-shared-2    failed" "exit code 3; see log.txt (without MPS)" \
+    "0 passed, 1 failed, 7 not run" "messages.nccl-shared-2 did not pass"
+programs_that 'echo "not run: NCCL 2.28.9 cannot"; exit 77'
+PATH=$work/bin:$PATH checked 77 --only messages.nccl-shared
+says out "messages.nccl-shared-8    not run" "NCCL 2.28.9 cannot"
+
+# --minutes: first what has never passed on hardware, then the rest, as far as the time goes.
+programs_that 'exit 0'
+PATH=$work/bin:$PATH checked 0 --minutes 1 --only ops.linear,shared-2,shared-8,mesh
+awk '/ s  / { print $1, $2 }' results/results.txt >order
+[[ $(head -n 2 order) == $'messages.nccl-shared-2 passed\nmessages.nccl-shared-8 passed' ]] ||
+    fail "the order of --minutes: $(<order)"
+[[ $(tail -n 1 order) == "messages.shared-8 passed" ]] || fail "the order of --minutes: $(<order)"
+says results/results.txt "no time left: takes about 100 s of "
+says order "ops.linear passed" "messages.shared-2 passed"
+
+# The quarter of an hour: all experiments, then the checks, with the time that is left.
+programs_that 'case ${0##*/}:$1 in
+    bench_gpu:contention) echo "$3 held"; echo "{\"multiprocessors\":132}" ;;
+    bench_gpu:step) [ "$*" != "step gpt2-124m --warm 3 --seconds 8" ] || exit 3
+        echo "{\"step_time_s\":0.125}" ;;
+    bench_gpu:*) echo "{}" ;;
+esac
+[ "${0##*/}" != bench_gpu ] || echo "$* ${GPTRAIN_GEMM_SMS-}" >>'"$work/seen"
+: >seen
+PATH=$work/bin:$PATH timeout 60 "$(dirname "$check")/gpu_quarter.sh" --minutes 1 --output quarter >out 2>err ||
+    fail "gpu_quarter.sh: exit code $?: $(tail -c 600 out err)"
+says seen "contention --held 0,24,16,8,2 " "contention --held 0,24 108" "contention --held 0,2 130" \
+    "gemms " "step gpt2-124m --seconds 8 " "step gpt2-124m --not-deterministic --seconds 8" \
+    "step gpt2-1.5b --micro-batch-size 16 --recompute none --seconds 8"
+says quarter/experiments.txt "contention, GEMMs for 108: 0,24 held" "124M: 125.00 ms a step" \
+    "124M, tuned at the clock under load: exit code 3"
+(($(wc -l <quarter/experiments.jsonl) == 10)) || fail "results: $(<quarter/experiments.jsonl)"
+says quarter/results.txt "messages.nccl-shared-8    passed" "sanitizer.races-sm90      not run"
+
 # Parts that there was no time for have neither passed nor failed.
 programs_that 'echo begun; sleep 30'
 checked 77 --only ops.l --seconds 6
