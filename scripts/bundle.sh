@@ -4,21 +4,26 @@
 # version). The machine brings driver, cuBLASLt and NCCL (GPTRAIN_CUDA_LIBS names their folder if they
 # are not found).
 #
-#   scripts/bundle.sh [--build DIR | --arch ARCH] [--output FILE]
+#   scripts/bundle.sh [--build DIR | --arch ARCH] [--nccl FILE] [--output FILE]
 #
 #   --build DIR     pack this build folder (build/cuda)
 #   --arch ARCH     keep the code of one GPU architecture alone: 80, 90a (H100, H200) or 100; builds
 #                   in build/cuda-ARCH
+#   --nccl FILE     with --arch: also packs this libnccl.so.2 (2.30 or newer, with which several ranks
+#                   can share a GPU), cut to the same architecture (cut_nccl.py), into a second archive
+#                   (the first one's name with -nccl); unpacked in the same folder, the scripts take
+#                   it before any other NCCL
 #   --output FILE   the archive (gptrain-COMMIT.tar.xz in build/)
 #
 # In the archive: bin/ starts the programs, tests and mpirun from any place; libexec/ has them,
 # lib/ the libraries that they need, those of CUDA and the C library aside, and OpenMPI's runtime
-# without the parts that need a fabric; scripts/gpu_check.sh and scripts/bench_gpu.sh use them.
+# without the parts that need a fabric; scripts/gpu_check.sh, gpu_quarter.sh and bench_gpu.sh use them.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 most_bytes=40000000
+most_nccl_bytes=$((64 << 20))
 
 die() {
     echo "error: $*" >&2
@@ -27,17 +32,29 @@ die() {
 
 build=
 arch=
+nccl=
 output=
-take_options build arch output -- "$@"
+take_options build arch nccl output -- "$@"
+[[ -z $nccl ]] || nccl=$(realpath "$nccl")
 [[ -z $output ]] || output=$(realpath -m "$output")
 cd "$root"
 [[ -z $build || -z $arch ]] || die "--build or --arch, not both"
+[[ -z $nccl || -n $arch ]] || die "--nccl needs --arch"
 [[ ! -f BUNDLE ]] || die "this is a bundle; make one in a checkout"
 
 scripts/install_dependencies.sh patchelf >&2
 for tool in patchelf readelf strip ompi_info; do
     command -v $tool >/dev/null || die "there is no $tool"
 done
+
+name=gptrain-$commit${arch:+-$arch}
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+if [[ -n $nccl ]]; then
+    mkdir -p "$stage/nccl/$name/lib"
+    strip --strip-unneeded -o "$stage/stripped" "$nccl"
+    python3 scripts/cut_nccl.py "$stage/stripped" "$arch" "$stage/nccl/$name/lib/libnccl.so.2"
+fi
 
 if [[ -z $build ]]; then
     build=build/cuda${arch:+-$arch}
@@ -46,18 +63,15 @@ fi
 targets=()
 known=$(cmake --build "$build" --target help)
 for entry in "${bundle_programs[@]}"; do
-    name=${entry% *}
-    if grep -q "^\(\.\.\. \)\?$name\(:\|$\)" <<<"$known"; then
-        targets+=("$name")
+    target=${entry% *}
+    if grep -q "^\(\.\.\. \)\?$target\(:\|$\)" <<<"$known"; then
+        targets+=("$target")
     else
-        echo "warning: $build has no $name" >&2
+        echo "warning: $build has no $target" >&2
     fi
 done
 cmake --build "$build" --target "${targets[@]}" >&2
 
-name=gptrain-$commit${arch:+-$arch}
-stage=$(mktemp -d)
-trap 'rm -rf "$stage"' EXIT
 tree=$stage/$name
 mkdir -p "$tree"/{bin,libexec,lib/openmpi,lib/pmix,share/openmpi,etc,scripts,test/program,test/model}
 
@@ -136,9 +150,9 @@ done
 
 # ---- what they work with ----
 cp -r configs "$tree"
-cp scripts/{programs.sh,options.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
+cp scripts/{programs.sh,options.sh,gpu_check.sh,gpu_quarter.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
 cp test/openmpi.sh "$tree/test"
-cp test/program/{lib,rank_lib,gpu,gpu_calibrate,gpu_ranks,resume_exact}.sh "$tree/test/program"
+cp test/program/{lib,rank_lib,gpu,gpu_calibrate,gpu_faults,gpu_ranks,resume_exact}.sh "$tree/test/program"
 cp test/model/*.h5 "$tree/test/model"
 
 c_library=$(readelf -VW "$tree"/libexec/* "$tree"/lib/*.so* "$tree"/lib/*/*.so 2>/dev/null |
@@ -152,14 +166,21 @@ C library: ${c_library#GLIBC_} or newer
 OpenMPI: $(ompi_info --version | head -n 1)
 END
 
-# ---- the archive ----
+# ---- the archives ----
+# archive FILE MOST-BYTES FOLDER XZ-OPTION: of what is in the folder.
+archive() {
+    local bytes
+    tar -C "$3" --sort=name --owner=0 --group=0 -cf - "$name" | xz "$4" >"$1"
+    bytes=$(stat -c %s "$1")
+    echo "$1: $bytes bytes"
+    ((bytes < $2)) || die "$1 has more than $2 bytes; --arch keeps one GPU architecture"
+}
+
 [[ -n $output ]] || output=build/$name.tar.xz
 mkdir -p "$(dirname "$output")"
-# A window over all programs, which have much in common.
-tar -C "$stage" --sort=name --owner=0 --group=0 -cf - "$name" |
-    xz --lzma2=preset=9,dict=192MiB >"$output"
-bytes=$(stat -c %s "$output")
 cat "$tree/BUNDLE"
-echo "$output: $bytes bytes"
-((bytes < most_bytes)) ||
-    die "$output has more than $most_bytes bytes; --arch keeps one GPU architecture"
+# A window over all programs, which have much in common.
+archive "$output" $most_bytes "$stage" --lzma2=preset=9,dict=192MiB
+if [[ -n $nccl ]]; then
+    archive "${output%.tar.xz}-nccl.tar.xz" $most_nccl_bytes "$stage/nccl" -2  # its code is compressed already
+fi

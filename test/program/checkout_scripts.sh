@@ -55,6 +55,51 @@ is_there cpu.yaml.read
     --measured new/measured --only none) >out 2>err
 is_there new/measured
 
+# cut_nccl.py keeps the device code of one architecture and moves nothing.
+if command -v python3 >/dev/null && command -v cc >/dev/null; then
+    cat >nccl.py <<'END'
+import ctypes, struct, subprocess, sys
+def entry(kind, architecture, code):
+    return struct.pack("<HHIQ12xI32x", kind, 0x101, 64, len(code), architecture) + code
+def fat_binary(*entries):
+    body = b"".join(entries)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+ours = entry(2, 90, b"ours" * 6)
+alone = fat_binary(entry(2, 80, b"other" * 8))
+whole = fat_binary(entry(2, 80, b"other" * 16), entry(1, 90, b"text" * 4), ours) + bytes(16) + alone
+if sys.argv[1] == "make":
+    bytes_of = lambda data: "{" + ",".join(map(str, data)) + "}"
+    source = f"""
+        __attribute__((section(".nv_fatbin"), aligned(8))) const unsigned char linked[] = {bytes_of(whole)};
+        __attribute__((section("__nv_relfatbin"), aligned(8))) const unsigned char parts[] = {bytes_of(whole)};
+        const char* name(void) {{ return "NCCL version {sys.argv[3]}+cuda13.0"; }}"""
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", sys.argv[2]], input=source.encode(), check=True)
+else:
+    library = ctypes.CDLL(sys.argv[2])
+    library.name.restype = ctypes.c_char_p
+    assert library.name() == b"NCCL version 2.30.7+cuda13.0"
+    kept = fat_binary(ours).ljust(len(whole) - len(alone), b"\0") + alone
+    for section in "linked", "parts":
+        assert bytes((ctypes.c_ubyte * len(whole)).in_dll(library, section)) == kept, section
+END
+    python3 nccl.py make nccl.so 2.30.7 || fail "no stand-in for NCCL"
+    # cut CODE ARCHITECTURE FILE
+    cut() {
+        python3 checkout/scripts/cut_nccl.py "$3" "$2" "$work/cut.so" >out 2>err
+        (($? == $1)) || fail "cut_nccl.py $2 $3: $(cat out err)"
+    }
+    cut 0 90a nccl.so
+    says out "NCCL version 2.30.7+cuda13.0, sm_90: 176 of "
+    python3 nccl.py check "$work/cut.so" >out 2>&1 || fail "the cut library: $(cat out)"
+    cut 1 100 nccl.so
+    says err "error: nccl.so has no code for sm_100: sm_80, sm_90"
+    python3 nccl.py make old.so 2.28.9
+    cut 1 90 old.so
+    says err "error: old.so: NCCL version 2.28.9+cuda13.0: ranks share a GPU from 2.30 on"
+    cut 1 90 "$gptrain"
+    says err "is no NCCL"
+fi
+
 # check_version.sh compares the recipe for Spack with README.md.
 root=$(dirname "$script")/../..
 (cd "$root" && cp --parents {CHANGELOG,README}.md CITATION.cff CMakeLists.txt cuda/runtime/libraries.cpp "$work/checkout")
