@@ -46,7 +46,6 @@ void set_shared_nccl_environment() {
     setenv("NCCL_MAX_CTAS", "2", only_if_not_set);
 }
 
-
 namespace {
 
 /// The number in an environment variable; nothing if there is none.

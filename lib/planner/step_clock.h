@@ -75,6 +75,15 @@ struct StageClock {
     std::array<double, simulated_steps> ends{};
 };
 
+/// Notes what a message that has started, or whose data have begun to move, takes of the stage's
+/// computing speed.
+void takes_speed(StageClock& stage, const IssuedMessage& message);
+
+/// Seconds that messages add to an op (its index) that starts now and alone takes `seconds`, as far
+/// as they are known: data whose sender is simulated later do not move yet.
+double delay_by_messages(StageClock& stage, const DeviceProfile& device, std::int64_t op,
+                         double seconds);
+
 /// The messages that move data together: the k-th of each stage that takes part.
 struct MessageMeeting {
     std::vector<std::pair<std::int64_t, IssuedMessage*>> arrived;

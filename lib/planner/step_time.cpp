@@ -61,19 +61,11 @@ private:
         stage.idle_from = stage.device;
         stage.idle_until = std::numeric_limits<double>::infinity();
     }
-    /// True if another stage has to be simulated first: it shares the cores, or sends what the
-    /// stage holds multiprocessors for.
+    /// True if another stage, which shares its cores or sends to it, has to be simulated first.
     bool is_ahead(const StageClock& stage) const;
     std::int64_t next_ready();
     /// From `begin` on, a message that the stage may wait for moves data.
     void make_ready(std::int64_t index, double begin);
-    /// Seconds that messages add to an op that starts now and alone takes `seconds`, as far as they
-    /// are known: data whose sender is simulated later do not move yet.
-    double delay(StageClock& stage, std::int64_t op, double seconds) const;
-    /// The share of an op's speed that a message takes.
-    double share_taken(StageClock& stage, std::int64_t op, const Transfer& transfer) const;
-    /// A message that has started, and waits for other stages.
-    static void hold(StageClock& stage, const IssuedMessage& message);
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
     bool wait(std::int64_t index, const TraceEvent& event);
     /// Adds a collective operation of dp or pp to the timeline; tp and cp have too many.
@@ -105,8 +97,7 @@ private:
     Tracks* tracks_;           ///< null: not wanted
     bool host_moves_ = false;  ///< data, while it waits (MPI)
     double cores_ = 1;         ///< of each rank
-    int simulated_ =
-        simulated_steps;  ///< stages that share cores still compute after the step that counts
+    int simulated_;            ///< steps; stages that share cores compute after the one that counts
     std::vector<StageClock> stages_;
     std::deque<std::int64_t> ready_;
     std::map<std::tuple<Axis, std::int64_t, std::int64_t>, MeetingPoint> meetings_;
@@ -120,7 +111,7 @@ void StepSimulation::compute(StageClock& stage, std::int64_t index) {
     stage.host += hardware_.device.issue_seconds;
     if (stage.host > stage.device) spend(stage, Spent::host, stage.host - stage.device);
     const double seconds = op.seconds * crowding(stage, stage.device);
-    spend(stage, op.spent, seconds + delay(stage, index, seconds));
+    spend(stage, op.spent, seconds + delay_by_messages(stage, hardware_.device, index, seconds));
 }
 
 double StepSimulation::crowding(const StageClock& stage, double now) const {
@@ -159,63 +150,13 @@ void StepSimulation::make_ready(std::int64_t index, double begin) {
     ready_.push_back(index);
 }
 
-double StepSimulation::share_taken(StageClock& stage, std::int64_t op,
-                                   const Transfer& transfer) const {
-    if (transfer.blocks == 0) return transfer.slowdown;
-    const auto [found, is_new] = stage.crowded.try_emplace({op, transfer.blocks});
-    if (is_new) {
-        const double times =
-            gptrain::crowding(hardware_.device, at(stage.trace->ops, op), transfer.blocks);
-        found->second = 1 - 1 / times;
-    }
-    return found->second;
-}
-
-double StepSimulation::delay(StageClock& stage, std::int64_t op, double seconds) const {
-    const double now = stage.device;
-    std::erase_if(stage.transfers, [&](const Transfer& transfer) { return transfer.end <= now; });
-    const Spent spent = at(stage.prices.ops, op).spent;
-    const bool needs_memory = spent == Spent::other || spent == Spent::optimizer;
-    double delay = 0;
-    for (const Transfer& transfer : stage.transfers) {
-        const double begin = std::max(now, needs_memory ? transfer.begin : transfer.posted);
-        const double rest = seconds - (begin - now);  // of the op
-        if (rest <= 0) continue;
-        const double taken = share_taken(stage, op, transfer);
-        const double both = std::min(transfer.end - begin, rest / (1 - taken));
-        delay += taken * both;
-    }
-    return delay;
-}
-
-void StepSimulation::hold(StageClock& stage, const IssuedMessage& message) {
-    if (message.price.blocks == 0) return;
-    constexpr double unknown = std::numeric_limits<double>::infinity();
-    stage.transfers.push_back({.message = message.number,
-                               .posted = message.start,
-                               .begin = unknown,
-                               .end = unknown,
-                               .blocks = message.price.blocks});
-}
-
 void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double begin,
                                double seconds) const {
     message.begin = begin;
     message.end = begin + seconds;
     message.met = true;
     record(stage, TrackKey::Clock::message, message.communicator, message.end);
-    const auto held = std::ranges::find(stage.transfers, message.number, &Transfer::message);
-    if (held != stage.transfers.end()) {
-        held->begin = begin;
-        held->end = message.end;
-    } else if (message.price.slowdown > 0 || message.price.blocks > 0) {
-        stage.transfers.push_back({.message = message.number,
-                                   .posted = begin,
-                                   .begin = begin,
-                                   .end = message.end,
-                                   .slowdown = message.price.slowdown,
-                                   .blocks = message.price.blocks});
-    }
+    takes_speed(stage, message);
 }
 
 bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
@@ -251,7 +192,7 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     } else if (price.stages == 1) {
         move_data(stage, issued, message.start, price.seconds);
     } else {
-        hold(stage, issued);
+        takes_speed(stage, issued);
         meet(index, what, issued);
     }
     if (computing_waits(stage, price)) {
