@@ -7,8 +7,8 @@
 #   --output DIR   where results.txt, results.json and log.txt go (runs/gpu-check)
 #   --seconds N    for all parts together (300)
 #   --minutes N    the same in minutes, for the most news in that time: parts that have never passed
-#                  on hardware come first, and a part that takes longer than what is left (by its
-#                  estimate for an H100) makes way for the shorter ones after it
+#                  on hardware come first, sanitizers still last, and a part that takes longer than
+#                  what is left (by its estimate for an H100) makes way for the shorter ones after it
 #   --only WORDS   the parts with one of these words, separated by commas, in their name alone
 #   BUILD=DIR      the build folder, if not build/cuda
 #
@@ -152,7 +152,7 @@ nccl_shared() {
 }
 
 # under_mps: from now on kernels of several processes run at once on the GPU. False where MPS does not
-# start, or a first program does not run under it. `part` ends it.
+# start, or a first program does not run under it. `part` ends MPS.
 under_mps() {
     [[ ! -e no-mps ]] || return
     local visible=$CUDA_VISIBLE_DEVICES
@@ -172,6 +172,7 @@ under_mps() {
     return 1
 }
 
+# end_mps: if it runs.
 end_mps() {
     local daemon=$scratch/mps/nvidia-cuda-mps-control.pid
     [[ -d $scratch/mps ]] || return 0
@@ -268,7 +269,7 @@ part() {
     parts+=("{\"part\":\"$name\",\"state\":\"$state\",\"seconds\":$took,\"why\":\"${why//\"/\'}\"}")
 }
 
-# new PART...: it has not passed on hardware (docs/gpu-status.md).
+# new part ...: one that has not passed on hardware (docs/gpu-status.md), and is no sanitizer.
 new() {
     local is_new=new
     "$@"
@@ -327,13 +328,13 @@ all_parts() {
     new part meshes.shared-8 150 240 of_ranks 8 "$meshes"
     part sanitizer.sm90 150 150 on_sm90 sanitize memcheck "attention ops agree*"
     part sanitizer.attention 150 150 sanitize memcheck "attention ops agree*"
-    new part sanitizer.racecheck 60 60 sanitize racecheck "norm and dropout ops agree*,norms of heads agree*"
-    new part sanitizer.memcheck 60 60 sanitize memcheck "~[timing]~*attention*"
-    new part sanitizer.races-attention 60 60 sanitize racecheck "attention ops agree*"
-    new part sanitizer.races-sm90 60 60 on_sm90 sanitize racecheck "attention ops agree*"
-    new part sanitizer.races-others 60 60 sanitize racecheck "~[timing]~*attention*"
-    new part sanitizer.synccheck 60 60 sanitize synccheck "*ops agree*"
-    new part sanitizer.sync-sm90 60 60 on_sm90 sanitize synccheck "attention ops agree*"
+    part sanitizer.racecheck 60 60 sanitize racecheck "norm and dropout ops agree*,norms of heads agree*"
+    part sanitizer.memcheck 60 60 sanitize memcheck "~[timing]~*attention*"
+    part sanitizer.races-attention 60 60 sanitize racecheck "attention ops agree*"
+    part sanitizer.races-sm90 60 60 on_sm90 sanitize racecheck "attention ops agree*"
+    part sanitizer.races-others 60 60 sanitize racecheck "~[timing]~*attention*"
+    part sanitizer.synccheck 60 60 sanitize synccheck "*ops agree*"
+    part sanitizer.sync-sm90 60 60 on_sm90 sanitize synccheck "attention ops agree*"
 }
 
 programs=$root/test/program
