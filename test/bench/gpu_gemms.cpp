@@ -56,13 +56,17 @@ std::vector<NamedOp> block_gemms(Device& device) {
     Backend& backend = device.backend();
     for (const Layer& layer : layers) {
         const Tensor x = device.random(bf16, {tokens, layer.in});
-        const Tensor y = device.random(bf16, {tokens, layer.out});
+        const Tensor dy = device.random(bf16, {tokens, layer.out});
         const Tensor weight = device.random(bf16, {layer.out, layer.in}, 0.02f);
-        const LinearForward forward = {.x = x, .weight = weight, .bias = {}, .y = y};
-        const LinearInputGrad input = {.dy = y, .weight = weight, .gelu_input = {}, .dx = x};
+        const LinearForward forward = {
+            .x = x, .weight = weight, .bias = {}, .y = device.zeros(bf16, {tokens, layer.out})};
+        const LinearInputGrad input = {.dy = dy,
+                                       .weight = weight,
+                                       .gelu_input = {},
+                                       .dx = device.zeros(bf16, {tokens, layer.in})};
         const LinearWeightGrad gradient = {
             .x = x,
-            .dy = y,
+            .dy = dy,
             .dweight = device.zeros(DType::f32, {layer.out, layer.in}),
             .dbias = {},
             .accumulate = false};
@@ -82,15 +86,21 @@ public:
           bytes_(workspace_bytes),
           workspace_(device.backend().allocate(workspace_bytes, MemorySpace::device)) {}
 
-    void run(const cuda::LtGemm& lt, const cuda::Gemm& gemm, const cuda::Algorithm& algorithm) {
-        library_.check(lt.run(gemm, algorithm, device_.stream(), workspace_.data(), bytes_),
-                       "cublasLtMatmul");
+    /// False if the library declines it.
+    bool run(const cuda::LtGemm& lt, const cuda::Gemm& gemm, const cuda::Algorithm& algorithm) {
+        const cublasStatus_t status =
+            lt.run(gemm, algorithm, device_.stream(), workspace_.data(), bytes_);
+        if (cuda::is_declined(status)) return false;
+        library_.check(status, "cublasLtMatmul");
+        return true;
     }
 
+    /// Infinity if the library declines it.
     double milliseconds(const cuda::LtGemm& lt, const cuda::Gemm& gemm,
                         const cuda::Algorithm& algorithm) {
         constexpr int runs = 8;
-        run(lt, gemm, algorithm);  // The first run loads code.
+        // The first run loads code.
+        if (!run(lt, gemm, algorithm)) return std::numeric_limits<double>::infinity();
         start_.record(device_.stream());
         for (int i = 0; i < runs; ++i)
             run(lt, gemm, algorithm);
@@ -103,7 +113,7 @@ public:
         cuda::Algorithm algorithm;
         double milliseconds = std::numeric_limits<double>::infinity();
     };
-    /// Of the library's first 16 with this workspace, as tuning chooses.
+    /// Of the library's first 16 with this workspace, as tuning chooses; infinity if it runs none.
     Fastest fastest(const cuda::LtGemm& lt, const cuda::Gemm& gemm, std::int64_t workspace_bytes) {
         constexpr int candidates = 16;
         Fastest best{};
@@ -155,8 +165,18 @@ std::vector<float> values_of(Device& device, const Tensor& x) {
     return result;
 }
 
+/// The share of sums that are round(product + residual).
+double equal_share(const std::vector<float>& products, const std::vector<float>& residuals,
+                   const std::vector<float>& sums) {
+    std::int64_t equal = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+        equal += to_float(from_float<Bf16>(products[i] + residuals[i])) == sums[i] ? 1 : 0;
+    return static_cast<double>(equal) / static_cast<double>(sums.size());
+}
+
 /// Milliseconds of y = x w^T (+ bias) and of y += x w^T (+ bias), and the share of elements in
-/// which the latter has the bits of the residual added to the former, rounded first.
+/// which the latter has the bits of the residual added to the former, rounded first; null where the
+/// library declines it.
 Json with_residual(Device& device, LtCalls& calls, const Layer& layer, bool has_bias) {
     const Tensor y = device.zeros(bf16, {tokens, layer.out});
     const Tensor residual = device.random(bf16, {tokens, layer.out});
@@ -173,20 +193,15 @@ Json with_residual(Device& device, LtCalls& calls, const Layer& layer, bool has_
     const auto best = calls.fastest(lt, plain, 32 * mib);
     const double added = calls.fastest(lt, adding, 32 * mib).milliseconds;
     device.backend().copy(sum, residual);
-    calls.run(lt, adding, best.algorithm);
-    calls.run(lt, plain, best.algorithm);
-    const std::vector<float> products = values_of(device, y);
-    const std::vector<float> residuals = values_of(device, residual);
-    const std::vector<float> sums = values_of(device, sum);
-    std::int64_t same = 0;
-    for (std::size_t i = 0; i < sums.size(); ++i)
-        same += to_float(from_float<Bf16>(products[i] + residuals[i])) == sums[i] ? 1 : 0;
+    const bool runs = calls.run(lt, plain, best.algorithm) && calls.run(lt, adding, best.algorithm);
+    const double share =
+        equal_share(values_of(device, y), values_of(device, residual), values_of(device, sum));
     device.free_all();
     Json row = {{"gemm", text(layer.name, ".forward")},
                 {"bias", has_bias},
                 {"ms", best.milliseconds},
                 {"ms_added", added},
-                {"same_bits", static_cast<double>(same) / static_cast<double>(sums.size())}};
+                {"same_bits", runs ? Json(share) : Json()}};
     print(to_line(row));
     return row;
 }
