@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cuda/cuda_backend.h"
 #include "cuda/gemm/lt_gemm.h"
 #include "gpu_bench.h"
 #include "gpu_device.h"
@@ -210,6 +211,8 @@ Json with_residual(Device& device, LtCalls& calls, const Layer& layer, bool has_
 
 Json measure_contention(const std::vector<int>& held) {
     Device device(limits());
+    // For GPTRAIN_GEMM_SMS: the blocks that spin stand for messages.
+    cuda::set_messages_in_flight(device.backend(), [] { return true; });
     const std::vector<NamedOp> ops = block_gemms(device);
     device.backend().set_choices(device.backend().tune([&] {
         for (const NamedOp& op : ops)

@@ -32,8 +32,7 @@ struct DelayedMessage {
     Pending pending = {};
 };
 
-/// The messages of a rank that have been issued, and not yet started. They start in the order of
-/// issue.
+/// The messages of a rank that have been issued but not started. They start in the order of issue.
 class Delays {
 public:
     Delays(Start start, const PhiloxKey& random) : start_(start), random_(random) {}
@@ -52,8 +51,8 @@ private:
     std::vector<std::shared_ptr<DelayedMessage>> waiting_;
 };
 
-/// Wraps the communicators of `make`, whose tensors are in host memory, so that their messages
-/// start then, in the order of issue, and a buffer that is used under a message gives wrong numbers
+/// Wraps the communicators of `make`, whose tensors are in host memory. Their messages start when
+/// `start` says, in the order of issue. A buffer that is used under a message gives wrong numbers,
 /// or an Error that names the axis, the operation and the action (in_flight.h).
 CommunicatorFactory delayed(CommunicatorFactory make, Start start);
 /// The same; the factories take turns among the values of Start. GPTRAIN_MESSAGES_START=at_wait
@@ -66,8 +65,8 @@ Start messages_start();
 /// The action of this rank, which errors name if the engine reports to it.
 class CurrentAction final : public ActionListener {
 public:
-    void on_begin(const Action& action) override { on_reached(action); }
     void on_reached(const Action& action) override;
+    void on_begin(const Action& /*action*/) override {}
     void on_end(const Action& /*action*/) override {}
     void on_step_end() override { name_.clear(); }
     /// Empty outside the list of actions.

@@ -19,9 +19,9 @@ struct Place {
 /// True if they share memory.
 bool overlap(const Place& a, const Place& b);
 
-/// Shows when a buffer is used under a message. What the message writes is filled with bytes of
-/// 0xFF, NaN in every float type, until it lands: who reads it early computes with these. Data
-/// travels between copies, and a buffer that changed meanwhile is an Error (bug).
+/// Shows when a buffer is used under a message. Until the message lands, the memory that it writes
+/// is filled with bytes of 0xFF, NaN in every float type, so that early readers compute with NaN.
+/// Data travels between copies, and a buffer that changed meanwhile is an Error (bug).
 class InFlight {
 public:
     /// All places are in host memory. `name` is for errors.
