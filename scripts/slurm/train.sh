@@ -84,8 +84,9 @@ binding=(--distribution="${SLURM_DISTRIBUTION:-block:block}")
         "${gptrain[@]}" --config "$spec" "$@" 2>&1 >&3 | (trap '' TERM && exec tee "$errors" >&2) ||
         code=${PIPESTATUS[0]}
 } 3>&1
-# The signal that ended the other ranks hides the code of the rank that failed.
+# The signal that ended the other ranks hides the code of the rank that failed. So does the 6 of ranks
+# that have lost it.
 first=$(sed -nE '/^srun: error: .*: Exited with exit code [2-5]$/{s/.* //p; q}' "$errors") || true
-((code <= 128)) || code=${first:-$code}
+((code != 6 && code <= 128)) || code=${first:-$code}
 if ((code == 75 || code == 6 || code > 128)); then requeue "$code"; fi
 exit "$code"

@@ -168,7 +168,9 @@ rm -f given
 ends_with 0 "" run.yaml --set a=b --timeline step.svg --set=c=d
 [[ $(<given) == "<inspect><run.yaml><--set><a=b><--set=c=d>
 <--config><run.yaml><--set><a=b><--timeline><step.svg><--set=c=d>" ]] || fail "given: $(cat given)"
-says calls "srun --mpi=pmix --kill-on-bad-exit=1 --export=ALL gptrain"
+says calls "srun --mpi=pmix --kill-on-bad-exit=1 --export=ALL --distribution=block:block gptrain"
+SLURM_DISTRIBUTION=cyclic SLURM_CPUS_PER_TASK=8 ends_with 0 "" run.yaml
+says calls "--distribution=cyclic --cpus-per-task=8 --cpu-bind=cores --mem-bind=local gptrain"
 ends_with 2 "" run.yaml --resume=never
 GPTRAIN_MPI=cray_shasta ends_with 0 "" run.yaml
 says calls "srun --mpi=cray_shasta"
@@ -199,6 +201,9 @@ for code in 1 5 6; do
     stand_in gptrain 'echo "output_dir: run"'
     if ((code == 5)); then ends_with 5 "" run.yaml; else ends_with 143 requeued run.yaml; fi
 done
+# Ranks that lose one that cannot connect end with 6, the larger code.
+noting srun "echo 'srun: error: n1: task 1: Exited with exit code 2' >&2; exit 6"
+ends_with 2 "" run.yaml
 
 # Batch scripts that do not find what they need.
 for name in one_node many_nodes container; do
