@@ -9,12 +9,14 @@ namespace gptrain {
 /// from the time at which the stream reaches the message until it ends, also while it waits for the
 /// other ranks.
 ///
-/// Sums of gradients and messages of tp need the bandwidth of the node's links: 16 blocks carry it
-/// (NCCL's src/graph/tuning.cc has 36.7 GB/s for a block on Hopper, in perChMaxRingLL128Bws). A
-/// receive between stages waits through most of an action, so it holds few.
+/// Sums of gradients and messages of tp and cp need the bandwidth of the node's links: 16 blocks
+/// carry it (NCCL's src/graph/tuning.cc has 36.7 GB/s for a block on Hopper, in
+/// perChMaxRingLL128Bws). A receive between stages waits through most of an action, so it holds
+/// few.
 constexpr int most_message_blocks(Axis axis) {
     switch (axis) {
         case Axis::tp:
+        case Axis::cp:
         case Axis::dp:
         case Axis::dp_cp: return 16;
         case Axis::pp: return 4;

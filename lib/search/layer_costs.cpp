@@ -171,7 +171,8 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
                   .tensor = parallel.tensor};
     place.free_boundary = true;  // bounds add messages between stages themselves
     HardwareProfile hardware = hardware_;
-    hardware.device.issue_seconds = 0;  // in a whole step the host is ahead of the device
+    // In a whole step the host is ahead of the device.
+    hardware.device.issue_seconds = hardware.device.message_issue_seconds = 0;
     LayerTimes times;
     const auto measure = [&](std::int64_t layers, int stage) {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);

@@ -10,7 +10,7 @@ namespace {
 
 /// A connection's buffers for LL, LL128 and simple, as `NCCL_DEBUG=INFO` prints their defaults.
 constexpr std::int64_t connection = 524288 + 4915200 + 4194304;
-/// Thread blocks, and so channels, of tp and sums, of other groups and between stages.
+/// Thread blocks, and so channels, of tp, cp and sums, of other groups and between stages.
 constexpr std::int64_t sums = 16;
 constexpr std::int64_t others = 8;
 constexpr std::int64_t stages = 4;
@@ -43,14 +43,14 @@ TEST_CASE("NCCL's buffers follow from what ranks send, and from where they are")
     plan.grad_reduce = DType::bf16;
     CHECK(bytes_of(plan) == (sums + 7 * sums) * connection);
     // tp serves tp x pp too. cp has a ring, dp x cp its sums.
-    CHECK(bytes_of(plan_of({.context = 2, .tensor = 4})) == (sums + others + sums) * connection);
+    CHECK(bytes_of(plan_of({.context = 2, .tensor = 4})) == (sums + sums + sums) * connection);
     // One rank on each node: over the network both ends of a connection have buffers.
     CHECK(bytes_of(plan_of({.data = 2, .tensor = 8})) == (sums + 2 * sums) * connection);
     CHECK(bytes_of(plan_of({.context = 2, .tensor = 8})) ==
-          (sums + 2 * sums) * connection + 2 * others * shared);
+          (sums + 2 * sums) * connection + 2 * sums * shared);
     // A ring of four ranks on two nodes: one message stays on its node.
     CHECK(bytes_of(plan_of({.context = 4, .tensor = 4})) ==
-          (sums + others + sums) * connection + 2 * others * shared);
+          (sums + sums + sums) * connection + 2 * sums * shared);
 }
 
 TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the network") {

@@ -156,17 +156,17 @@ expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set devi
 says out "as a run here would choose"
 
 # NCCL's buffers are part of what libraries take on GPUs: 9.1875 MiB for each connection (sums by hand
-# in test/planner/nccl_memory.cpp) on 24 channels of a ring, or 2 x 16 over the network, and 32 more
+# in test/planner/nccl_memory.cpp) on 16 channels of a ring, or 2 x 16 over the network, and 16 more
 # for messages from each of 7 ranks.
 settings parallel.pipeline=1 parallel.layers=auto device=cuda
 buffers() { sed -nE "s/^  NCCL's buffers +([0-9.]+ [MG]iB)  of the device, estimated$/\1/p" out; }
 dry_run=("$gptrain" --config equal.yaml --dry-run --device-memory 80GiB "${set[@]}")
 expect_exit 0 "${dry_run[@]}" --world-size 8
-[[ $(buffers) == "220.50 MiB" ]] || fail "NCCL's buffers of a ring: $(buffers)"
-says out " needed (1.22 GiB for libraries), "
+[[ $(buffers) == "147.00 MiB" ]] || fail "NCCL's buffers of a ring: $(buffers)"
+says out " needed (1.14 GiB for libraries), "
 expect_exit 0 "${dry_run[@]}" --world-size 8 --set precision.grad_reduce=bf16
-[[ $(buffers) == "2.23 GiB" ]] || fail "NCCL's buffers where all exchange gradients: $(buffers)"
-says out " needed (3.23 GiB for libraries), "
+[[ $(buffers) == "1.15 GiB" ]] || fail "NCCL's buffers where all exchange gradients: $(buffers)"
+says out " needed (2.15 GiB for libraries), "
 sed 's/^  devices: 8$/  devices: 1/' "$configs/hardware/h100-sxm.yaml" >far.yaml
 expect_exit 0 "${dry_run[@]}" --world-size 8 --hardware far.yaml
 [[ $(buffers) == "294.00 MiB" ]] || fail "NCCL's buffers over the network: $(buffers)"
