@@ -311,9 +311,9 @@ all_parts() {
     part model.parity 40 60 "$model" "[gpu]"
     part model.sm90 40 60 on_sm90 "$model" "[gpu]"
     part model.modes 40 60 "$model" "~[gpu]~[torch]"
-    part program.calibrate 60 240 as_users bash "$programs/gpu_calibrate.sh" "$gptrain" "$preprocess"
+    part program.calibrate 70 240 as_users bash "$programs/gpu_calibrate.sh" "$gptrain" "$preprocess"
     part program.ranks 90 180 as_users bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
-    new part faults.nccl-shared 60 180 nccl_shared as_users \
+    new part faults.nccl-shared 70 180 nccl_shared as_users \
         bash "$programs/gpu_faults.sh" "$gptrain" "$preprocess" "$mpirun"
     new part program.nccl-shared 90 180 nccl_shared as_users \
         bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
