@@ -127,9 +127,9 @@ TEST_CASE("What is replayed is the same every time, and no message is part of it
         if (!wanted(mesh_case)) continue;
         const ScheduleKind schedule = mesh_case.parallel.schedule;
         // As plans do: where one stage has embedding and head, they share what is summed.
-        const bool defers = mesh_case.parallel.pipeline > 1 &&
-                            (schedule == ScheduleKind::one_f_one_b ||
-                             schedule == ScheduleKind::interleaved_one_f_one_b);
+        const bool defers =
+            mesh_case.parallel.pipeline > 1 && (schedule == ScheduleKind::one_f_one_b ||
+                                                schedule == ScheduleKind::interleaved_one_f_one_b);
         for (const std::int64_t deferred : {0, 3}) {
             if (deferred > 0 && !defers) continue;
             CAPTURE(mesh_case.name, deferred);
