@@ -19,8 +19,8 @@ public:
           backend_(backend),
           stopwatch_(backend.stopwatch()),
           arena_(backend, MemorySpace::device, "message costs",
-                 4 * message_elements + 3 * 2 * width * width + backend.scratch_bytes({}) +
-                     5 * Arena::alignment),
+                 size_of(DType::f32) * message_elements + 3 * size_of(DType::bf16) * width * width +
+                     backend.scratch_bytes({}) + 5 * Arena::alignment),
           message_(arena_.allocate(DType::f32, {message_elements})),
           x_(arena_.allocate(DType::bf16, {width, width})),
           weight_(arena_.allocate(DType::bf16, {width, width})),
