@@ -163,7 +163,7 @@ RequiredMemory required_by(const std::vector<RankMemory>& ranks, bool cuda, bool
     return sum;
 }
 
-/// What the ranks leave of the memory; below 0 if it is too small.
+/// The memory that the ranks leave; below 0 if it is too small.
 std::int64_t left_of(const AvailableMemory& available, const std::vector<RankMemory>& ranks,
                      bool cuda) {
     return available.bytes - required_by(ranks, cuda, available.for_all_ranks).bytes;

@@ -1,5 +1,5 @@
-// What a mesh of GPUs needs, checked when the run starts: each fault here would be a hang, a slow
-// run or a wrong replica later.
+// Checks of a mesh of GPUs when a run starts. Each fault that they find would later be a hang, a
+// slow run or a wrong replica.
 #pragma once
 
 #include <cstdint>

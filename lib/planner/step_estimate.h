@@ -26,8 +26,8 @@ struct StepEstimate {
     double megawatt_hours = 0;      ///< 0: no watts in the profile
     std::int64_t device_bytes = 0;  ///< of the rank that needs the most, libraries aside
     std::int64_t host_bytes = 0;    ///< of the same rank
-    /// What the run leaves of the memory available to it, libraries counted; below 0 if that is too
-    /// small. Only a dry run knows it.
+    /// The part of the available memory that the run leaves, libraries counted; below 0 if that is
+    /// too small. Only a dry run knows it.
     std::optional<std::int64_t> memory_left_bytes;
 };
 

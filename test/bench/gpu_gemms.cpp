@@ -125,7 +125,7 @@ public:
         return best;
     }
 
-    const cuda::LtLibrary& library() const { return library_; }
+    const cuda::LtLibrary& opened() const { return library_; }
 
 private:
     Device& device_;
@@ -143,7 +143,7 @@ Json with_workspaces(Device& device, LtCalls& calls) {
         const cuda::Gemm gemm = {.a = Matrix(device.random(bf16, {tokens, layer.out})).transposed(),
                                  .b = Matrix(device.random(bf16, {tokens, layer.in})),
                                  .c = Matrix(device.zeros(DType::f32, {layer.out, layer.in}))};
-        const cuda::LtGemm lt(calls.library(), gemm);
+        const cuda::LtGemm lt(calls.opened(), gemm);
         Json row = {{"gemm", text(layer.name, ".dw")}};
         for (const std::int64_t size : {32, 64, 128})
             row[text("ms_", size, "_mib")] = calls.fastest(lt, gemm, size * mib).milliseconds;
@@ -190,7 +190,7 @@ Json with_residual(Device& device, LtCalls& calls, const Layer& layer, bool has_
     cuda::Gemm adding = plain;
     adding.c = Matrix(sum);
     adding.accumulate = true;
-    const cuda::LtGemm lt(calls.library(), plain);
+    const cuda::LtGemm lt(calls.opened(), plain);
     const auto best = calls.fastest(lt, plain, 32 * mib);
     const double added = calls.fastest(lt, adding, 32 * mib).milliseconds;
     device.backend().copy(sum, residual);

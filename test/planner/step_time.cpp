@@ -125,7 +125,7 @@ TEST_CASE("a message holds multiprocessors, which GEMMs feel, and other ops whil
     CHECK(time(gemm(4), 2) == Approx(4 + 1));
     CHECK(time(gemm(4), 100) == Approx(100));
     CHECK(time(traffic(4), 2) == Approx(4 + 1));
-    // What was measured holds for GEMMs alone.
+    // The measured factor holds for GEMMs alone.
     hardware.device.gemm_crowding = 4;
     CHECK(time(gemm(4), 2) == Approx(4 + 1.5));
     CHECK(time(traffic(4), 2) == Approx(4 + 1));
