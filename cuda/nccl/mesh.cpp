@@ -90,7 +90,7 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
         all->nccl().get_version(&version);
     });
     check_same_nccl(session, version);
-    warn_of(placement_warning(session.exchange(host_name()), shape), session);
+    if (shape.tensor > 1) warn_of(placement_warning(session.exchange(host_name()), shape), session);
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
     std::shared_ptr<DeviceOperations> operations;
     if (listener != nullptr) {

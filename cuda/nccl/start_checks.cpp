@@ -22,8 +22,7 @@ void check_multiprocessors(const std::vector<HeldBlocks>& held, std::int64_t ran
          " multiprocessors of the GPU at once (thread blocks: ", axes,
          ranks_of_device > 1 ? text(", of ", ranks_of_device, " ranks") : "",
          "), and then nothing else can run; set NCCL_MAX_CTAS to a smaller number, or use fewer "
-         "axes "
-         "of the mesh");
+         "axes of the mesh");
 }
 
 std::string queue_warning(std::int64_t communicators, std::int64_t queues) {
