@@ -11,8 +11,9 @@
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/nccl/device_choice.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/device_choice.h"
+#include "cuda/mesh/mesh.h"
+#include "cuda/mesh/peers.h"
 #include "cuda/needs.h"
 #include "cuda/runtime/probe.h"
 
@@ -112,17 +113,30 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
     session.run_on_all([&] { device = open_cuda(chosen.index, faults, spec, session, cache); });
     device.mpi_messages = chosen.sharing == cuda::Sharing::mpi;
+    device.peer_messages = chosen.sharing == cuda::Sharing::peer;
     return device;
 }
 
+std::optional<PeerAxes> choose_peer_axes(const Device& device, const MpiSession& session,
+                                         const RunPlan& plan,
+                                         const std::optional<PeerAxes>& saved) {
+    if (!device.cuda || device.mpi_messages) return std::nullopt;
+    if (!plan.peer_messages && !device.peer_messages) return std::nullopt;
+    return cuda::choose_peer_axes(session, plan.mesh, *device.backend, saved);
+}
+
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshConnections& connections, CommListener& listener) {
+               const MeshConnections& connections, CommListener& listener,
+               const std::optional<PeerAxes>& peer) {
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
     if (!device.cuda || device.mpi_messages)
         return mpi_mesh(session, shape, connections, backend, &listener);
     cuda::set_nccl_environment(device.deterministic);
-    return cuda::nccl_mesh(session, shape, connections, backend, &listener);
+    Mesh mesh =
+        cuda::gpu_mesh(session, shape, connections, backend, &listener, peer.value_or(PeerAxes{}));
+    mesh.set_peer_axes(peer);
+    return mesh;
 }
 
 bool have_fp8(const Device& device, const MpiSession& session) {

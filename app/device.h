@@ -27,7 +27,8 @@ DeviceChoice parse_device(const std::string& word);
 struct Device {
     std::unique_ptr<Backend> backend;
     bool cuda = false;
-    bool mpi_messages = false;  ///< several ranks share a GPU, and not over NCCL
+    bool mpi_messages = false;   ///< several ranks share a GPU, and send through host memory
+    bool peer_messages = false;  ///< several ranks share a GPU, and send by copies
     bool deterministic = true;
 };
 
@@ -37,10 +38,18 @@ struct Device {
 /// (Backend::tune), and rank 0 stores its choices in that folder; an empty one stores nothing.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache = std::nullopt);
-/// Connects the ranks, which call it together: with NCCL if each has its own GPU or they share one
-/// over NCCL, otherwise with MPI. `listener` is notified of all operations and outlives the mesh.
+/// With parallel.peer: auto on GPUs, and between ranks that share one by copies, the axes whose
+/// messages are copies between the GPUs of a node (cuda::choose_peer_axes). `saved`: those of the
+/// checkpoint that the run resumes. All ranks call it together.
+std::optional<PeerAxes> choose_peer_axes(const Device& device, const MpiSession& session,
+                                         const RunPlan& plan,
+                                         const std::optional<PeerAxes>& saved = {});
+/// Connects the ranks, which call it together: with NCCL, except for the axes in `peer`, if each
+/// has its own GPU or they share one over NCCL, otherwise with MPI. `listener` is notified of all
+/// operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshConnections& connections, CommListener& listener);
+               const MeshConnections& connections, CommListener& listener,
+               const std::optional<PeerAxes>& peer = {});
 
 /// True if the devices of all ranks have GEMMs in fp8. All ranks call it together.
 bool have_fp8(const Device& device, const MpiSession& session);

@@ -14,7 +14,7 @@
 #include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
-#include "planner/nccl_memory.h"
+#include "planner/message_buffers.h"
 #include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
 #include "search/table_text.h"
@@ -85,7 +85,7 @@ std::vector<RankMemory> with_libraries(RankCosts ranks, const RunPlan& plan,
         if (!target.cuda) continue;
         const MeshPlace place = place_of(rank.rank_class.ranks.front(), plan.mesh);
         own.fixed = needs.reserve;
-        own.nccl = nccl_bytes(plan, place, mesh_connections(plan), on_node);
+        own.nccl = message_buffer_bytes(plan, place, mesh_connections(plan), on_node);
     }
     return all;
 }
@@ -116,7 +116,9 @@ void print_memory(const RankMemory& most, const RunPlan& plan, bool cuda) {
         print(row("context and libraries", human_bytes(most.fixed)),
               "  of the device, reserved; a run prints their actual use");
         if (most.nccl > 0)
-            print(row("NCCL's buffers", human_bytes(most.nccl)), "  of the device, estimated");
+            print(row(plan.peer_messages ? "buffers of messages" : "NCCL's buffers",
+                      human_bytes(most.nccl)),
+                  "  of the device, estimated");
     }
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));

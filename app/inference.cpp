@@ -22,8 +22,8 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
-    const Mesh mesh =
-        open_mesh(device, session, plan.mesh, answer_connections(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, answer_connections(plan),
+                                observers.comm, choose_peer_axes(device, session, plan));
     work({source, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 

@@ -84,7 +84,8 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
     ranks.set_mesh(plan.mesh);
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.connect_nodes(RunPaths{spec.output_dir}.cache() / "heartbeats", session);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm,
+                                choose_peer_axes(device, session, plan));
     const std::vector<double> seconds =
         time_steps(spec, plan, {*device.backend, mesh, session, observers, "", measurement.started},
                    timed_steps, [&] { return measurement.signals.received() != 0; });

@@ -121,8 +121,13 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
         observers.comm.add(*recorder);
         observers.actions.add(*recorder);
     }
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
-    const ExitCode code = train(spec, plan, resume_choice(options.resume),
+    const ResumeChoice resume = resume_choice(options.resume);
+    std::optional<PeerAxes> saved;
+    if (plan.peer_messages)
+        saved = saved_peer_axes(resume, RunPaths{spec.output_dir}.checkpoints(), session);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm,
+                                choose_peer_axes(device, session, plan, saved));
+    const ExitCode code = train(spec, plan, resume,
                                 {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);
     return code;

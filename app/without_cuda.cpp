@@ -1,7 +1,8 @@
 // Replaces cuda/ in a program built without it.
 #include "cuda/cuda_backend.h"
-#include "cuda/nccl/device_choice.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/device_choice.h"
+#include "cuda/mesh/mesh.h"
+#include "cuda/mesh/peers.h"
 #include "cuda/runtime/probe.h"
 #include "cuda/runtime/versions.h"
 
@@ -39,9 +40,14 @@ ChosenDevice choose_device(const MpiSession& /*session*/) {
 
 void set_nccl_environment(bool /*deterministic*/) {}
 
-Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
-               const MeshConnections& /*connections*/, Backend& /*backend*/,
-               CommListener* /*listener*/) {
+Mesh gpu_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
+              const MeshConnections& /*connections*/, Backend& /*backend*/,
+              CommListener* /*listener*/, const PeerAxes& /*peer*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
+}
+
+PeerAxes choose_peer_axes(const MpiSession& /*session*/, const MeshShape& /*shape*/,
+                          Backend& /*backend*/, const std::optional<PeerAxes>& /*saved*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
 }
 

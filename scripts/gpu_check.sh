@@ -23,6 +23,7 @@
 # Parts with "nccl-shared" in their name run several ranks on one GPU over NCCL 2.30 or newer (a
 # bundle made with --nccl has one). The kernels of these ranks wait for each other, so they run under
 # MPS (nvidia-cuda-mps-control) where it starts; elsewhere they take turns, which may take too long.
+# Parts with "peer-shared" do the same by copies into each other's memory (parallel.peer).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
@@ -140,15 +141,16 @@ on_gpus() {
     start_ranks "$@"
 }
 
-# nccl_shared COMMAND...: its ranks share the GPU over NCCL.
-nccl_shared() {
-    if [[ -e failed.messages.nccl-shared-2 ]]; then
-        echo "not run: messages.nccl-shared-2 did not pass"
+# shared_over WAY COMMAND...: its ranks share the GPU, and send to each other over NCCL or by copies
+# (peer). NCCL's kernels wait for each other, so they run under MPS where it starts.
+shared_over() {
+    if [[ -e failed.messages.$1-shared-2 ]]; then
+        echo "not run: messages.$1-shared-2 did not pass"
         return 77
     fi
-    export GPTRAIN_SHARE_GPU=nccl
-    under_mps || echo "without MPS: ranks take turns on the GPU"
-    "$@"
+    export GPTRAIN_SHARE_GPU=$1
+    [[ $1 != nccl ]] || under_mps || echo "without MPS: ranks take turns on the GPU"
+    "${@:2}"
 }
 
 # under_mps: from now on kernels of several processes run at once on the GPU. False where MPS does not
@@ -224,7 +226,7 @@ part() {
     else
         ((limit <= left)) || limit=$left cut=yes
         export -f sanitize at_least about_gpu on_sm90 as_users of_ranks on_gpus start_ranks \
-            nccl_shared under_mps
+            shared_over under_mps
         export root ops mpirun all_gpus
         # `timeout` makes a process group: processes left in it would keep the GPU busy.
         (cd "$scratch" && exec timeout --kill-after=5 "$limit" bash -c '"$@"' part "$@") \
@@ -301,9 +303,12 @@ all_parts() {
     part messages.shared-2 10 30 of_ranks 2 "$comm_gpu"
     part messages.shared-4 15 30 of_ranks 4 "$comm_gpu"
     part messages.shared-8 25 40 of_ranks 8 "$comm_gpu"
-    new part messages.nccl-shared-2 20 60 nccl_shared start_ranks 2 "$comm_gpu"
-    new part messages.nccl-shared-4 30 60 nccl_shared start_ranks 4 "$comm_gpu"
-    new part messages.nccl-shared-8 50 90 nccl_shared start_ranks 8 "$comm_gpu"
+    new part messages.peer-shared-2 20 60 shared_over peer start_ranks 2 "$comm_gpu"
+    new part messages.peer-shared-4 30 60 shared_over peer start_ranks 4 "$comm_gpu"
+    new part messages.peer-shared-8 50 90 shared_over peer start_ranks 8 "$comm_gpu"
+    new part messages.nccl-shared-2 20 60 shared_over nccl start_ranks 2 "$comm_gpu"
+    new part messages.nccl-shared-4 30 60 shared_over nccl start_ranks 4 "$comm_gpu"
+    new part messages.nccl-shared-8 50 90 shared_over nccl start_ranks 8 "$comm_gpu"
     new part messages.nccl-2 20 40 on_gpus 2 "$comm_gpu"
     new part messages.nccl-4 20 40 on_gpus 4 "$comm_gpu"
     new part messages.nccl-8 30 40 on_gpus 8 "$comm_gpu"
@@ -313,16 +318,22 @@ all_parts() {
     part model.modes 40 60 "$model" "~[gpu]~[torch]"
     part program.calibrate 70 240 as_users bash "$programs/gpu_calibrate.sh" "$gptrain" "$preprocess"
     part program.ranks 90 180 as_users bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
-    new part faults.nccl-shared 70 180 nccl_shared as_users \
+    new part faults.nccl-shared 70 180 shared_over nccl as_users \
         bash "$programs/gpu_faults.sh" "$gptrain" "$preprocess" "$mpirun"
-    new part program.nccl-shared 90 180 nccl_shared as_users \
+    new part program.nccl-shared 90 180 shared_over nccl as_users \
+        bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
+    new part faults.peer-shared 70 180 shared_over peer as_users \
+        bash "$programs/gpu_faults.sh" "$gptrain" "$preprocess" "$mpirun"
+    new part program.peer-shared 90 180 shared_over peer as_users \
         bash "$programs/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
     new part meshes.nccl-2 100 240 on_gpus 2 "$meshes"
     new part meshes.nccl-4 100 240 on_gpus 4 "$meshes"
     new part meshes.nccl-8 100 240 on_gpus 8 "$meshes"
-    new part meshes.nccl-shared-2 100 240 nccl_shared start_ranks 2 "$meshes"
-    new part meshes.nccl-shared-4 120 240 nccl_shared start_ranks 4 "$meshes"
-    new part meshes.nccl-shared-8 150 240 nccl_shared start_ranks 8 "$meshes"
+    new part meshes.peer-shared-2 100 240 shared_over peer start_ranks 2 "$meshes"
+    new part meshes.peer-shared-4 120 240 shared_over peer start_ranks 4 "$meshes"
+    new part meshes.nccl-shared-2 100 240 shared_over nccl start_ranks 2 "$meshes"
+    new part meshes.nccl-shared-4 120 240 shared_over nccl start_ranks 4 "$meshes"
+    new part meshes.nccl-shared-8 150 240 shared_over nccl start_ranks 8 "$meshes"
     new part meshes.shared-2 100 240 of_ranks 2 "$meshes"
     new part meshes.shared-4 120 240 of_ranks 4 "$meshes"
     new part meshes.shared-8 150 240 of_ranks 8 "$meshes"

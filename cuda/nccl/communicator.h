@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/mesh.h"
-#include "cuda/nccl/device_operations.h"
+#include "cuda/progress/device_operations.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/runtime.h"
 

@@ -32,6 +32,10 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
     return rank;
 }
 
+bool contains(const std::vector<Axis>& list, Axis axis) {
+    return std::find(list.begin(), list.end(), axis) != list.end();
+}
+
 const SubAxis* find_sub_axis(Axis axis) {
     const auto* const found = std::ranges::find(sub_axes, axis, &SubAxis::axis);
     return found == sub_axes.end() ? nullptr : &*found;
@@ -48,10 +52,6 @@ std::vector<Axis> spanned_axes(Axis axis) {
 }
 
 namespace {
-
-bool contains(const std::vector<Axis>& list, Axis axis) {
-    return std::find(list.begin(), list.end(), axis) != list.end();
-}
 
 /// With a part, each spanned axis is two digits: the part's neighbours, and the rest.
 std::vector<RankDigit> make_digits(const std::vector<Axis>& spanned, const SubAxis* part,

@@ -44,6 +44,8 @@ constexpr auto words_of(Axis) {
 }
 constexpr int axes = count_to(Axis::embedding_ends);
 
+bool contains(const std::vector<Axis>& list, Axis axis);
+
 /// A rank's index on each axis.
 struct MeshPlace {
     int dp = 0;
@@ -115,6 +117,9 @@ struct Channel {
     bool operator==(const Channel&) const = default;
 };
 
+/// The axes whose messages are copies between the GPUs of a node; NCCL serves the others.
+using PeerAxes = std::vector<Axis>;
+
 /// The connections that a model and its schedule need besides the axes.
 struct MeshConnections {
     bool split_tied_embedding = false;  ///< first and last stage share the embedding
@@ -177,6 +182,9 @@ public:
         if (abort_) abort_(why);
     }
     void set_abort(std::function<void(std::string_view why)> abort) { abort_ = std::move(abort); }
+    /// Empty unless the spec lets messages be copies (parallel.peer).
+    const std::optional<PeerAxes>& peer_axes() const { return peer_axes_; }
+    void set_peer_axes(std::optional<PeerAxes> peer) { peer_axes_ = std::move(peer); }
 
 private:
     struct Connection {
@@ -192,6 +200,7 @@ private:
     std::array<Communicator*, axes> of_axis_ = {};
     std::vector<Connection> connections_;
     std::function<void(std::string_view why)> abort_;
+    std::optional<PeerAxes> peer_axes_;
 };
 
 /// Returns work(). If it throws an Error of this rank alone, aborts the mesh first: device memory

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "comm/message_blocks.h"
+#include "comm/peer_limits.h"
 #include "hardware/measured_time.h"
 
 namespace gptrain {
@@ -108,6 +109,11 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_
     }
     worst.blocks = most_message_blocks(axis);
     return worst;
+}
+
+bool can_be_peers(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node) {
+    const GroupLayout layout = group_layout(axis, mesh, devices_per_node);
+    return layout.nodes() == 1 && layout.size <= most_peers;
 }
 
 bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,

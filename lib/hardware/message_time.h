@@ -29,6 +29,10 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_
 bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
                        std::int64_t devices_per_node);
 
+/// True if each group of the axis lies on one node, and has few enough ranks for messages that are
+/// copies between GPUs (comm/peer_limits.h).
+bool can_be_peers(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node);
+
 /// Bytes per second and direction that a rank of the group sends at most in an operation: its links
 /// bound them, and the thread blocks of the message (node.link.block_bandwidth).
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation);

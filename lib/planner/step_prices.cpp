@@ -51,6 +51,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
         if (layout.size == 1) return priced;
     }
+    // Copy engines move the data: no thread block bounds them or holds a multiprocessor.
+    if (pipeline.peer_messages && can_be_peers(message.axis, mesh, per_node)) layout.blocks = 0;
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
     priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
     if (hardware.software.slowdown > 0) {

@@ -32,6 +32,7 @@ struct PipelineTraces {
     MeshShape mesh;
     std::int64_t chunks = 1;     ///< of a stage
     bool only_rings = false;     ///< deterministic sums (hardware/message_time.h)
+    bool peer_messages = false;  ///< RunPlan.peer_messages
     bool free_boundary = false;  ///< messages between stages take no time
     std::vector<StepTrace> stages;
     /// The host reads the result of a step before it issues the next one.

@@ -37,6 +37,7 @@ PipelineTraces& TracedStep::traces(std::int64_t microbatches) {
     if (is_new) {
         entry->second = {.mesh = plan_.mesh,
                          .chunks = plan_.virtual_stages,
+                         .peer_messages = plan_.peer_messages,
                          .stages = trace_stages(with_microbatches(plan_, microbatches), needs_)};
     }
     return entry->second;

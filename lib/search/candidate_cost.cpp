@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/parallel_for.h"
 #include "engine/memory_check.h"
-#include "planner/nccl_memory.h"
+#include "planner/message_buffers.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain {
@@ -26,7 +26,7 @@ std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
                             const MemoryPlan& memory) {
     if (!context.target.cuda) return memory.total() + host_reserve;
     return memory.on_device() + context.needs.reserve +
-           nccl_bytes(plan, place, connections, context.hardware.node.devices);
+           message_buffer_bytes(plan, place, connections, context.hardware.node.devices);
 }
 
 namespace {

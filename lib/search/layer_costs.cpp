@@ -178,6 +178,7 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
         place.mesh.kv = plan.mesh.kv;
         place.only_rings = plan.deterministic;
+        place.peer_messages = plan.peer_messages;
         const StepTrace trace = trace_first_step(plan, busiest_rank(plan, stage), needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
         ChunkCost cost = chunk_seconds(trace, place, hardware);

@@ -205,6 +205,7 @@ void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     plan.local = local_shape(plan.model, plan.mesh.tensor);
     plan.mesh.kv = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1);
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
+    plan.peer_messages = parallel.peer == PeerMessages::automatic;
     plan.schedule = parallel.schedule;
     plan.virtual_stages = parallel.virtual_stages;
     plan.chunk_layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);

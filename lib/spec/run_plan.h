@@ -133,6 +133,8 @@ struct RunPlan {
     /// slices of the sequence, or others wait for theirs. Messages of one piece overlap with the
     /// GEMMs of another. 1: they are not cut.
     std::int64_t tensor_pieces = 1;
+    /// Messages inside a node are copies between GPUs, where they can share memory.
+    bool peer_messages = false;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::int64_t virtual_stages = 1;         ///< chunks per stage
     std::vector<std::int64_t> chunk_layers;  ///< layers of each chunk, in the model's order

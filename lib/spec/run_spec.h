@@ -159,6 +159,7 @@ struct ParallelSpec {
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     OverlapTensor overlap_tensor = OverlapTensor::automatic;
+    PeerMessages peer = PeerMessages::off;
     std::int64_t pipeline = 1;
     std::int64_t virtual_stages = 1;
     std::optional<std::vector<std::int64_t>> layers;

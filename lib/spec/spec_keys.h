@@ -142,6 +142,7 @@ void visit_keys(auto& keys, ParallelSpec& parallel) {
     keys.value("tensor", parallel.tensor, rank_count);
     keys.value("sequence_parallel", parallel.sequence_parallel);
     keys.value("overlap_tensor", parallel.overlap_tensor);
+    keys.value("peer", parallel.peer);
     keys.value("pipeline", parallel.pipeline, rank_count);
     keys.value("virtual_stages", parallel.virtual_stages, layer_count);
     keys.open("layers", parallel.layers, "auto", ListOf<IntRange>{1, 100'000, layer_count});

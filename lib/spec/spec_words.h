@@ -98,6 +98,13 @@ constexpr auto words_of(OverlapTensor) {
 }
 
 /// The scale of Muon's updates.
+/// How messages travel between GPUs of a node.
+enum class PeerMessages { off, automatic };
+constexpr auto words_of(PeerMessages) {
+    using enum PeerMessages;
+    return std::to_array<Word<PeerMessages>>({{off, "off"}, {automatic, "auto"}});
+}
+
 enum class MuonScale { match_rms, original };
 constexpr auto words_of(MuonScale) {
     using enum MuonScale;

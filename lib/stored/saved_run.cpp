@@ -79,6 +79,26 @@ DataPhase saved_phase(const Json& json, const std::string& name, const SavedData
 
 }  // namespace
 
+Json to_json(const PeerAxes& list) {
+    Json names = Json::array();
+    for (const Axis axis : list)
+        names.push_back(std::string(name_of(axis)));
+    return names;
+}
+
+PeerAxes peer_axes(const Json& names, const std::string& source) {
+    PeerAxes list;
+    for (const Json& name : names) {
+        const auto words = words_of(Axis{});
+        const auto* const found = std::ranges::find_if(
+            words, [&](const auto& word) { return name.is_string() && name == word.second; });
+        if (found == words.end())
+            fail(ExitCode::bad_input, source, ": 'peer_axes' has an unknown axis: ", name.dump());
+        list.push_back(found->first);
+    }
+    return list;
+}
+
 Json to_json(const SavedRun& run) {
     Json json = {{"loss_scale", run.state.loss_scale},
                  {"clean_steps", run.state.clean_steps},
@@ -91,6 +111,7 @@ Json to_json(const SavedRun& run) {
                  {"spec", run.spec_yaml}};
     if (run.save_seconds > 0) json["save_seconds"] = run.save_seconds;
     if (run.newest_checkpoint) json["newest_checkpoint"] = *run.newest_checkpoint;
+    if (run.peer_axes) json["peer_axes"] = to_json(*run.peer_axes);
     if (run.weights_only) json["weights_only"] = true;
     return json;
 }
@@ -115,6 +136,7 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     if (reader.has("save_seconds")) run.save_seconds = reader.number("save_seconds");
     if (reader.has("newest_checkpoint"))
         run.newest_checkpoint = reader.integer("newest_checkpoint");
+    if (reader.has("peer_axes")) run.peer_axes = peer_axes(reader.array("peer_axes"), source);
     run.weights_only = reader.has("weights_only") && reader.boolean("weights_only");
     return run;
 }

@@ -9,6 +9,7 @@
 #include "backend/step_state.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
+#include "comm/mesh.h"
 #include "data/continued_data.h"
 #include "metrics/goodput.h"
 
@@ -24,6 +25,8 @@ struct SavedRun {
     double save_seconds = 0;  ///< that a save takes; 0 if unknown, as in older ones
     /// In local copies: the newest checkpoint of the output directory when they were made, if any.
     std::optional<std::int64_t> newest_checkpoint = {};
+    /// Of a run with parallel.peer: auto.
+    std::optional<PeerAxes> peer_axes = {};
     bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
 /// In a checkpoint, record_save_time overwrites `save_seconds`, the time of an earlier save.
@@ -31,6 +34,9 @@ Json to_json(const SavedRun& run);
 /// SaverOptions.record_time.
 void record_save_time(CheckpointMeta& meta, double seconds);
 SavedRun saved_run(const CheckpointMeta& meta);
+/// Axes as an array of names, and read back; Error (bad_input) names `source`.
+Json to_json(const PeerAxes& list);
+PeerAxes peer_axes(const Json& names, const std::string& source);
 /// The training data, as far as it has been read. Error (bad_input) if a number is out of range.
 SavedData saved_data(const CheckpointMeta& meta);
 /// The fingerprint of the tokenizer, empty if the run has none.

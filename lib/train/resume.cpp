@@ -44,6 +44,11 @@ void ignore_copies(const std::filesystem::path& checkpoints, std::int64_t copies
          "; is its file system mounted? To start from scratch, choose another output_dir");
 }
 
+CheckpointMeta meta_of(const std::filesystem::path& folder) {
+    const AnyManifest manifest = parse_any_manifest_of(folder, read_manifest_text(folder));
+    return std::visit([](const auto& any) { return any.meta; }, manifest);
+}
+
 }  // namespace
 
 void check_start(const ResumeChoice& choice) {
@@ -65,6 +70,27 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
     });
     if (ranks.max(removed ? 1 : 0) > 0) copies.reset();
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
+}
+
+std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,
+                                        const std::filesystem::path& checkpoints,
+                                        const MpiSession& ranks) {
+    Json found;
+    ranks.run_on_first([&] {
+        if (choice.kind == ResumeChoice::Kind::never) return;
+        for (const auto& folder : candidates_for(choice, checkpoints)) {
+            // Whoever loads the checkpoint reports what is wrong with it.
+            try {
+                const auto saved = saved_run(meta_of(folder)).peer_axes;
+                if (saved) found = to_json(*saved);
+                return;
+            } catch (const Error&) {
+                continue;
+            }
+        }
+    });
+    const Json shared = parse_json(ranks.broadcast(found.dump()), "peer_axes");
+    return shared.is_null() ? std::nullopt : std::optional(peer_axes(shared, "peer_axes"));
 }
 
 void require_resumable(const RestartPoint& checkpoint) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "checkpoint/restart_point.h"
+#include "comm/mesh.h"
 #include "comm/mpi_session.h"
 
 namespace gptrain {
@@ -31,6 +32,13 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks,
                                        std::optional<LocalRestart> copies = {});
+
+/// The peer axes of the run that the choice resumes (SavedRun), from the newest checkpoint that can
+/// be read: of the mesh, which is made before a checkpoint is chosen. Nothing for a fresh start.
+/// All ranks call it.
+std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,
+                                        const std::filesystem::path& checkpoints,
+                                        const MpiSession& ranks);
 
 /// Error (usage) if the checkpoint has no run to resume, with what to do instead.
 void require_resumable(const RestartPoint& checkpoint);

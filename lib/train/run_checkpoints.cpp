@@ -81,6 +81,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
     : effective_(effective),
       spec_yaml_(to_yaml(effective)),
       identity_(inputs.identity),
+      peer_axes_(inputs.peer_axes),
       changed_to_(inputs.data.changed ? inputs.data.phase : std::nullopt),
       files_(files_of(inputs)),
       paths_{effective.output_dir},
@@ -221,7 +222,8 @@ CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {
                                   .goodput = run.goodput.spent(),
                                   .losses = run.loss_spikes.to_json(),
                                   .interval_loss = run.interval_loss.to_json(),
-                                  .save_seconds = save_seconds()});
+                                  .save_seconds = save_seconds(),
+                                  .peer_axes = peer_axes_});
     return meta;
 }
 

@@ -88,6 +88,7 @@ private:
     const RunSpec& effective_;
     std::string spec_yaml_;
     const Json& identity_;
+    const std::optional<PeerAxes> peer_axes_;
     std::optional<DataPhase> changed_to_;  ///< if this start changes the data
     std::vector<WholeFile> files_;         ///< included in every checkpoint
     RunPaths paths_;

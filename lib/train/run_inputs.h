@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "comm/mesh.h"
 #include "data/chat_template_file.h"
 #include "data/training_data.h"
 #include "spec/run_plan.h"
@@ -47,7 +48,8 @@ struct RunInputs {
     TokenizerInput tokenizer;
     ChatTemplateFile chat_template = {};
     std::optional<RunTasks> tasks = {};
-    Json identity;  ///< what must be equal to resume (identity.h)
+    Json identity;                           ///< what must be equal to resume (identity.h)
+    std::optional<PeerAxes> peer_axes = {};  ///< of the mesh
 };
 
 struct OpenInputs {

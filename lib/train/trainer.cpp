@@ -194,6 +194,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
         open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);
     inputs.chat_template = std::move(checked.chat_template);
     inputs.tasks = std::move(checked.tasks);
+    inputs.peer_axes = devices.mesh.peer_axes();
     print_start(inputs, cost, devices);
     if (ranks.rank() == 0) warn_of_inputs(inputs);
     ranks.run_on_all([&] {

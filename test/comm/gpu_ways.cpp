@@ -1,9 +1,11 @@
-// Communicators between GPUs: NCCL if every rank has its own GPU or GPTRAIN_SHARE_GPU=nccl, else
-// MPI through host memory.
+// Communicators between GPUs: MPI through host memory always; NCCL and copies if every rank has its
+// own GPU; NCCL with GPTRAIN_SHARE_GPU=nccl; copies with GPTRAIN_SHARE_GPU=peer.
 #include "cuda/cuda_backend.h"
+#include "cuda/mesh/device_choice.h"
+#include "cuda/mesh/mesh.h"
+#include "cuda/mesh/peers.h"
 #include "cuda/nccl/communicator.h"
-#include "cuda/nccl/device_choice.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/peer/communicator.h"
 #include "cuda/runtime/probe.h"
 #include "ranks.h"
 
@@ -34,6 +36,20 @@ std::unique_ptr<Communicator> over_nccl(Backend& backend) {
                                                     *cuda::compute_stream(backend), RankGroup{});
 }
 
+std::unique_ptr<Communicator> by_copies(Backend& backend) {
+    return std::make_unique<cuda::PeerCommunicator>(
+        std::make_shared<cuda::PeerCommunicators>(), over_mpi(backend, false),
+        *cuda::compute_stream(backend), RankGroup{}, cuda::run_name(session()));
+}
+
+/// True if the GPUs of all ranks can copy into each other's memory.
+bool are_peers(Backend& backend) {
+    static const bool one_node = session().local_size() == session().size();
+    static const bool can = session().size() > 1 && session().max(one_node ? 0 : 1) == 0 &&
+                            cuda::fault_of_peers(session(), backend).empty();
+    return can;
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_backend() {
@@ -42,7 +58,11 @@ std::unique_ptr<Backend> make_backend() {
 
 std::vector<Way> ways() {
     std::vector<Way> all = {{"staged", [](Backend& backend) { return over_mpi(backend, true); }}};
-    if (device().sharing != cuda::Sharing::mpi) all.push_back({"NCCL", over_nccl});
+    const cuda::Sharing sharing = device().sharing;
+    const bool alone = sharing == cuda::Sharing::none;
+    if (alone || sharing == cuda::Sharing::nccl) all.push_back({"NCCL", over_nccl});
+    if (sharing == cuda::Sharing::peer || (alone && are_peers(*make_backend())))
+        all.push_back({"peers", by_copies});
     return all;
 }
 

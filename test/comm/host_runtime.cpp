@@ -75,6 +75,12 @@ void issue_late(const void* stream, std::function<void()> work) {
     stream_in(stream).queue->add(std::move(work));
 }
 
+void issue_wait(const void* stream, std::function<bool()> ready, std::function<void()> hurry) {
+    emulator::Queue& queue = *stream_in(stream).queue;
+    queue.add({.run = [] {}, .ready = std::move(ready), .hurry = std::move(hurry)});
+    if (!stream_in(stream).late()) queue.run_to(queue.end());
+}
+
 int number_of(const void* stream) {
     return stream_in(stream).number;
 }
@@ -141,7 +147,10 @@ void Stream::synchronize() const {
 void Stream::wait(const Event& event) const {
     const test::FakeEvent& awaited = event_in(event.handle());
     issued().push_back(text(stream_in(handle_).number, " waits for ", awaited.stream));
-    test::issue(handle_, [queue = awaited.queue, point = awaited.point] { queue->run_to(point); });
+    test::issue_wait(
+        handle_,
+        [queue = awaited.queue, point = awaited.point] { return queue->has_reached(point); },
+        [queue = awaited.queue, point = awaited.point] { queue->run_to(point); });
 }
 
 Event::Event(Purpose /*purpose*/) {
@@ -171,6 +180,16 @@ std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
 }
 void release(std::byte* data, MemorySpace /*space*/) noexcept {
     std::free(data);
+}
+void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream) {
+    test::issue(stream.handle(), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+}
+void copy_rows(const RowCopy& rows, const Stream& stream) {
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+        copy(static_cast<std::byte*>(rows.to) + row * rows.to_stride,
+             static_cast<const std::byte*>(rows.from) + row * rows.from_stride, rows.row_bytes,
+             stream);
+    }
 }
 void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
     test::issue(stream.handle(), [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });

@@ -23,6 +23,11 @@ void issue(const void* stream, std::function<void()> work);
 /// The same, done only when something waits for it, unless the device works at once.
 void issue_late(const void* stream, std::function<void()> work);
 
+/// Later work of the stream waits until `ready`, which `hurry` brings about; without it, another
+/// process does. Such streams are late, or, if the device works at once, block the host.
+void issue_wait(const void* stream, std::function<bool()> ready,
+                std::function<void()> hurry = nullptr);
+
 /// The number of the stream with this handle.
 int number_of(const void* stream);
 /// The numbers of the streams that were made urgent.

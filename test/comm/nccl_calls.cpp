@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "catch.h"
+#include "cuda/mesh/device_choice.h"
+#include "cuda/mesh/mesh.h"
 #include "cuda/nccl/communicator.h"
-#include "cuda/nccl/device_choice.h"
-#include "cuda/nccl/device_operations.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/progress/device_operations.h"
 #include "nccl_rig.h"
 
 namespace gptrain::test {
@@ -209,8 +209,7 @@ TEST_CASE("A connection is an operation that ranks wait in") {
     const CleanState state;
     Heard heard;
     const auto backend = cpu::make_backend();
-    const Mesh mesh =
-        cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend, &heard);
+    const Mesh mesh = cuda::gpu_mesh(session(), {.tensor = session().size()}, {}, *backend, &heard);
     if (session().size() == 1) return;
     REQUIRE(heard.lines.size() > 3);
     CHECK(heard.lines[0] == "starts connect 0 on tp");
@@ -287,6 +286,7 @@ TEST_CASE("Ranks share a device through host memory, or over an NCCL that can") 
         CHECK(std::string(old.what()).find("NCCL 2.28.9 cannot connect ranks that share a GPU") !=
               std::string::npos);
     }
+    CHECK(with("peer") == (several ? cuda::Sharing::peer : cuda::Sharing::none));
     // With a device for each rank nothing is shared, and any NCCL will do.
     fake_devices() = session().size();
     CHECK(with("nccl") == cuda::Sharing::none);

@@ -1,6 +1,6 @@
 // Lost ranks and refused calls, on stand-ins for NCCL and CUDA.
 #include "catch.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/mesh.h"
 #include "nccl_rig.h"
 
 namespace gptrain::test {
@@ -63,7 +63,7 @@ TEST_CASE("A call that NCCL refuses leaves no open group") {
 TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
     const CleanState state;
     const auto backend = cpu::make_backend();
-    const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+    const Mesh mesh = cuda::gpu_mesh(session(), {.tensor = session().size()}, {}, *backend);
     const Array x(*backend, DType::f32, {1});
     x.put([](std::int64_t) { return session().rank() + 1; });
     issued().clear();
@@ -86,7 +86,7 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
     const auto backend = cpu::make_backend();
     // The groups dp and dp x cp have several ranks.
     const auto make = [&] {
-        return cuda::nccl_mesh(session(), {.data = session().size()}, {}, *backend);
+        return cuda::gpu_mesh(session(), {.data = session().size()}, {}, *backend);
     };
     const std::vector<std::string> together = {"abort", "abort", "group ends"};
     {

@@ -8,7 +8,7 @@
 #include "comm/mpi_communicator.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/nccl/communicator.h"
-#include "cuda/nccl/device_operations.h"
+#include "cuda/progress/device_operations.h"
 #include "fake_nccl.h"
 #include "host_runtime.h"
 #include "ranks.h"

@@ -1,21 +1,15 @@
 // The checks of a mesh of GPUs at the start, on stand-ins for NCCL and CUDA.
-#include "cuda/nccl/start_checks.h"
+#include "cuda/mesh/start_checks.h"
 
 #include <cstdlib>
 
 #include "catch.h"
 #include "comm/message_blocks.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/mesh.h"
 #include "nccl_rig.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
-namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != text.npos;
-}
-
-}  // namespace
 
 TEST_CASE("messages may not hold all multiprocessors at once") {
     const std::vector<cuda::HeldBlocks> held = {{Axis::tp, 16}, {Axis::pp, 4}, {Axis::pp, 4}};
@@ -33,22 +27,24 @@ TEST_CASE("NCCL gets the thread blocks of an axis, which are few between stages"
     const CleanState state;
     const auto backend = cpu::make_backend();
     {
-        const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+        const Mesh mesh = cuda::gpu_mesh(session(), {.tensor = session().size()}, {}, *backend);
         CHECK(fake_state().most_blocks.front() == most_message_blocks(Axis::tp));
     }
     CHECK(most_message_blocks(Axis::pp) <= 4);
     // The ranks share the stand-in's device, which has too few for what the user wants.
     setenv("NCCL_MAX_CTAS", "1000", 1);
     const Error error =
-        error_of([&] { cuda::nccl_mesh(session(), {.data = session().size()}, {}, *backend); });
+        error_of([&] { cuda::gpu_mesh(session(), {.data = session().size()}, {}, *backend); });
     unsetenv("NCCL_MAX_CTAS");
     CHECK(error.code() == ExitCode::usage);
     CHECK(contains(error.what(), "NCCL_MAX_CTAS"));
 }
 
 TEST_CASE("streams that share a queue are warned of") {
-    CHECK(cuda::queue_warning(10, 32).empty());
-    CHECK(contains(cuda::queue_warning(11, 32), "this rank has 35 streams"));
+    CHECK(cuda::queue_warning({.nccl = 10}, 32).empty());
+    CHECK(contains(cuda::queue_warning({.nccl = 11}, 32), "this rank has 35 streams"));
+    CHECK(cuda::queue_warning({.nccl = 6, .peer = 6}, 32).empty());
+    CHECK(contains(cuda::queue_warning({.nccl = 6, .peer = 7}, 32), "this rank has 34 streams"));
 }
 
 TEST_CASE("tp over the border of a node is warned of, with two ranks that it concerns") {
@@ -77,7 +73,7 @@ TEST_CASE("the backend learns from the order of calls that messages are in fligh
     if (session().size() == 1) return;
     const CleanState state;
     const auto backend = cpu::make_backend();
-    const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+    const Mesh mesh = cuda::gpu_mesh(session(), {.tensor = session().size()}, {}, *backend);
     CHECK_FALSE(messages_in_flight()());
     const Array x(*backend, DType::f32, {3});
     Pending first = mesh.tp().all_reduce(*x, Reduce::sum);

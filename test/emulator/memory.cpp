@@ -66,15 +66,23 @@ std::byte* allocate(std::int64_t bytes) {
         data = static_cast<std::byte*>(std::aligned_alloc(alignment_of_allocations, size));
     if (data == nullptr) fail(ExitCode::usage, "emulator: out of memory");
     std::memset(data, 0xff, size);
-    allocations()[data] = data + bytes;
-    forget_recent();
+    adopt(data, bytes);
     return data;
 }
 
 void release(std::byte* data) noexcept {
+    give_back(data);
+    std::free(data);
+}
+
+void adopt(std::byte* data, std::int64_t bytes) {
+    allocations()[data] = data + bytes;
+    forget_recent();
+}
+
+void give_back(std::byte* data) noexcept {
     allocations().erase(data);
     forget_recent();
-    std::free(data);
 }
 
 bool is_allocated(const void* p, std::int64_t bytes) {

@@ -11,6 +11,9 @@ namespace gptrain::emulator {
 /// Allocates memory for kernels; it is NaN in every floating-point type.
 std::byte* allocate(std::int64_t bytes);
 void release(std::byte* data) noexcept;
+/// Lets kernels use memory that others have allocated, until `give_back`.
+void adopt(std::byte* data, std::int64_t bytes);
+void give_back(std::byte* data) noexcept;
 
 /// True if the bytes are inside the shared memory of the running thread's block.
 inline bool is_shared(const void* p, std::size_t bytes) {

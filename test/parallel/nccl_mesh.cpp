@@ -1,7 +1,7 @@
 // Meshes of ranks whose messages go over stand-ins for NCCL and the CUDA runtime: each moves data
 // only when computation waits for it, while the CPU computes at once.
 #include "cpu/cpu_backend.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/mesh.h"
 #include "host_runtime.h"
 #include "mesh_run.h"
 #include "ranks.h"
@@ -24,7 +24,7 @@ std::string why_not_run() {
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
     pace() = Pace::messages_late;
     issued().clear();
-    return cuda::nccl_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
+    return cuda::gpu_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
 }
 
 bool holds_planned_messages() {

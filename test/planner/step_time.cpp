@@ -131,6 +131,21 @@ TEST_CASE("a message holds multiprocessors, which GEMMs feel, and other ops whil
     CHECK(time(traffic(4), 2) == Approx(4 + 1));
 }
 
+TEST_CASE("a message that is a copy holds no multiprocessor") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.multiprocessors = 32;
+    hardware.node.devices = 8;
+    PipelineTraces pipeline = {
+        .mesh = {.tensor = 8},
+        .stages = {Script().message(Axis::tp, 2).op(gemm(4)).wait(Axis::tp).trace()}};
+    CHECK(time_step(pipeline, hardware).seconds == Approx(4 + 1));
+    pipeline.peer_messages = true;
+    CHECK(time_step(pipeline, hardware).seconds == Approx(4));
+    // Over the network NCCL sends it.
+    hardware.node.devices = 4;
+    CHECK(time_step(pipeline, hardware).seconds > 4.5);
+}
+
 TEST_CASE("a receive holds multiprocessors while it waits") {
     HardwareProfile hardware = unit_hardware();
     hardware.device.multiprocessors = 8;

@@ -156,7 +156,7 @@ expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set devi
 says out "as a run here would choose"
 
 # NCCL's buffers are part of what libraries take on GPUs: 9.1875 MiB for each connection (sums by hand
-# in test/planner/nccl_memory.cpp) on 16 channels of a ring, or 2 x 16 over the network, and 16 more
+# in test/planner/message_buffers.cpp) on 16 channels of a ring, or 2 x 16 over the network, and 16 more
 # for messages from each of 7 ranks.
 settings parallel.pipeline=1 parallel.layers=auto device=cuda
 buffers() { sed -nE "s/^  NCCL's buffers +([0-9.]+ [MG]iB)  of the device, estimated$/\1/p" out; }

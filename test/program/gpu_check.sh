@@ -157,6 +157,9 @@ CUDA_VISIBLE_DEVICES=3 sees nccl-shared-4 \
 mps_that 'exit 1'
 CUDA_VISIBLE_DEVICES=3 sees messages.nccl-shared-8 "test_comm_gpu: GPUs 3, sharing nccl, MPS "
 says results/log.txt "without MPS: ranks take turns"
+# Copies need no MPS.
+shared="GPUs 3, sharing peer, MPS "
+CUDA_VISIBLE_DEVICES=3 sees peer-shared-4 "test_comm_gpu: $shared" "test_parallel_gpu: $shared"
 # Where the first fails, the rest would fail too, perhaps slowly.
 programs_that '[ "${0##*/}" != test_comm_gpu ] || exit 3'
 PATH=$work/bin:$PATH checked 1 --only nccl-shared
@@ -170,7 +173,7 @@ says out "messages.nccl-shared-8    not run" "NCCL 2.28.9 cannot"
 programs_that 'exit 0'
 PATH=$work/bin:$PATH checked 0 --minutes 1 --only ops.linear,shared-2,shared-8,mesh
 awk '/ s  / { print $1, $2 }' results/results.txt >order
-[[ $(head -n 2 order) == $'messages.nccl-shared-2 passed\nmessages.nccl-shared-8 passed' ]] ||
+[[ $(head -n 4 order) == $'messages.peer-shared-2 passed\nmessages.peer-shared-8 passed\n'$'messages.nccl-shared-2 passed\nmessages.nccl-shared-8 passed' ]] ||
     fail "the order of --minutes: $(<order)"
 [[ $(tail -n 1 order) == "messages.shared-8 passed" ]] || fail "the order of --minutes: $(<order)"
 says results/results.txt "no time left: takes about 100 s of "

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Usage: gpu_faults.sh GPTRAIN GPT-PREPROCESS [MPIRUN]. Two ranks share a GPU over NCCL. One is
-# stopped, or fails while messages are in flight: both end in time, with the exit code of the fault.
+# Usage: gpu_faults.sh GPTRAIN GPT-PREPROCESS [MPIRUN]. Two ranks share a GPU, over NCCL or
+# as GPTRAIN_SHARE_GPU says. One is stopped, or fails while messages are in flight: both end in time,
+# with the exit code of the fault.
 # GPTRAIN_TEST_DEVICE=cpu runs the script without a GPU.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
-export GPTRAIN_SHARE_GPU=nccl OMP_NUM_THREADS=1
+export GPTRAIN_SHARE_GPU=${GPTRAIN_SHARE_GPU:-nccl} OMP_NUM_THREADS=1
 hang_seconds=10
 make_data
 GPTRAIN_TEST_DEVICE=${GPTRAIN_TEST_DEVICE:-cuda} make_spec

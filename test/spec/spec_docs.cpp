@@ -340,7 +340,7 @@ TEST_CASE("run-spec.md gives an example of each key of the mesh") {
             ++examples;
         }
     }
-    CHECK(examples == 11);
+    CHECK(examples == 12);
 }
 
 }  // namespace gptrain::test

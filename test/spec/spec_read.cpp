@@ -60,6 +60,7 @@ parallel:
   tensor: 2
   sequence_parallel: true
   overlap_tensor: on
+  peer: auto
   pipeline: 3
   virtual_stages: 4
   layers: [1, 2, 9]
@@ -123,9 +124,10 @@ TEST_CASE("every key of the design is read") {
                                            "/data/tasks",
                                            9,
                                            3});
-    CHECK(spec.parallel ==
-          ParallelSpec{2, true, OverlapTensor::on, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
-                       ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble, false});
+    CHECK(spec.parallel == ParallelSpec{2, true, OverlapTensor::on, PeerMessages::automatic, 3, 4,
+                                        std::vector<std::int64_t>{1, 2, 9}, 5,
+                                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble,
+                                        false});
     CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);

@@ -65,6 +65,7 @@ parallel:
   tensor: 1
   sequence_parallel: false
   overlap_tensor: auto
+  peer: off
   pipeline: 1
   virtual_stages: 1
   layers: auto
@@ -212,6 +213,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("model.normalization", {"layernorm", "rmsnorm"});
     check("model.activation", {"gelu", "gelu_erf", "swiglu"});
     check("parallel.overlap_tensor", {"off", "on", "auto"});
+    check("parallel.peer", {"off", "auto"});
     check("parallel.context_method", {"ring", "all_to_all"});
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});

@@ -38,6 +38,7 @@ SavedRun run_under_way() {
     for (const int step : {4, 5, 7})
         run.losses.push_back({{"step", step}, {"loss", 1.0 / step}});
     run.interval_loss = {{"loss", 1.0 / 3}, {"weight", 96.0}, {"interval", 10}};
+    run.peer_axes = {{Axis::tp, Axis::dp_cp}};
     return run;
 }
 
@@ -64,19 +65,39 @@ TEST_CASE("all that a checkpoint keeps of a run reads back") {
     CHECK(read.interval_loss == run.interval_loss);
     CHECK(read.losses == run.losses);
     CHECK(read.losses.size() == 3);
+    CHECK(read.peer_axes == run.peer_axes);
+}
+
+TEST_CASE("axes that messages are copied on may be none, and must be known") {
+    SavedRun run = run_under_way();
+    run.peer_axes = PeerAxes{};
+    CHECK(written_and_read(run).peer_axes == PeerAxes{});
+    CheckpointMeta meta;
+    meta.state = to_json(run);
+    meta.state["peer_axes"] = {"tp", "sideways"};
+    try {
+        saved_run(meta);
+        FAIL("no error");
+    } catch (const Error& error) {
+        CHECK(error.code() == ExitCode::bad_input);
+        CHECK(std::string(error.what()).find("sideways") != std::string::npos);
+    }
 }
 
 TEST_CASE("the state of an older checkpoint reads") {
     CheckpointMeta meta;
     meta.state = to_json(run_under_way());
     meta.state.erase("interval_loss");
+    meta.state.erase("peer_axes");
     meta.state["first_start"] = 7.5;
     CHECK(saved_run(meta).interval_loss.is_null());
+    CHECK(!saved_run(meta).peer_axes);
 }
 
 TEST_CASE("a checkpoint without one of its numbers is refused by name") {
     Json whole = to_json(run_under_way());
     whole.erase("interval_loss");  // older checkpoints have none
+    whole.erase("peer_axes");      // nor have most newer ones
     for (const auto& [key, value] : whole.items()) {
         CheckpointMeta meta;
         meta.state = whole;

@@ -38,6 +38,10 @@ public:
         return nullptr;
     }
     void issue(std::function<void()> work) const { queue_->add(std::move(work)); }
+    /// Later work of the stream is not done before `ready`.
+    void issue_wait(std::function<bool()> ready, std::function<void()> hurry = nullptr) const {
+        queue_->add({.run = [] {}, .ready = std::move(ready), .hurry = std::move(hurry)});
+    }
 
 private:
     friend class Event;
@@ -57,6 +61,7 @@ public:
     void synchronize() const {
         if (queue_ != nullptr) queue_->run_to(point_);
     }
+    bool has_passed() const { return queue_ == nullptr || queue_->has_reached(point_); }
     bool done() const {
         synchronize();
         return true;
@@ -78,7 +83,7 @@ private:
 
 /// Waits for the event as recorded now, whatever happens to it later.
 inline void Stream::wait(const Event& event) const {
-    issue([event] { event.synchronize(); });
+    issue_wait([event] { return event.has_passed(); }, [event] { event.synchronize(); });
 }
 
 std::byte* allocate(std::int64_t bytes, MemorySpace space);

@@ -1,4 +1,4 @@
-#include "cuda/nccl/device_choice.h"
+#include "cuda/mesh/device_choice.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "cuda/nccl/mesh.h"
+#include "cuda/mesh/mesh.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/probe.h"
 #include "cuda/runtime/runtime.h"
@@ -38,7 +38,8 @@ Sharing sharing_from_environment() {
     if (word.empty()) return Sharing::none;
     if (word == "1") return Sharing::mpi;
     if (word == "nccl") return Sharing::nccl;
-    fail(ExitCode::usage, "GPTRAIN_SHARE_GPU=", word, ": set it to 1 or nccl, or unset it");
+    if (word == "peer") return Sharing::peer;
+    fail(ExitCode::usage, "GPTRAIN_SHARE_GPU=", word, ": set it to 1, nccl or peer, or unset it");
 }
 
 bool devices_are_shared(std::span<const std::string> uuids, bool allowed) {
@@ -48,12 +49,12 @@ bool devices_are_shared(std::span<const std::string> uuids, bool allowed) {
         if (is_new) continue;
         if (allowed) return true;
         // All ranks see the same list and find the same pair.
-        throw CommonError(
-            ExitCode::usage,
-            text("device: cuda: ranks ", other->second, " and ", rank, " have the same GPU (",
-                 uuids[rank],
-                 "): start one rank per GPU, with all GPUs or its own one in "
-                 "CUDA_VISIBLE_DEVICES; for tests, GPTRAIN_SHARE_GPU=1 or nccl allows sharing"));
+        throw CommonError(ExitCode::usage,
+                          text("device: cuda: ranks ", other->second, " and ", rank,
+                               " have the same GPU (", uuids[rank],
+                               "): start one rank per GPU, with all GPUs or its own one in "
+                               "CUDA_VISIBLE_DEVICES; for tests, GPTRAIN_SHARE_GPU=1, nccl or peer "
+                               "allows sharing"));
     }
     return false;
 }

@@ -1,5 +1,5 @@
-// The estimate of NCCL's buffers, against sums by hand.
-#include "planner/nccl_memory.h"
+// The estimate of the buffers of messages, against sums by hand.
+#include "planner/message_buffers.h"
 
 #include "catch.h"
 #include "schedule/stage_plan.h"
@@ -27,7 +27,7 @@ RunPlan plan_of(const MeshShape& mesh) {
 }
 
 std::int64_t bytes_of(const RunPlan& plan, const MeshPlace& place = {}) {
-    return nccl_bytes(plan, place, mesh_connections(plan), ranks_per_node);
+    return message_buffer_bytes(plan, place, mesh_connections(plan), ranks_per_node);
 }
 
 }  // namespace
@@ -70,4 +70,19 @@ TEST_CASE("stages receive into NCCL's buffers on a node, and share them over the
     any.deterministic = false;
     CHECK(bytes_of(any) ==
           (others + 2 * stages) * connection + 3 * (256 << 20) + stages * connection);
+}
+
+TEST_CASE("copies between GPUs have mailboxes in place of NCCL's buffers") {
+    constexpr std::int64_t mailbox = 8 << 20;  // of one sender
+    RunPlan plan = plan_of({.data = 2, .tensor = 4});
+    plan.peer_messages = true;
+    CHECK(bytes_of(plan) == (3 + 1) * mailbox);
+    // The sums of dp x cp go over the network.
+    plan = plan_of({.data = 2, .tensor = 8});
+    plan.peer_messages = true;
+    CHECK(bytes_of(plan) == 7 * mailbox + 2 * sums * connection);
+    // tp x pp, and a channel in each direction.
+    plan = plan_of({.pipeline = 2});
+    plan.peer_messages = true;
+    CHECK(bytes_of(plan) == 3 * mailbox);
 }

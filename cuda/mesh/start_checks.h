@@ -23,10 +23,17 @@ struct HeldBlocks {
 void check_multiprocessors(const std::vector<HeldBlocks>& held, std::int64_t ranks_of_device,
                            std::int64_t multiprocessors);
 
-/// A warning if the device has fewer queues than this rank's streams, two of computation and copies
-/// and three for each communicator: a kernel may then wait behind a message of another stream.
-/// Empty if they suffice. `queues`: CUDA_DEVICE_MAX_CONNECTIONS.
-std::string queue_warning(std::int64_t communicators, std::int64_t queues);
+/// How many communicators a rank has.
+struct CommunicatorCounts {
+    std::int64_t nccl = 0;
+    std::int64_t peer = 0;
+};
+
+/// A warning if the device has fewer queues than this rank's streams: two of computation and
+/// copies, three for each communicator of NCCL and two for each of copies between GPUs. Work may
+/// then wait behind a message of another stream. Empty if they suffice. `queues`:
+/// CUDA_DEVICE_MAX_CONNECTIONS.
+std::string queue_warning(const CommunicatorCounts& communicators, std::int64_t queues);
 
 /// A warning that names two ranks of a tp group on different nodes; empty if there are none.
 /// `nodes`: the name of each rank's node.

@@ -13,10 +13,11 @@ enum class Sharing {
     none,  ///< each rank has its own
     mpi,   ///< through host memory
     nccl,  ///< over NCCL, as between devices
+    peer,  ///< by copies, as between devices
 };
 
-/// The value of GPTRAIN_SHARE_GPU, for tests: "1" is mpi, "nccl" nccl; none if it is not set.
-/// Throws Error (usage) for any other value.
+/// The value of GPTRAIN_SHARE_GPU, for tests: "1" is mpi, "nccl" nccl, "peer" peer; none if it is
+/// not set. Throws Error (usage) for any other value.
 Sharing sharing_from_environment();
 
 /// Why the NCCL of this machine cannot connect ranks that share a device; empty from 2.30 on.

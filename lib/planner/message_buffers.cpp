@@ -1,9 +1,10 @@
-#include "planner/nccl_memory.h"
+#include "planner/message_buffers.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "comm/message_blocks.h"
+#include "comm/peer_limits.h"
 #include "hardware/message_time.h"
 
 namespace gptrain {
@@ -62,6 +63,8 @@ std::int64_t axis_bytes(const RankGroup& group, const GroupLayout& layout, bool 
 /// A channel from or to a stage.
 std::int64_t channel_bytes(const Channel& channel, int stage, const RunPlan& plan,
                            std::int64_t ranks_per_node) {
+    if (plan.peer_messages && can_be_peers(Axis::pp, plan.mesh, ranks_per_node))
+        return mailbox_bytes(2);
     const bool near = stages_share_node(channel.from, channel.to, plan.mesh, ranks_per_node);
     const std::int64_t for_all =
         plan.deterministic ? 0 : collective_bytes(Axis::pp, {2, near ? 2 : 1}, plan.deterministic);
@@ -69,16 +72,21 @@ std::int64_t channel_bytes(const Channel& channel, int stage, const RunPlan& pla
     return for_all + message_bytes(Axis::pp, channel.to == stage ? 1 : 0, false);
 }
 
+std::int64_t group_bytes(const RankGroup& group, const RunPlan& plan, std::int64_t ranks_per_node) {
+    if (plan.peer_messages && can_be_peers(group.axis, plan.mesh, ranks_per_node))
+        return mailbox_bytes(group.size);
+    return axis_bytes(group, group_layout(group.axis, plan.mesh, ranks_per_node),
+                      plan.deterministic);
+}
+
 }  // namespace
 
-std::int64_t nccl_bytes(const RunPlan& plan, const MeshPlace& place,
-                        const MeshConnections& connections, std::int64_t ranks_per_node) {
+std::int64_t message_buffer_bytes(const RunPlan& plan, const MeshPlace& place,
+                                  const MeshConnections& connections, std::int64_t ranks_per_node) {
     std::int64_t bytes = 0;
     const Mesh mesh(plan.mesh, place, connections, [&](const RankGroup& group) {
-        if (group.size > 1 && !group.traffic.one_way) {
-            const GroupLayout layout = group_layout(group.axis, plan.mesh, ranks_per_node);
-            bytes += axis_bytes(group, layout, plan.deterministic);
-        }
+        if (group.size > 1 && !group.traffic.one_way)
+            bytes += group_bytes(group, plan, ranks_per_node);
         return std::make_unique<OneRankCommunicator>();
     });
     for (const Channel& channel : connections.channels) {

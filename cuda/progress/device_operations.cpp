@@ -1,4 +1,4 @@
-#include "cuda/nccl/device_operations.h"
+#include "cuda/progress/device_operations.h"
 
 #include <algorithm>
 #include <chrono>

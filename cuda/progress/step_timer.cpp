@@ -1,4 +1,4 @@
-#include "cuda/nccl/step_timer.h"
+#include "cuda/progress/step_timer.h"
 
 #include <utility>
 

@@ -19,15 +19,15 @@ void set_nccl_environment(bool deterministic);
 /// other, so all must fit on the device at once).
 void set_shared_nccl_environment();
 
-/// Makes all NCCL communicators of this rank and uses each once; all ranks call it together.
-/// `backend` is a CUDA backend; it and the session outlive the mesh. Opens NCCL only for more than
-/// one rank. Throws Error (usage) if the world's size differs from the mesh's, if ranks have
-/// different versions of NCCL, or if messages could hold all multiprocessors. `listener`, if
-/// given, is notified of all operations as the host issues them, of the device's progress, and of
-/// each connection that is made, as operation 0; it outlives the mesh. While the host waits in
+/// Makes all communicators of this rank, and uses each of NCCL's once; all ranks call it together.
+/// Messages of `peer` are copies between GPUs; NCCL, which is opened only then, serves the other
+/// axes. Rank 0 prints which is which. `backend` is a CUDA backend; it and the session outlive the
+/// mesh. Throws Error (usage) if the world's size differs from the mesh's, if ranks have different
+/// versions of NCCL, or if messages could hold all multiprocessors. `listener`, if given, is
+/// notified of all operations as the host issues them, of the device's progress, and of each
+/// connection that is made, as operation 0; it outlives the mesh. While the host waits in
 /// Backend::wait, lost ranks are detected, as long as the mesh exists.
-Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
-               const MeshConnections& connections, Backend& backend,
-               CommListener* listener = nullptr);
+Mesh gpu_mesh(const MpiSession& session, const MeshShape& shape, const MeshConnections& connections,
+              Backend& backend, CommListener* listener = nullptr, const PeerAxes& peer = {});
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-#include "cuda/nccl/start_checks.h"
+#include "cuda/mesh/start_checks.h"
 
 #include <algorithm>
 
@@ -25,8 +25,8 @@ void check_multiprocessors(const std::vector<HeldBlocks>& held, std::int64_t ran
          "axes of the mesh");
 }
 
-std::string queue_warning(std::int64_t communicators, std::int64_t queues) {
-    const std::int64_t streams = 2 + 3 * communicators;
+std::string queue_warning(const CommunicatorCounts& communicators, std::int64_t queues) {
+    const std::int64_t streams = 2 + 3 * communicators.nccl + 2 * communicators.peer;
     if (streams <= queues) return {};
     return text("CUDA_DEVICE_MAX_CONNECTIONS is ", queues, ", but this rank has ", streams,
                 " streams: computation may wait behind messages");

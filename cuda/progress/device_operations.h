@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "comm/comm_listener.h"
-#include "cuda/nccl/step_timer.h"
+#include "cuda/progress/step_timer.h"
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {

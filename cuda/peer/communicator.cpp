@@ -1,0 +1,264 @@
+#include "cuda/peer/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/at.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cuda/ops/rank_sum.h"
+
+namespace gptrain::cuda {
+
+void PeerCommunicators::release() noexcept {
+    for (PeerCommunicator* one : all_)
+        one->links_.release();
+}
+
+void PeerCommunicators::abort() noexcept {
+    if (!connected()) return;
+    aborted_ = true;
+    constexpr std::chrono::milliseconds pause(1);
+    constexpr int most_pauses = 4000;
+    try {
+        std::deque<Event> done;
+        for (const PeerCommunicator* one : all_) {
+            done.emplace_back().record(one->out_);
+            done.emplace_back().record(one->in_);
+        }
+        for (int i = 0; i < most_pauses; ++i) {
+            release();
+            if (std::ranges::all_of(done, &Event::done)) return;
+            std::this_thread::sleep_for(pause);
+        }
+    } catch (const Error&) {
+        // A failed device runs nothing any more.
+        release();
+    }
+}
+
+void PeerCommunicators::poll() const {
+    for (const PeerCommunicator* one : all_)
+        one->poll();
+}
+
+PeerCommunicator::PeerCommunicator(std::shared_ptr<PeerCommunicators> siblings,
+                                   std::unique_ptr<Communicator> host, const Stream& compute,
+                                   const RankGroup& group, const std::string& name,
+                                   std::shared_ptr<DeviceOperations> operations)
+    : siblings_(std::move(siblings)),
+      host_(std::move(host)),
+      compute_(compute),
+      name_(name_of(group.axis)),
+      traffic_(group.traffic),
+      operations_(std::move(operations)),
+      links_(*host_, name) {
+    siblings_->all_.push_back(this);
+}
+
+PeerCommunicator::~PeerCommunicator() {
+    if (std::uncaught_exceptions() > 0) {
+        siblings_->abort();
+    } else {
+        try {
+            out_.synchronize();
+            in_.synchronize();
+        } catch (const Error&) {
+            // Any later use of a failed device reports it.
+        }
+    }
+    std::erase(siblings_->all_, this);
+}
+
+void PeerCommunicator::poll() const {
+    if (links_.aborted()) fail(ExitCode::hang, "a rank of ", name_, " has aborted its messages");
+}
+
+std::shared_ptr<Event> PeerCommunicator::free_event() {
+    // Others may still wait for the event, or ask whether it is done.
+    const bool reuses = !events_.empty() && events_.front().use_count() == 1;
+    std::shared_ptr<Event> event = reuses ? events_.front() : std::make_shared<Event>();
+    if (reuses) events_.pop_front();
+    events_.push_back(event);
+    return event;
+}
+
+Pending PeerCommunicator::issue(bool Traffic::*kind, std::string_view call, const auto& issue) {
+    GPTRAIN_CHECK(traffic_.*kind, call, " on ", name_, ", whose ranks are not connected for it");
+    poll();
+    const std::shared_ptr<Event> computed = free_event();
+    computed->record(compute_);
+    out_.wait(*computed);
+    in_.wait(*computed);
+    issue();
+    // It ends when all has been pushed and taken.
+    const std::shared_ptr<Event> pushed = free_event();
+    pushed->record(out_);
+    in_.wait(*pushed);
+    const std::shared_ptr<Event> finished = free_event();
+    finished->record(in_);
+    if (operations_) operations_->add(computed, finished);
+    return Pending([this, finished] {
+        if (std::uncaught_exceptions() > 0) return;
+        poll();
+        operations_ ? operations_->timer().wait(*finished) : compute_.wait(*finished);
+    });
+}
+
+std::vector<int> PeerCommunicator::others() const {
+    std::vector<int> ranks;
+    for (int distance = 1; distance < size(); ++distance)
+        ranks.push_back((rank() + distance) % size());
+    return ranks;
+}
+
+void PeerCommunicator::push(const std::vector<ByteRuns>& pieces, std::size_t index, int to) {
+    if (index < pieces.size()) links_.push(pieces[index], to, out_);
+}
+
+void PeerCommunicator::take(const std::vector<ByteRuns>& pieces, std::size_t index, int from) {
+    if (index >= pieces.size()) return;
+    copy_piece(pieces[index], links_.arrived(pieces[index], from, in_), in_);
+    links_.taken(from, in_);
+}
+
+void PeerCommunicator::sum_parts(const ByteRuns& to, const std::function<ByteRuns(int rank)>& part,
+                                 DType dtype, Reduce reduce) {
+    std::vector<std::vector<ByteRuns>> parts;
+    std::size_t most = 0;
+    for (int each = 0; each < size(); ++each) {
+        parts.push_back(pieces_of(part(each)));
+        most = std::max(most, parts.back().size());
+    }
+    const std::vector<ByteRuns> sums = pieces_of(to);
+    const std::vector<ByteRuns>& own = at(parts, rank());
+    // Piece by piece, so that neither stream is issued far ahead of the other.
+    for (std::size_t piece = 0; piece < most; ++piece) {
+        for (const int other : others())
+            push(at(parts, other), piece, other);
+        if (piece >= own.size()) continue;
+        std::vector<ByteRuns> sources;
+        for (int each = 0; each < size(); ++each)
+            sources.push_back(each == rank() ? own[piece] : links_.arrived(own[piece], each, in_));
+        reduce_ranks(sums[piece], sources, dtype, reduce, in_);
+        for (const int other : others())
+            links_.taken(other, in_);
+    }
+}
+
+void PeerCommunicator::spread(const ByteRuns& own, const std::function<ByteRuns(int rank)>& part) {
+    const std::vector<ByteRuns> sent = pieces_of(own);
+    std::vector<std::vector<ByteRuns>> parts;
+    std::size_t most = sent.size();
+    for (int each = 0; each < size(); ++each) {
+        parts.push_back(pieces_of(part(each)));
+        most = std::max(most, parts.back().size());
+    }
+    for (std::size_t piece = 0; piece < most; ++piece) {
+        for (const int other : others())
+            push(sent, piece, other);
+        for (const int other : others())
+            take(at(parts, other), piece, other);
+    }
+}
+
+Pending PeerCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
+    GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
+    if (x.elements() == 0) return {};
+    return issue(&Traffic::collectives, "all_reduce", [&] {
+        const auto share = [&](int rank) { return share_of(x, rank, size()); };
+        sum_parts(share(rank()), share, x.dtype(), reduce);
+        const std::shared_ptr<Event> summed = free_event();
+        summed->record(in_);
+        out_.wait(*summed);
+        spread(share(rank()), share);
+    });
+}
+
+Pending PeerCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, int dim) {
+    if (to.elements() == 0) return {};
+    return issue(&Traffic::collectives, "reduce_scatter", [&] {
+        const auto part = [&](int rank) { return runs_of(part_of(from, dim, rank, size()), dim); };
+        sum_parts(runs_of(to, dim), part, to.dtype(), Reduce::sum);
+    });
+}
+
+Pending PeerCommunicator::all_gather(const Tensor& to, const Tensor& from, int dim) {
+    if (from.elements() == 0) return {};
+    return issue(&Traffic::collectives, "all_gather", [&] {
+        const auto part = [&](int rank) { return runs_of(part_of(to, dim, rank, size()), dim); };
+        const ByteRuns own = runs_of(from, dim);
+        copy_piece(part(rank()), own, in_);
+        spread(own, part);
+    });
+}
+
+Pending PeerCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
+    GPTRAIN_CHECK(to.contiguous() && from.contiguous() && to.dtype() == from.dtype() &&
+                      to.shape() == from.shape(),
+                  "all_to_all from ", from.shape().to_text(), " to ", to.shape().to_text());
+    if (from.elements() == 0) return {};
+    return issue(&Traffic::all_pairs, "all_to_all", [&] {
+        const auto part = [&](const Tensor& x, int rank) {
+            return run_of(part_of(x, 0, rank, size()));
+        };
+        copy_piece(part(to, rank()), part(from, rank()), in_);
+        const std::size_t pieces = pieces_of(part(from, 0)).size();
+        for (std::size_t piece = 0; piece < pieces; ++piece) {
+            for (const int other : others())
+                push(pieces_of(part(from, other)), piece, other);
+            for (const int other : others())
+                take(pieces_of(part(to, other)), piece, other);
+        }
+    });
+}
+
+Pending PeerCommunicator::broadcast(const Tensor& x, int root) {
+    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
+    if (pieces.empty()) return {};
+    return issue(&Traffic::collectives, "broadcast", [&] {
+        for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
+            if (rank() != root) {
+                take(pieces, piece, root);
+                continue;
+            }
+            for (const int other : others())
+                push(pieces, piece, other);
+        }
+    });
+}
+
+Pending PeerCommunicator::send(const Tensor& x, int to) {
+    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
+    if (pieces.empty()) return {};
+    return issue(&Traffic::one_way, "send", [&] {
+        for (std::size_t piece = 0; piece < pieces.size(); ++piece)
+            push(pieces, piece, to);
+    });
+}
+
+Pending PeerCommunicator::recv(const Tensor& x, int from) {
+    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
+    if (pieces.empty()) return {};
+    return issue(&Traffic::one_way, "recv", [&] {
+        for (std::size_t piece = 0; piece < pieces.size(); ++piece)
+            take(pieces, piece, from);
+    });
+}
+
+Pending PeerCommunicator::send_recv(const Tensor& sent, int to, const Tensor& received, int from) {
+    const std::vector<ByteRuns> out = pieces_of(run_of(sent));
+    const std::vector<ByteRuns> in = pieces_of(run_of(received));
+    if (out.empty() && in.empty()) return {};
+    return issue(&Traffic::ring, "send_recv", [&] {
+        for (std::size_t piece = 0; piece < std::max(out.size(), in.size()); ++piece) {
+            push(out, piece, to);
+            take(in, piece, from);
+        }
+    });
+}
+
+}  // namespace gptrain::cuda
