@@ -36,6 +36,7 @@ std::vector<Way> ways() {
     if (session().size() == 1) return {};
     return {with(emulator::Haste::none, "peers, late"),
             with(emulator::Haste::all, "peers, at once"),
+            with(emulator::Haste::messages, "peers, before computation"),
             with(emulator::Haste::some, "peers, now and then")};
 }
 

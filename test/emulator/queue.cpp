@@ -21,11 +21,13 @@ std::set<Queue*>& queues() {
     return all;
 }
 
-/// Does the next work of each queue that need not wait; false if that is nothing.
-bool run_any() {
+/// Does the next work of each queue, or each urgent one, that need not wait; false if that is
+/// nothing.
+bool run_any(bool only_urgent = false) {
     bool any = false;
-    for (Queue* queue : queues())
-        any = queue->run_next_if_ready() || any;
+    for (Queue* queue : queues()) {
+        if (queue->urgent() || !only_urgent) any = queue->run_next_if_ready() || any;
+    }
     return any;
 }
 
@@ -41,7 +43,7 @@ Haste& haste() {
     return haste;
 }
 
-Queue::Queue() {
+Queue::Queue(bool urgent) : urgent_(urgent) {
     queues().insert(this);
 }
 Queue::~Queue() {
@@ -55,7 +57,7 @@ void Queue::add(QueuedWork work) {
     if (in_haste || haste() == Haste::none) return;
     if (haste() == Haste::some && random() % 4 != 0) return;
     in_haste = true;
-    while (run_any()) {
+    while (run_any(haste() == Haste::messages)) {
     }
     in_haste = false;
 }

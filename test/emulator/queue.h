@@ -16,8 +16,9 @@ struct QueuedWork {
     std::function<void()> hurry = nullptr;
 };
 
-/// When streams do work that nothing waits for yet: never, as soon as they can, or now and then.
-enum class Haste { none, all, some };
+/// When streams do work that nothing waits for yet: never; as soon as they can, all or only those
+/// of messages, which are urgent; or now and then.
+enum class Haste { none, all, messages, some };
 Haste& haste();
 
 /// The work of one stream, done as late as allowed unless there is haste: when something waits for
@@ -25,7 +26,7 @@ Haste& haste();
 /// for another process, all streams of this one run on as far as they can.
 class Queue {
 public:
-    Queue();
+    explicit Queue(bool urgent = false);
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
     ~Queue();
@@ -39,10 +40,12 @@ public:
     void run_to(std::int64_t point);
     /// Does the next work if it need not wait; returns false if it has to, or there is none.
     bool run_next_if_ready();
+    bool urgent() const { return urgent_; }
 
 private:
     void run_next();
 
+    const bool urgent_;
     std::deque<QueuedWork> work_;
     std::int64_t done_ = 0;
     bool running_ = false;  ///< the work after `done_`

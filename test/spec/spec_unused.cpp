@@ -35,6 +35,9 @@ TEST_CASE("a key that does nothing is reported") {
     CHECK(unused({"checkpoint.local_interval=5"}) ==
           Warnings{"checkpoint.local_interval does nothing without checkpoint.local"});
     CHECK(unused({"checkpoint.local_interval=5", "checkpoint.local=/scratch"}).empty());
+    CHECK(unused({"parallel.peer=auto", "device=cpu"}) ==
+          Warnings{"parallel.peer does nothing with device cpu"});
+    CHECK(unused({"parallel.peer=auto", "device=auto"}).empty());
 }
 
 TEST_CASE("keys of another kind of rope scaling are reported") {

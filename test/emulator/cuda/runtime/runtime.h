@@ -28,7 +28,8 @@ class Event;
 class Stream {
 public:
     enum class Priority { normal, urgent };
-    explicit Stream(Priority = Priority::normal) {}
+    explicit Stream(Priority priority = Priority::normal)
+        : queue_(std::make_shared<emulator::Queue>(priority == Priority::urgent)) {}
 
     void synchronize() const { queue_->run_to(queue_->end()); }
     void wait(const Event& event) const;
@@ -45,7 +46,7 @@ public:
 
 private:
     friend class Event;
-    std::shared_ptr<emulator::Queue> queue_ = std::make_shared<emulator::Queue>();
+    std::shared_ptr<emulator::Queue> queue_;
 };
 
 class Event {
