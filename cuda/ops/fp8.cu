@@ -157,13 +157,15 @@ __device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int co
     return result;
 }
 
-/// Writes the columns of the tile: a thread transposes 16 rows of four columns.
-template <class T, class Fp8>
-__device__ inline void store_columns(const ConvertArgs<T, Fp8>& args, const ConvertTile& shared,
-                                     std::int64_t first_row, std::int64_t first_col) {
+/// Writes the columns of the tile: a thread transposes 16 rows of four columns. `to` is [cols,
+/// rows].
+template <class Fp8>
+__device__ inline void store_columns(Fp8* to, std::int64_t rows_of_all, std::int64_t cols_of_all,
+                                     const ConvertTile& shared, std::int64_t first_row,
+                                     std::int64_t first_col) {
     const int row = warp_index() * chunk;
     const int col = lane_index() * 4;
-    if (first_row + row >= args.rows || first_col + col >= args.cols) return;
+    if (first_row + row >= rows_of_all || first_col + col >= cols_of_all) return;
     Vec<std::uint32_t, 4> columns[4];
     for (int quarter = 0; quarter < 4; ++quarter) {
         std::uint32_t rows[4];
@@ -174,8 +176,8 @@ __device__ inline void store_columns(const ConvertArgs<T, Fp8>& args, const Conv
             columns[i][quarter] = column_of(rows, i);
     }
     for (int i = 0; i < 4; ++i) {
-        Fp8* to = args.by_columns + (first_col + col + i) * args.rows + first_row + row;
-        store(reinterpret_cast<Vec<std::uint32_t, 4>*>(to), columns[i]);
+        Fp8* at = to + (first_col + col + i) * rows_of_all + first_row + row;
+        store(reinterpret_cast<Vec<std::uint32_t, 4>*>(at), columns[i]);
     }
 }
 
@@ -222,7 +224,8 @@ __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Fp8> 
     block_barrier();
     if constexpr (summed) store_sums(args, shared.sums, first_col);
     if (args.by_columns != nullptr) {
-        store_columns(args, shared.converted, first_row, first_col);
+        store_columns(args.by_columns, args.rows, args.cols, shared.converted, first_row,
+                      first_col);
     }
 }
 
@@ -242,11 +245,54 @@ __global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Fp
     }
 }
 
+// ---- transposition ------------------------------------------------------------------------------
+
+struct Byte {
+    std::uint8_t bits;
+};
+
+/// A matrix [rows, cols] of bytes, and its transpose.
+struct TransposeArgs {
+    const Byte* from;
+    Byte* to;
+    std::int64_t rows;
+    std::int64_t cols;
+};
+
+/// For sizes that are multiples of 16.
+__global__ void __launch_bounds__(block_size) transpose_tiles(TransposeArgs args) {
+    ConvertTile& shared = shared_memory<ConvertTile>();
+    const std::int64_t first_col = std::int64_t{block_index().y} * tile;
+    const std::int64_t first_row = std::int64_t{block_index().x} * tile;
+    for (int i = thread_index(); i < tile * chunks_of_row; i += block_size) {
+        const std::int64_t row = first_row + i / chunks_of_row;
+        const int col_in_tile = i % chunks_of_row * chunk;
+        const std::int64_t col = first_col + col_in_tile;
+        if (row >= args.rows || col >= args.cols) continue;
+        const auto values =
+            load(reinterpret_cast<const Vec<std::uint32_t, 4>*>(args.from + row * args.cols + col));
+        std::uint32_t* words = shared.words + (i / chunks_of_row * tile_stride + col_in_tile) / 4;
+        for (int word = 0; word < 4; ++word)
+            words[word] = values[word];
+    }
+    block_barrier();
+    store_columns(args.to, args.rows, args.cols, shared, first_row, first_col);
+}
+
+/// For any size, one element at a time.
+__global__ void __launch_bounds__(block_size) transpose_elements(TransposeArgs args) {
+    const std::int64_t count = args.rows * args.cols;
+    for (std::int64_t i = std::int64_t{block_index().x} * block_size + thread_index(); i < count;
+         i += std::int64_t{grid_blocks().x} * block_size)
+        args.to[i % args.cols * args.rows + i / args.cols] = args.from[i];
+}
+
+bool aligned(const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
 template <class T, class Fp8>
 bool aligned_to_sixteen(const ConvertArgs<T, Fp8>& args) {
-    const auto aligned = [](const void* p) {
-        return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-    };
     return args.rows % chunk == 0 && args.cols % chunk == 0 && args.stride % chunk == 0 &&
            aligned(args.x) && aligned(args.by_rows) && aligned(args.by_columns);
 }
@@ -322,6 +368,32 @@ void run(const ToFp8& args, const OpContext& context) {
         with_fp8_type(out.dtype(),
                       [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args, context); });
     });
+}
+
+void run(const TransposeFp8& args, const OpContext& context) {
+    const Tensor& from = args.rowwise;
+    const TransposeArgs kernel = {.from = reinterpret_cast<const Byte*>(from.data()),
+                                  .to = reinterpret_cast<Byte*>(args.columnwise.data()),
+                                  .rows = from.size(0),
+                                  .cols = from.size(1)};
+    GPTRAIN_CHECK(from.contiguous() && args.columnwise.dtype() == from.dtype() &&
+                      args.columnwise.shape() == Shape({kernel.cols, kernel.rows}),
+                  "args.rowwise of ", from.shape().to_text());
+    const std::int64_t tiles_of_columns = div_ceil(kernel.cols, tile);
+    if (kernel.rows % chunk == 0 && kernel.cols % chunk == 0 && aligned(kernel.from) &&
+        aligned(kernel.to) && tiles_of_columns <= 65535) {
+        launch(context.stream,
+               {.blocks = div_ceil(kernel.rows, tile),
+                .threads = block_size,
+                .shared_bytes = sizeof(ConvertTile),
+                .blocks_y = tiles_of_columns},
+               transpose_tiles, kernel);
+    } else {
+        launch(context.stream,
+               {.blocks = grid_for(kernel.rows * kernel.cols, block_size, context.device),
+                .threads = block_size},
+               transpose_elements, kernel);
+    }
 }
 
 }  // namespace gptrain::cuda

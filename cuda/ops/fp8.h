@@ -14,6 +14,9 @@ void run(const UpdateAmax& args, const OpContext& context);
 /// or a tensor is not aligned to 16 bytes, row_sum takes a second read of x.
 void run(const ToFp8& args, const OpContext& context);
 
+/// Reads and writes each byte once.
+void run(const TransposeFp8& args, const OpContext& context);
+
 /// For ToFp8.
 std::int64_t fp8_scratch_bytes(const OpLimits& limits);
 

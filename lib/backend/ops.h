@@ -25,7 +25,8 @@ namespace gptrain {
 /// Each op has a `name` and lists its tensors (op_tensors.h).
 using Ops = OpList<
     // values
-    Fill, Cast, Add, SumRows, InitNormal, UpdateAmax, ToFp8, ToInt8, FromInt8, Checksum,
+    Fill, Cast, Add, SumRows, InitNormal, UpdateAmax, ToFp8, TransposeFp8, ToInt8, FromInt8,
+    Checksum,
     // linear layers
     LinearForward, Int8LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model

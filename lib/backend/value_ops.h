@@ -93,6 +93,14 @@ struct ToFp8 {
     }
 };
 
+/// The columns of an FP8 matrix from its rows.
+struct TransposeFp8 {
+    static constexpr std::string_view name = "transpose_fp8";
+    Tensor rowwise;     ///< [R, C], contiguous
+    Tensor columnwise;  ///< [C, R], of the same dtype, =
+    void tensors(const auto& list) const { list.reads(rowwise).writes(columnwise); }
+};
+
 /// A matrix [R, C] of 8-bit integers: element (r, c) = values(r, c) x scales(r, c / block).
 struct Int8Matrix {
     static constexpr std::int64_t block = 64;  ///< elements of a row that share a scale

@@ -74,4 +74,20 @@ void run(const ToFp8& args) {
     if (!args.row_sum.empty()) run(BiasGrad{.dy = args.x, .dbias = args.row_sum});
 }
 
+void run(const TransposeFp8& args) {
+    const Tensor& from = args.rowwise;
+    const std::int64_t rows = from.size(0);
+    const std::int64_t cols = from.size(1);
+    GPTRAIN_CHECK(from.contiguous() && args.columnwise.shape() == Shape({cols, rows}) &&
+                      args.columnwise.dtype() == from.dtype(),
+                  "args.rowwise of ", from.shape().to_text(), ", args.columnwise of ",
+                  args.columnwise.shape().to_text());
+    const std::byte* x = from.data();
+    std::byte* y = args.columnwise.data();
+    parallel_items(cols, rows, [&](std::int64_t col) {
+        for (std::int64_t row = 0; row < rows; ++row)
+            y[col * rows + row] = x[row * cols + col];
+    });
+}
+
 }  // namespace gptrain::cpu

@@ -7,5 +7,6 @@ namespace gptrain::cpu {
 
 void run(const UpdateAmax& args);
 void run(const ToFp8& args);
+void run(const TransposeFp8& args);
 
 }  // namespace gptrain::cpu

@@ -34,8 +34,8 @@ LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
     return x;
 }
 
-void Linear::multiply(const Tensor& weight, const LinearOperand& x, const Tensor& bias,
-                      const Tensor& y, const Tensor& gelu) const {
+void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
+                      const Tensor& gelu) const {
     if (int8() && weight.empty()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an int8 weight");
         context_.backend.run(
@@ -46,10 +46,29 @@ void Linear::multiply(const Tensor& weight, const LinearOperand& x, const Tensor
     if (fp8()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
         args.x = {};
-        args.x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
+        args.x8 = x.in8;
         args.weight8 = weight_.weight8;
     }
     context_.backend.run(args);
+}
+
+Linear::Factor Linear::to_gather(const LinearOperand& slice, DType format) const {
+    if (!gathers_fp8()) return {.values = slice.values, .in8 = {}};
+    const Tensor amax = context_.workspace().allocate(DType::f32, {1});
+    context_.backend.run(Fill{.x = amax, .value = 0});
+    context_.backend.run(
+        UpdateAmax{.x = slice.amax.empty() ? slice.values : slice.amax, .amax = amax});
+    context_.mesh.tp().all_reduce(amax, Reduce::max).wait();
+    const Fp8Matrix rows = converted({.values = slice.values, .amax = amax, .columns8 = {}},
+                                     {.format = format, .rowwise = true, .columnwise = false});
+    return {.values = rows.rowwise, .in8 = rows};
+}
+
+Fp8Matrix Linear::transposed(const Fp8Matrix& x) const {
+    const Shape& shape = x.rowwise.shape();
+    const Tensor columns = context_.workspace().allocate(x.rowwise.dtype(), {shape[1], shape[0]});
+    context_.backend.run(TransposeFp8{.rowwise = x.rowwise, .columnwise = columns});
+    return {.rowwise = x.rowwise, .columnwise = columns, .scale = x.scale};
 }
 
 void Linear::forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
@@ -64,13 +83,20 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
                             const Tensor& gelu) const {
     GPTRAIN_CHECK(gelu.empty() || !has_adapter(), "GELU epilogue before the adapter");
     const Tensor weight = forward_weight(context_, weight_, y.size(0));
-    ArrivingRows rows(context_, x.values);
+    const Factor slice = to_gather(x, DType::f8e4m3);
+    ArrivingRows rows(context_, slice.values);
+    Fp8Matrix x8 = {.rowwise = rows.whole(), .columnwise = {}, .scale = slice.in8.scale};
+    if (fp8() && !gathers_fp8()) {
+        rows.wait();
+        x8 = converted(
+            {.values = rows.whole(), .amax = amax_of_all_rows(context_, x), .columns8 = x.columns8},
+            {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
+    }
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         rows.wait(i);
         multiply(weight,
                  {.values = rows_of_piece(context_, rows.whole(), i),
-                  .amax = amax_of_all_rows(context_, x),
-                  .columns8 = x.columns8},
+                  .in8 = rows_of_piece(context_, x8, i)},
                  bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
     }
     if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
@@ -80,8 +106,10 @@ void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pa
     const Tensor weight = forward_weight(context_, weight_, x.values.size(0));
     Tensor h;
     if (has_adapter()) h = lora_.down(x.values, pass);
+    Fp8Matrix x8;
+    if (fp8()) x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
     if (context_.mesh.tp().size() == 1) {
-        multiply(weight, x, bias_.weight, y);
+        multiply(weight, {.values = x.values, .in8 = x8}, bias_.weight, y);
         if (has_adapter()) lora_.up(h, y);
         return;
     }
@@ -89,11 +117,10 @@ void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pa
     std::vector<Pending> sums;
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         const Tensor part = rows_of_piece(context_, sum, i);
-        multiply(weight,
-                 {.values = rows_of_piece(context_, x.values, i),
-                  .amax = x.amax,
-                  .columns8 = x.columns8},
-                 {}, part);
+        multiply(
+            weight,
+            {.values = rows_of_piece(context_, x.values, i), .in8 = rows_of_piece(context_, x8, i)},
+            {}, part);
         if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
         sums.push_back(reduce_piece(context_, y, sum, i));
     }
@@ -205,13 +232,13 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
     const bool weights = part != BackwardPart::inputs && needs_input();
     const Fp8Matrix dy8 = converted_gradient(args.dy, part);
     Backward whole = args;
+    Factor slice;
+    Tensor x;  // of all rows
     Pending gathered;
     if (weights) {
-        whole.x = {.values = allocate_whole(context_, args.x.values),
-                   .amax = amax_of_all_rows(context_, args.x),
-                   .columns8 = args.x.columns8};
-        if (context_.sequence_parallel)
-            gathered = gather_slices(context_, whole.x.values, args.x.values);
+        slice = to_gather(args.x, DType::f8e4m3);
+        x = allocate_whole(context_, slice.values);
+        if (context_.sequence_parallel) gathered = gather_slices(context_, x, slice.values);
     }
     if (inputs) whole.dx = allocate_whole(context_, args.dx);
     const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
@@ -223,13 +250,19 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
         sums.push_back(reduce_parts(context_, args.dx, whole.dx));
     } else if (inputs) {
         for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
-            input_grad(weight, piece_of(whole, i), piece_of(lora, i), dy8);
+            input_grad(weight, piece_of(whole, i), piece_of(lora, i),
+                       rows_of_piece(context_, dy8, i));
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
     bias_grad(args.dy.values, part);
     if (weights) {
         gathered.wait();
+        whole.x = {
+            .values = x, .amax = amax_of_all_rows(context_, args.x), .columns8 = args.x.columns8};
+        if (gathers_fp8())
+            whole.x.columns8 =
+                transposed({.rowwise = x, .columnwise = {}, .scale = slice.in8.scale});
         weight_grad(whole, pass, part, dy8);
         if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
@@ -239,24 +272,27 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
 
 void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart part) const {
     const bool inputs = part != BackwardPart::weights;
+    const bool weights = part != BackwardPart::inputs && needs_input();
     Backward whole = args;
-    ArrivingRows dy(context_, args.dy.values);
+    const Factor slice = to_gather(args.dy, DType::f8e5m2);
+    ArrivingRows dy(context_, slice.values);
     whole.dy = {.values = dy.whole(), .amax = amax_of_all_rows(context_, args.dy)};
-    Fp8Matrix dy8;
-    if (fp8()) {
+    Fp8Matrix dy8 = {.rowwise = dy.whole(), .columnwise = {}, .scale = slice.in8.scale};
+    if (fp8() && !gathers_fp8()) {
         dy.wait();
         dy8 = converted_gradient(whole.dy, part);
     }
     const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
     for (std::int64_t i = 0; i < context_.tensor_pieces && inputs; ++i) {
         dy.wait(i);
-        input_grad(weight, piece_of(whole, i), {}, dy8);
+        input_grad(weight, piece_of(whole, i), {}, rows_of_piece(context_, dy8, i));
     }
     dy.wait();
     const LoraLayer::Gradient lora = adapter_gradient(whole.dy.values, pass, part);
     if (inputs && has_adapter()) lora_.input_grad(lora, whole.dx);
     bias_grad(args.dy.values, part);
-    if (part == BackwardPart::inputs || !needs_input()) return;
+    if (!weights) return;
+    if (gathers_fp8()) dy8 = transposed(dy8);
     weight_grad(whole, pass, part, dy8);
     if (has_adapter()) lora_.weight_grad(args.x.values, whole.dy.values, lora, pass);
 }

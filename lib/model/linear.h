@@ -65,9 +65,22 @@ public:
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
+    /// An operand of a GEMM: in FP8 if the layer multiplies in FP8, else its values.
+    struct Factor {
+        Tensor values;
+        Fp8Matrix in8;
+    };
     /// `weight`: what forward_weight returned; empty: use the int8 form.
-    void multiply(const Tensor& weight, const LinearOperand& x, const Tensor& bias, const Tensor& y,
+    void multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
+    /// True if ranks gather FP8: each converts its slice by the amax of all rows, and one byte of
+    /// each element travels. An adapter reads whole rows in the compute dtype.
+    bool gathers_fp8() const { return fp8() && context_.sequence_parallel && !has_adapter(); }
+    /// This rank's slice as it is gathered: its values, or if gathers_fp8() its rows in FP8, with
+    /// the scale of all rows.
+    Factor to_gather(const LinearOperand& slice, DType format) const;
+    /// The columns of a matrix of which the rows are known.
+    Fp8Matrix transposed(const Fp8Matrix& x) const;
     /// The arguments of the input gradient for piece i of the rows (slices.h).
     Backward piece_of(const Backward& args, std::int64_t i) const;
     void column_forward(const LinearOperand& x, const Tensor& y, const Pass& pass,

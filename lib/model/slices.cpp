@@ -62,6 +62,10 @@ Tensor rows_of_piece(const ModelContext& context, const Tensor& x, std::int64_t 
     return x.slice(0, i * rows, rows);
 }
 
+Fp8Matrix rows_of_piece(const ModelContext& context, const Fp8Matrix& x, std::int64_t i) {
+    return {.rowwise = rows_of_piece(context, x.rowwise, i), .columnwise = {}, .scale = x.scale};
+}
+
 Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice) {
     if (!striped(context)) return gather(context, whole, slice, context.sequences);
     return start_pieces(context,
@@ -86,7 +90,7 @@ void ArrivingRows::wait() {
 
 Tensor gather_rows(const ModelContext& context, const Tensor& x) {
     if (!context.sequence_parallel) return x;
-    const Tensor whole = context.temporary(whole_shape(context, x));
+    const Tensor whole = allocate_whole(context, x);
     gather_slices(context, whole, x).wait();
     return whole;
 }
@@ -96,7 +100,8 @@ Tensor amax_of_all_rows(const ModelContext& context, const LinearOperand& x) {
 }
 
 Tensor allocate_whole(const ModelContext& context, const Tensor& x) {
-    return context.sequence_parallel ? context.temporary(whole_shape(context, x)) : x;
+    if (!context.sequence_parallel) return x;
+    return context.workspace().allocate(x.dtype(), whole_shape(context, x));
 }
 
 Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part) {

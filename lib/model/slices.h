@@ -17,6 +17,8 @@ namespace gptrain {
 
 /// Piece i of the rows of x, or empty if x is.
 Tensor rows_of_piece(const ModelContext& context, const Tensor& x, std::int64_t i);
+/// The same by rows, with the scale.
+Fp8Matrix rows_of_piece(const ModelContext& context, const Fp8Matrix& x, std::int64_t i);
 
 /// whole [B S, W] = all ranks' slices [B S / t, W].
 Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice);

@@ -154,8 +154,11 @@ void check_fp8(const RunPlan& plan) {
              tensor);
     multiple("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
              (local.heads + 2 * local.groups) * local.head_dim, "tensor", tensor);
-    multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.local_length(),
-             "context", plan.mesh.context);
+    const std::int64_t rows = plan.micro_batch_size * plan.local_length();
+    multiple("training.micro_batch_size x seq_length", rows, "context", plan.mesh.context);
+    if (plan.tensor_pieces > 1)
+        multiple(text("that in ", plan.tensor_pieces, " pieces (parallel.overlap_tensor)"),
+                 rows / plan.tensor_pieces, "context", plan.mesh.context);
 }
 
 std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {

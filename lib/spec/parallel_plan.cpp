@@ -156,9 +156,6 @@ std::int64_t tensor_pieces(const RunPlan& plan) {
     require(plan.sequence_parallel, key,
             " needs parallel.tensor above 1 and parallel.sequence_parallel: true; set them, or "
             "overlap_tensor to off");
-    require(!plan.fp8, key,
-            " cannot cut GEMMs in fp8, which read all rows first; set overlap_tensor to off, or "
-            "precision.compute to bf16");
     const bool one = plan.micro_batch_size == 1;
     const std::int64_t rows = one ? plan.stream_length() : plan.micro_batch_size;
     const std::int64_t pieces = std::gcd(rows, most);

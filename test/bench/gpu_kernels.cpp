@@ -266,6 +266,11 @@ void add_linear_parts(Table& table, Device& device) {
     };
     table.add("to_fp8, both ways", 4 * shape.elements(), [&] { return to_fp8(false); });
     table.add("to_fp8, both ways and sum", 4 * shape.elements(), [&] { return to_fp8(true); });
+    table.add("transpose_fp8", 2 * shape.elements(), [&]() -> Call {
+        const TransposeFp8 args = {.rowwise = device.zeros(DType::f8e4m3, shape),
+                                   .columnwise = device.zeros(DType::f8e4m3, {width, tokens})};
+        return [=, &backend] { backend.run(args); };
+    });
 }
 
 OpLimits limits() {

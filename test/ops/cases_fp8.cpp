@@ -80,6 +80,23 @@ OpCase convert(const Dims& size, const Conversion& how) {
     return op;
 }
 
+OpCase transpose(const Dims& size, DType dtype) {
+    OpCase op = make_case("transpose_fp8", text(name_of(dtype), " ", size.rows, " x ", size.cols),
+                          size.large);
+    op.limits.seq_length = std::max(op.limits.seq_length, size.rows);
+    op.limits.widest = std::max(op.limits.widest, size.cols);
+    const auto rows = op.input(dtype, {size.rows, size.cols}, random_values(60));
+    const auto columns = op.output(dtype, {size.cols, size.rows});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(TransposeFp8{.rowwise = at[rows], .columnwise = at[columns]});
+    };
+    op.reference = [=](Arrays& at) {
+        for (std::int64_t i = 0; i < at[rows].shape().elements(); ++i)
+            at[columns](i % size.cols, i / size.cols) = at[rows](i).value;
+    };
+    return op;
+}
+
 OpCase product_case(std::string_view op, const Size& size) {
     OpCase result = make_case(op, text("fp8 T", size.tokens, " I", size.inputs, " O", size.outputs),
                               size.large);
@@ -168,6 +185,8 @@ OpCase weight_grad(const Size& size, reference::Result result) {
 std::vector<OpCase> fp8_cases() {
     std::vector<OpCase> cases;
     for (const Dims& size : matrices) {
+        for (const DType dtype : {DType::f8e4m3, DType::f8e5m2})
+            if (size.gap == 0) cases.push_back(transpose(size, dtype));
         for (const DType from : compute_dtypes) {
             if (size.gap == 0) {
                 cases.push_back(update_amax(size, from, 0));
