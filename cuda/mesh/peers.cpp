@@ -59,10 +59,11 @@ void try_messages(Communicator& ranks, const std::string& name, Backend& backend
         const int from = (ranks.rank() + ranks.size() - distance) % ranks.size();
         const Bytes own = sent(ranks.rank(), to);
         copy(slot(0).data, own.data(), std::int64_t{sizeof own}, out);
-        links.push(slot(0), to, out);
+        links.push(std::array{PeerLinks::Outgoing{slot(0), to}}, out);
         finish(out, links);
-        copy_piece(slot(1), links.arrived(slot(1), from, in), in);
-        links.taken(from, in);
+        const std::array sender = {from};
+        copy_piece(slot(1), links.arrived(std::array{slot(1)}, sender, in).front(), in);
+        links.taken(sender, in);
         finish(in, links);
         Bytes there;
         copy(there.data(), slot(1).data, std::int64_t{sizeof there}, in);

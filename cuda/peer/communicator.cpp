@@ -115,54 +115,71 @@ std::vector<int> PeerCommunicator::others() const {
     return ranks;
 }
 
-void PeerCommunicator::push(const std::vector<ByteRuns>& pieces, std::size_t index, int to) {
-    if (index < pieces.size()) links_.push(pieces[index], to, out_);
+std::vector<PeerCommunicator::Part> PeerCommunicator::parts_of_others(
+    const std::function<ByteRuns(int rank)>& part) const {
+    std::vector<Part> parts;
+    for (const int other : others())
+        parts.push_back({pieces_of(part(other)), other});
+    return parts;
 }
 
-void PeerCommunicator::take(const std::vector<ByteRuns>& pieces, std::size_t index, int from) {
-    if (index >= pieces.size()) return;
-    copy_piece(pieces[index], links_.arrived(pieces[index], from, in_), in_);
+void PeerCommunicator::push(const std::vector<Part>& parts, std::size_t index) {
+    std::vector<PeerLinks::Outgoing> pieces;
+    for (const Part& part : parts)
+        if (index < part.pieces.size()) pieces.push_back({part.pieces[index], part.rank});
+    links_.push(pieces, out_);
+}
+
+void PeerCommunicator::take(const std::vector<Part>& parts, std::size_t index) {
+    std::vector<ByteRuns> to;
+    std::vector<int> from;
+    for (const Part& part : parts) {
+        if (index >= part.pieces.size()) continue;
+        to.push_back(part.pieces[index]);
+        from.push_back(part.rank);
+    }
+    const std::vector<ByteRuns> arrived = links_.arrived(to, from, in_);
+    for (std::size_t i = 0; i < to.size(); ++i)
+        copy_piece(to[i], arrived[i], in_);
     links_.taken(from, in_);
+}
+
+void PeerCommunicator::exchange(const std::vector<Part>& out, const std::vector<Part>& in) {
+    std::size_t most = 0;
+    for (const std::vector<Part>* parts : {&out, &in})
+        for (const Part& part : *parts)
+            most = std::max(most, part.pieces.size());
+    // Piece by piece, so that neither stream is issued far ahead of the other.
+    for (std::size_t piece = 0; piece < most; ++piece) {
+        push(out, piece);
+        take(in, piece);
+    }
 }
 
 void PeerCommunicator::sum_parts(const ByteRuns& to, const std::function<ByteRuns(int rank)>& part,
                                  DType dtype, Reduce reduce) {
-    std::vector<std::vector<ByteRuns>> parts;
-    std::size_t most = 0;
-    for (int each = 0; each < size(); ++each) {
-        parts.push_back(pieces_of(part(each)));
-        most = std::max(most, parts.back().size());
-    }
+    const std::vector<Part> out = parts_of_others(part);
+    const std::vector<ByteRuns> own = pieces_of(part(rank()));
     const std::vector<ByteRuns> sums = pieces_of(to);
-    const std::vector<ByteRuns>& own = at(parts, rank());
-    // Piece by piece, so that neither stream is issued far ahead of the other.
+    std::size_t most = own.size();
+    for (const Part& each : out)
+        most = std::max(most, each.pieces.size());
+    const std::vector<int> senders = others();
     for (std::size_t piece = 0; piece < most; ++piece) {
-        for (const int other : others())
-            push(at(parts, other), piece, other);
+        push(out, piece);
         if (piece >= own.size()) continue;
-        std::vector<ByteRuns> sources;
-        for (int each = 0; each < size(); ++each)
-            sources.push_back(each == rank() ? own[piece] : links_.arrived(own[piece], each, in_));
+        const std::vector<ByteRuns> arrived =
+            links_.arrived(std::vector(senders.size(), own[piece]), senders, in_);
+        std::vector<ByteRuns> sources(senders.size() + 1, own[piece]);
+        for (std::size_t i = 0; i < senders.size(); ++i)
+            sources[static_cast<std::size_t>(senders[i])] = arrived[i];
         reduce_ranks(sums[piece], sources, dtype, reduce, in_);
-        for (const int other : others())
-            links_.taken(other, in_);
+        links_.taken(senders, in_);
     }
 }
 
 void PeerCommunicator::spread(const ByteRuns& own, const std::function<ByteRuns(int rank)>& part) {
-    const std::vector<ByteRuns> sent = pieces_of(own);
-    std::vector<std::vector<ByteRuns>> parts;
-    std::size_t most = sent.size();
-    for (int each = 0; each < size(); ++each) {
-        parts.push_back(pieces_of(part(each)));
-        most = std::max(most, parts.back().size());
-    }
-    for (std::size_t piece = 0; piece < most; ++piece) {
-        for (const int other : others())
-            push(sent, piece, other);
-        for (const int other : others())
-            take(at(parts, other), piece, other);
-    }
+    exchange(parts_of_others([&](int /*other*/) { return own; }), parts_of_others(part));
 }
 
 Pending PeerCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
@@ -206,58 +223,36 @@ Pending PeerCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
             return run_of(part_of(x, 0, rank, size()));
         };
         copy_piece(part(to, rank()), part(from, rank()), in_);
-        const std::size_t pieces = pieces_of(part(from, 0)).size();
-        for (std::size_t piece = 0; piece < pieces; ++piece) {
-            for (const int other : others())
-                push(pieces_of(part(from, other)), piece, other);
-            for (const int other : others())
-                take(pieces_of(part(to, other)), piece, other);
-        }
+        exchange(parts_of_others([&](int other) { return part(from, other); }),
+                 parts_of_others([&](int other) { return part(to, other); }));
     });
 }
 
 Pending PeerCommunicator::broadcast(const Tensor& x, int root) {
-    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
-    if (pieces.empty()) return {};
+    if (x.elements() == 0) return {};
     return issue(&Traffic::collectives, "broadcast", [&] {
-        for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
-            if (rank() != root) {
-                take(pieces, piece, root);
-                continue;
-            }
-            for (const int other : others())
-                push(pieces, piece, other);
+        if (rank() == root) {
+            exchange(parts_of_others([&](int /*other*/) { return run_of(x); }), {});
+        } else {
+            exchange({}, {{pieces_of(run_of(x)), root}});
         }
     });
 }
 
 Pending PeerCommunicator::send(const Tensor& x, int to) {
-    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
-    if (pieces.empty()) return {};
-    return issue(&Traffic::one_way, "send", [&] {
-        for (std::size_t piece = 0; piece < pieces.size(); ++piece)
-            push(pieces, piece, to);
-    });
+    if (x.elements() == 0) return {};
+    return issue(&Traffic::one_way, "send", [&] { exchange({{pieces_of(run_of(x)), to}}, {}); });
 }
 
 Pending PeerCommunicator::recv(const Tensor& x, int from) {
-    const std::vector<ByteRuns> pieces = pieces_of(run_of(x));
-    if (pieces.empty()) return {};
-    return issue(&Traffic::one_way, "recv", [&] {
-        for (std::size_t piece = 0; piece < pieces.size(); ++piece)
-            take(pieces, piece, from);
-    });
+    if (x.elements() == 0) return {};
+    return issue(&Traffic::one_way, "recv", [&] { exchange({}, {{pieces_of(run_of(x)), from}}); });
 }
 
 Pending PeerCommunicator::send_recv(const Tensor& sent, int to, const Tensor& received, int from) {
-    const std::vector<ByteRuns> out = pieces_of(run_of(sent));
-    const std::vector<ByteRuns> in = pieces_of(run_of(received));
-    if (out.empty() && in.empty()) return {};
+    if (sent.elements() == 0 && received.elements() == 0) return {};
     return issue(&Traffic::ring, "send_recv", [&] {
-        for (std::size_t piece = 0; piece < std::max(out.size(), in.size()); ++piece) {
-            push(out, piece, to);
-            take(in, piece, from);
-        }
+        exchange({{pieces_of(run_of(sent)), to}}, {{pieces_of(run_of(received)), from}});
     });
 }
 

@@ -81,8 +81,18 @@ private:
     std::shared_ptr<Event> free_event();
     /// The ranks after this one, in order: not all push to the same one at first.
     std::vector<int> others() const;
-    void push(const std::vector<ByteRuns>& pieces, std::size_t index, int to);
-    void take(const std::vector<ByteRuns>& pieces, std::size_t index, int from);
+    /// The pieces of a part, for or from another rank.
+    struct Part {
+        std::vector<ByteRuns> pieces;
+        int rank = 0;
+    };
+    /// Piece `index` of each part that has so many.
+    void push(const std::vector<Part>& parts, std::size_t index);
+    void take(const std::vector<Part>& parts, std::size_t index);
+    /// All pieces of these parts, out and in in turn.
+    void exchange(const std::vector<Part>& out, const std::vector<Part>& in);
+    /// The parts of all others.
+    std::vector<Part> parts_of_others(const std::function<ByteRuns(int rank)>& part) const;
     /// Sums the parts that all ranks push to this one, piece by piece, into `to`. part(r) is what
     /// this rank pushes to rank r.
     void sum_parts(const ByteRuns& to, const std::function<ByteRuns(int rank)>& part, DType dtype,

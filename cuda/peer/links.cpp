@@ -132,24 +132,43 @@ std::byte* PeerLinks::place(std::byte* mailbox, int owner, int sender, std::int6
     return mailbox + (senders_before * pieces_on_way + slot) * piece_bytes;
 }
 
-void PeerLinks::push(const ByteRuns& piece, int to, const Stream& stream) {
-    Link& link = at(links_, to);
-    const std::int64_t number = link.pushed++;
-    if (number >= pieces_on_way)
-        flags_->wait(taken_flag(rank_, to), counted(number + 1 - pieces_on_way), stream);
-    std::byte* mailbox = link.mailbox->data();
-    copy_piece(contiguous_runs(place(mailbox, to, rank_, number), piece), piece, stream);
-    flags_->write(arrived_flag(rank_, to), counted(link.pushed), stream);
+void PeerLinks::push(std::span<const Outgoing> pieces, const Stream& stream) {
+    std::vector<PeerFlags::Value> free;
+    std::vector<PeerFlags::Value> there;
+    for (const Outgoing& each : pieces) {
+        const std::int64_t number = at(links_, each.to).pushed++;
+        if (number >= pieces_on_way)
+            free.push_back({taken_flag(rank_, each.to), counted(number + 1 - pieces_on_way)});
+        there.push_back({arrived_flag(rank_, each.to), counted(number + 1)});
+    }
+    flags_->wait(free, stream);
+    for (const auto& [piece, to] : pieces) {
+        const Link& link = at(links_, to);
+        std::byte* mailbox = link.mailbox->data();
+        copy_piece(contiguous_runs(place(mailbox, to, rank_, link.pushed - 1), piece), piece,
+                   stream);
+    }
+    flags_->write(there, stream);
 }
 
-ByteRuns PeerLinks::arrived(const ByteRuns& like, int from, const Stream& stream) {
-    const Link& link = at(links_, from);
-    flags_->wait(arrived_flag(from, rank_), counted(link.taken + 1), stream);
-    return contiguous_runs(place(own_->data(), rank_, from, link.taken), like);
+std::vector<ByteRuns> PeerLinks::arrived(std::span<const ByteRuns> like, std::span<const int> from,
+                                         const Stream& stream) {
+    std::vector<PeerFlags::Value> there;
+    std::vector<ByteRuns> pieces;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        const Link& link = at(links_, from[i]);
+        there.push_back({arrived_flag(from[i], rank_), counted(link.taken + 1)});
+        pieces.push_back(contiguous_runs(place(own_->data(), rank_, from[i], link.taken), like[i]));
+    }
+    flags_->wait(there, stream);
+    return pieces;
 }
 
-void PeerLinks::taken(int from, const Stream& stream) {
-    flags_->write(taken_flag(from, rank_), counted(++at(links_, from).taken), stream);
+void PeerLinks::taken(std::span<const int> from, const Stream& stream) {
+    std::vector<PeerFlags::Value> free;
+    for (const int rank : from)
+        free.push_back({taken_flag(rank, rank_), counted(++at(links_, rank).taken)});
+    flags_->write(free, stream);
 }
 
 void PeerLinks::release() noexcept {

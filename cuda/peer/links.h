@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,13 +39,19 @@ public:
     PeerLinks(const PeerLinks&) = delete;
     PeerLinks& operator=(const PeerLinks&) = delete;
 
-    /// Once the stream's work is done and the mailbox has room, copies a piece to rank `to`.
-    void push(const ByteRuns& piece, int to, const Stream& stream);
-    /// Later work of the stream runs when the next piece from `from` is there. Returns where it
-    /// lies, laid out like `like` but without gaps.
-    ByteRuns arrived(const ByteRuns& like, int from, const Stream& stream);
-    /// The piece has been used by the work issued to the stream: its place is free.
-    void taken(int from, const Stream& stream);
+    /// A piece for another rank.
+    struct Outgoing {
+        ByteRuns piece;
+        int to = 0;
+    };
+    /// Once the stream's work is done and all mailboxes have room, copies the pieces.
+    void push(std::span<const Outgoing> pieces, const Stream& stream);
+    /// Later work of the stream runs when the next piece from each of these ranks is there. Returns
+    /// where they lie, laid out like `like` but without gaps.
+    std::vector<ByteRuns> arrived(std::span<const ByteRuns> like, std::span<const int> from,
+                                  const Stream& stream);
+    /// The pieces have been used by the work issued to the stream: their places are free.
+    void taken(std::span<const int> from, const Stream& stream);
 
     /// Lets all streams of this rank run on, whatever they wait for: the other ranks may be gone.
     /// Makes `aborted` true on all ranks. Data are then undefined. Any thread may call it, and

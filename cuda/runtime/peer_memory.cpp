@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 #include "base/error.h"
 #include "cuda/runtime/call.h"
@@ -112,20 +113,42 @@ void PeerFlags::unlink() const {
     if (shm_unlink(name_.c_str()) != 0) fail_shared(name_, "shm_unlink");
 }
 
-void PeerFlags::write(std::int64_t flag, std::uint32_t value, const Stream& stream) const {
-    static auto* const driver_write =
-        driver_function<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32");
-    check_driver(driver_write(stream.handle(), on_device(flags_ + flag), value,
-                              CU_STREAM_WRITE_VALUE_DEFAULT),
-                 "cuStreamWriteValue32");
+namespace {
+
+/// One call for all of these, in their order.
+void run_batch(std::vector<CUstreamBatchMemOpParams>& operations, const Stream& stream) {
+    static auto* const batch = driver_function<decltype(cuStreamBatchMemOp)>("cuStreamBatchMemOp");
+    if (operations.empty()) return;
+    constexpr unsigned no_flags = 0;
+    check_driver(batch(stream.handle(), static_cast<unsigned>(operations.size()), operations.data(),
+                       no_flags),
+                 "cuStreamBatchMemOp");
 }
 
-void PeerFlags::wait(std::int64_t flag, std::uint32_t value, const Stream& stream) const {
-    static auto* const driver_wait =
-        driver_function<decltype(cuStreamWaitValue32)>("cuStreamWaitValue32");
-    check_driver(
-        driver_wait(stream.handle(), on_device(flags_ + flag), value, CU_STREAM_WAIT_VALUE_GEQ),
-        "cuStreamWaitValue32");
+}  // namespace
+
+void PeerFlags::write(std::span<const Value> values, const Stream& stream) const {
+    std::vector<CUstreamBatchMemOpParams> operations;
+    for (const Value& each : values) {
+        CUstreamBatchMemOpParams& operation = operations.emplace_back();
+        operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        operation.writeValue.address = on_device(flags_ + each.flag);
+        operation.writeValue.value = each.value;
+        operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    run_batch(operations, stream);
+}
+
+void PeerFlags::wait(std::span<const Value> values, const Stream& stream) const {
+    std::vector<CUstreamBatchMemOpParams> operations;
+    for (const Value& each : values) {
+        CUstreamBatchMemOpParams& operation = operations.emplace_back();
+        operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+        operation.waitValue.address = on_device(flags_ + each.flag);
+        operation.waitValue.value = each.value;
+        operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    }
+    run_batch(operations, stream);
 }
 
 void PeerFlags::set(std::int64_t flag, std::uint32_t value) const {

@@ -2,11 +2,13 @@
 // write and wait for. The emulator has a twin of peer_memory.cpp.
 //
 // Assumed of the driver: a value that a stream writes is seen by the host and by other devices only
-// after the results of all work before it in that stream (cuStreamWriteValue32 without
-// CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER), and a stream that waits for a value sees them too.
+// after the results of all work before it in that stream (CU_STREAM_WRITE_VALUE_DEFAULT), and a
+// stream that waits for a value sees them too. Up to 256 values go into one call
+// (cuStreamBatchMemOp).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "cuda/runtime/runtime.h"
@@ -60,10 +62,14 @@ public:
     /// Once all have opened them: nothing is left behind however the processes end.
     void unlink() const;
 
-    /// Sets the flag once all work issued to the stream before is done.
-    void write(std::int64_t flag, std::uint32_t value, const Stream& stream) const;
-    /// Later work of the stream waits for the value. No multiprocessor is held.
-    void wait(std::int64_t flag, std::uint32_t value, const Stream& stream) const;
+    struct Value {
+        std::int64_t flag = 0;
+        std::uint32_t value = 0;
+    };
+    /// Sets the flags once all work issued to the stream before is done. One call to the driver.
+    void write(std::span<const Value> values, const Stream& stream) const;
+    /// Later work of the stream waits for all values. No multiprocessor is held. One call.
+    void wait(std::span<const Value> values, const Stream& stream) const;
     /// By the host, at once.
     void set(std::int64_t flag, std::uint32_t value) const;
     std::uint32_t value(std::int64_t flag) const;

@@ -2,7 +2,9 @@
 // shared memory of the machine.
 #include "cuda/runtime/peer_memory.h"
 
+#include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "base/error.h"
 #include "emulator/peer_hooks.h"
@@ -58,12 +60,18 @@ void PeerFlags::unlink() const {
     emulator::remove_name(name_);
 }
 
-void PeerFlags::write(std::int64_t flag, std::uint32_t value, const Stream& stream) const {
-    emulator::issue(stream, [this, flag, value] { set(flag, value); });
+void PeerFlags::write(std::span<const Value> values, const Stream& stream) const {
+    emulator::issue(stream, [this, all = std::vector(values.begin(), values.end())] {
+        for (const Value& each : all)
+            set(each.flag, each.value);
+    });
 }
-void PeerFlags::wait(std::int64_t flag, std::uint32_t value, const Stream& stream) const {
-    emulator::issue_wait(stream, [this, flag, value] {
-        return static_cast<std::int32_t>(this->value(flag) - value) >= 0;
+void PeerFlags::wait(std::span<const Value> values, const Stream& stream) const {
+    const auto is_there = [this](const Value& each) {
+        return static_cast<std::int32_t>(value(each.flag) - each.value) >= 0;
+    };
+    emulator::issue_wait(stream, [is_there, all = std::vector(values.begin(), values.end())] {
+        return std::ranges::all_of(all, is_there);
     });
 }
 void PeerFlags::set(std::int64_t flag, std::uint32_t value) const {
