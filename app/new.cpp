@@ -272,7 +272,10 @@ SizedRun size_on_ranks(const NewRun& run, std::int64_t ranks) {
     const bool cuda = run.hardware.kind == DeviceChoice::cuda;
     const BackendMemory needs = backend_memory(cuda);
     return size_run(run.base, run.budget,
-                    {.target = {.world_size = ranks, .cuda = cuda, .dry_run = true},
+                    {.target = {.world_size = ranks,
+                                .cuda = cuda,
+                                .dry_run = true,
+                                .ranks_per_node = run.hardware.node.devices},
                      .needs = needs,
                      .hardware = run.hardware,
                      .capacity = usable_memory(run.hardware, ranks, run.headroom)});

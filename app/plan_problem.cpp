@@ -117,7 +117,10 @@ PlanProblem read_problem(const PlanOptions& options, std::int64_t cores) {
 SearchContext context_of(const PlanProblem& problem, std::int64_t ranks) {
     const HardwareProfile& hardware = problem.hardware;
     return {.spec = problem.spec,
-            .target = {.world_size = ranks, .cuda = problem.cuda, .dry_run = true},
+            .target = {.world_size = ranks,
+                       .cuda = problem.cuda,
+                       .dry_run = true,
+                       .ranks_per_node = hardware.node.devices},
             .needs = problem.needs,
             .hardware = hardware,
             .capacity = usable_memory(hardware, ranks, problem.headroom)};

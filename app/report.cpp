@@ -61,7 +61,10 @@ void add_plan(ReportedRun& run, const std::optional<HardwareProfile>& hardware) 
         if (!ranks) return;
         const HardwareProfile* profile = hardware ? &*hardware : nullptr;
         const bool cuda = plan_for_cuda(run.spec->device, profile);
-        const PlanTarget target = {.world_size = *ranks, .cuda = cuda, .dry_run = true};
+        const PlanTarget target = {.world_size = *ranks,
+                                   .cuda = cuda,
+                                   .dry_run = true,
+                                   .ranks_per_node = profile ? profile->node.devices : 0};
         run.planned = plan_run(*run.spec, target, backend_memory(cuda), profile);
     } catch (const Error& error) {
         run.no_plan = error.what();

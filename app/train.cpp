@@ -16,8 +16,10 @@
 #include "help/option_checks.h"
 #include "metrics/run_directory.h"
 #include "planner/mesh_cost.h"
+#include "planner/message_buffers.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
+#include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 #include "spec/unused_keys.h"
 #include "start.h"
@@ -111,7 +113,7 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
-    const RunPlan& plan = common.plan;
+    RunPlan plan = common.plan;
     const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
@@ -125,8 +127,10 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     std::optional<PeerAxes> saved;
     if (plan.peer_messages)
         saved = saved_peer_axes(resume, RunPaths{spec.output_dir}.checkpoints(), session);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm,
-                                choose_peer_axes(device, session, plan, saved));
+    const auto peer = choose_peer_axes(device, session, plan, saved);
+    if (peer && contains(*peer, Axis::tp)) take_pieces_by_rank(plan);
+    const Mesh mesh =
+        open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm, peer);
     const ExitCode code = train(spec, plan, resume,
                                 {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);
@@ -160,7 +164,8 @@ void dry_run(const TrainCommand& options) {
     const PlanTarget target = {
         .world_size = dry_run_ranks(options, spec.parallel),
         .cuda = plan_for_cuda(spec.device, dry.hardware ? &*dry.hardware : nullptr),
-        .dry_run = true};
+        .dry_run = true,
+        .ranks_per_node = dry.hardware ? dry.hardware->node.devices : usual_ranks_per_node};
     if (target.cuda && dry.hardware && !dry.device_memory) {
         dry.device_memory = static_cast<std::int64_t>(dry.hardware->device.memory);
         dry.device_memory_name = dry.hardware->name;

@@ -111,10 +111,9 @@ __global__ void __launch_bounds__(block_size)
 // ---- sum of rows --------------------------------------------------------------------------------
 
 /// A thread sums some adjacent columns.
-template <class T>
+template <class To, class T>
 __global__ void __launch_bounds__(block_size)
-    sum_rows_kernel(float* to, const T* rows, std::int64_t count, std::int64_t width,
-                    bool aligned) {
+    sum_rows_kernel(To* to, const T* rows, std::int64_t count, std::int64_t width, bool aligned) {
     const std::int64_t at =
         (std::int64_t{block_index().x} * block_size + thread_index()) * std::int64_t{cast_width};
     if (!aligned || at + cast_width > width) {
@@ -122,11 +121,11 @@ __global__ void __launch_bounds__(block_size)
             float sum = widen(rows[i]);
             for (std::int64_t row = 1; row < count; ++row)
                 sum = sum + widen(rows[row * width + i]);
-            to[i] = sum;
+            to[i] = narrow<To>(sum);
         }
         return;
     }
-    CastPiece<float> sums;
+    float sums[cast_width];
     CastPiece<T> source = load_piece(rows + at);
     for (int i = 0; i < cast_width; ++i)
         sums[i] = widen(source[i]);
@@ -135,7 +134,23 @@ __global__ void __launch_bounds__(block_size)
         for (int i = 0; i < cast_width; ++i)
             sums[i] = sums[i] + widen(source[i]);
     }
-    store_piece(to + at, sums);
+    CastPiece<To> rounded;
+    for (int i = 0; i < cast_width; ++i)
+        rounded[i] = narrow<To>(sums[i]);
+    store_piece(to + at, rounded);
+}
+
+template <class To, class T>
+void launch_sum_rows(const SumRows& args, const OpContext& context) {
+    const std::int64_t width = args.rows.size(1);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(args.to.data()) % 16 == 0 &&
+                         reinterpret_cast<std::uintptr_t>(args.rows.data()) % 16 == 0 &&
+                         width % cast_width == 0;
+    launch(
+        context.stream,
+        {.blocks = div_ceil(width, std::int64_t{block_size} * cast_width), .threads = block_size},
+        sum_rows_kernel<To, T>, args.to.as<To>(), args.rows.as<T>(), args.rows.size(0), width,
+        aligned);
 }
 
 }  // namespace
@@ -198,17 +213,10 @@ void run(const SumRows& args, const OpContext& context) {
     GPTRAIN_CHECK(
         args.rows.rank() == 2 && args.rows.contiguous() && args.to.elements() == args.rows.size(1),
         "sum of the rows of ", args.rows.shape().to_text(), " to ", args.to.shape().to_text());
-    const std::int64_t width = args.rows.size(1);
     with_compute_type(args.rows.dtype(), [&](auto type) {
         using T = decltype(type);
-        const bool aligned = reinterpret_cast<std::uintptr_t>(args.to.data()) % 16 == 0 &&
-                             reinterpret_cast<std::uintptr_t>(args.rows.data()) % 16 == 0 &&
-                             width % cast_width == 0;
-        launch(context.stream,
-               {.blocks = div_ceil(width, std::int64_t{block_size} * cast_width),
-                .threads = block_size},
-               sum_rows_kernel<T>, args.to.as<float>(), args.rows.as<T>(), args.rows.size(0), width,
-               aligned);
+        if (args.to.dtype() == DType::f32) return launch_sum_rows<float, T>(args, context);
+        launch_sum_rows<T, T>(args, context);
     });
 }
 

@@ -33,10 +33,10 @@ struct Add {
     void tensors(const auto& list) const { list.reads(y).updates(x); }
 };
 
-/// to = the sum of the rows, added in their order.
+/// to = the sum of the rows, added in their order in fp32.
 struct SumRows {
     static constexpr std::string_view name = "sum_rows";
-    Tensor to;    ///< fp32 [n], =
+    Tensor to;    ///< n elements, fp32 or like rows, =
     Tensor rows;  ///< compute dtype [p, n]
     void tensors(const auto& list) const { list.reads(rows).writes(to); }
 };

@@ -99,16 +99,20 @@ void run(const SumRows& args) {
     const std::int64_t count = args.rows.size(0);
     const std::int64_t width = args.rows.size(1);
     with_compute_type(args.rows.dtype(), [&](auto type) {
-        const auto* from = args.rows.as<decltype(type)>();
-        auto* sums = args.to.as<float>();
-        parallel_ranges(width, count, 64, [&](std::int64_t begin, std::int64_t end) {
-            for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-                Vec8 sum = load(from + i, lanes);
-                for (std::int64_t row = 1; row < count; ++row)
-                    sum = sum + load(from + row * width + i, lanes);
-                store(sums + i, sum, lanes);
+        using T = decltype(type);
+        const T* from = args.rows.as<T>();
+        const auto sum_into = [&](auto* sums) {
+            parallel_ranges(width, count, 64, [&](std::int64_t begin, std::int64_t end) {
+                for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+                    Vec8 sum = load(from + i, lanes);
+                    for (std::int64_t row = 1; row < count; ++row)
+                        sum = sum + load(from + row * width + i, lanes);
+                    store(sums + i, sum, lanes);
+                });
             });
-        });
+        };
+        if (args.to.dtype() == DType::f32) return sum_into(args.to.as<float>());
+        sum_into(args.to.as<T>());
     });
 }
 

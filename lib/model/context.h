@@ -25,6 +25,7 @@ struct ModelContext {
     std::int64_t sequences;          ///< B
     bool sequence_parallel = false;  ///< the residual stream is split along S over tp
     std::int64_t tensor_pieces = 1;  ///< of the GEMMs between split and whole rows (RunPlan)
+    bool pieces_by_rank = false;     ///< (RunPlan)
     RowPositions stream_rows = {};   ///< global positions of the stream's local rows
     RowPositions batch_rows = {};    ///< those of all rows of the batch on this rank of cp
     ContextMethod context_method = ContextMethod::ring;

@@ -1,6 +1,6 @@
 #include "model/linear.h"
 
-#include <vector>
+#include <optional>
 
 #include "model/int8_weight.h"
 #include "model/slices.h"
@@ -54,11 +54,17 @@ void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias,
 
 Linear::Factor Linear::to_gather(const LinearOperand& slice, DType format) const {
     if (!gathers_fp8()) return {.values = slice.values, .in8 = {}};
-    const Tensor amax = context_.workspace().allocate(DType::f32, {1});
-    context_.backend.run(Fill{.x = amax, .value = 0});
+    // A gather takes one round of messages, and a maximum would take two.
+    Communicator& tp = context_.mesh.tp();
+    const Tensor amaxes = context_.workspace().allocate(DType::f32, {1 + tp.size()});
+    context_.backend.run(Fill{.x = amaxes, .value = 0});
+    const Tensor amax = amaxes.slice(0, 0, 1);
+    const Tensor of_ranks = amaxes.slice(0, 1, tp.size());
+    const Tensor own = of_ranks.slice(0, tp.rank(), 1);
     context_.backend.run(
-        UpdateAmax{.x = slice.amax.empty() ? slice.values : slice.amax, .amax = amax});
-    context_.mesh.tp().all_reduce(amax, Reduce::max).wait();
+        UpdateAmax{.x = slice.amax.empty() ? slice.values : slice.amax, .amax = own});
+    tp.all_gather(of_ranks, own, 0).wait();
+    context_.backend.run(UpdateAmax{.x = of_ranks, .amax = amax});
     const Fp8Matrix rows = converted({.values = slice.values, .amax = amax, .columns8 = {}},
                                      {.format = format, .rowwise = true, .columnwise = false});
     return {.values = rows.rowwise, .in8 = rows};
@@ -92,7 +98,7 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
             {.values = rows.whole(), .amax = amax_of_all_rows(context_, x), .columns8 = x.columns8},
             {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
     }
-    for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+    for (const std::int64_t i : rows.order()) {
         rows.wait(i);
         multiply(weight,
                  {.values = rows_of_piece(context_, rows.whole(), i),
@@ -114,18 +120,17 @@ void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pa
         return;
     }
     const Tensor sum = allocate_whole(context_, y);
-    std::vector<Pending> sums;
-    for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+    LeavingRows rows(context_, y, sum);
+    for (const std::int64_t i : rows.order()) {
         const Tensor part = rows_of_piece(context_, sum, i);
         multiply(
             weight,
             {.values = rows_of_piece(context_, x.values, i), .in8 = rows_of_piece(context_, x8, i)},
             {}, part);
         if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
-        sums.push_back(reduce_piece(context_, y, sum, i));
+        rows.send(i);
     }
-    for (Pending& pending : sums)
-        pending.wait();
+    rows.wait();
     if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
 }
 
@@ -243,16 +248,18 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
     if (inputs) whole.dx = allocate_whole(context_, args.dx);
     const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
     const LoraLayer::Gradient lora = adapter_gradient(args.dy.values, pass, part);
-    std::vector<Pending> sums;
+    Pending sum;
+    std::optional<LeavingRows> rows;
     if (part == BackwardPart::whole) {
         // The weight gradient hides the whole sum.
         input_grad(weight, whole, lora, dy8);
-        sums.push_back(reduce_parts(context_, args.dx, whole.dx));
+        sum = reduce_parts(context_, args.dx, whole.dx);
     } else if (inputs) {
-        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+        rows.emplace(context_, args.dx, whole.dx);
+        for (const std::int64_t i : rows->order()) {
             input_grad(weight, piece_of(whole, i), piece_of(lora, i),
                        rows_of_piece(context_, dy8, i));
-            sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
+            rows->send(i);
         }
     }
     bias_grad(args.dy.values, part);
@@ -266,8 +273,8 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
         weight_grad(whole, pass, part, dy8);
         if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
-    for (Pending& sum : sums)
-        sum.wait();
+    sum.wait();
+    if (rows) rows->wait();
 }
 
 void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart part) const {
@@ -283,9 +290,11 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
         dy8 = converted_gradient(whole.dy, part);
     }
     const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
-    for (std::int64_t i = 0; i < context_.tensor_pieces && inputs; ++i) {
-        dy.wait(i);
-        input_grad(weight, piece_of(whole, i), {}, rows_of_piece(context_, dy8, i));
+    if (inputs) {
+        for (const std::int64_t i : dy.order()) {
+            dy.wait(i);
+            input_grad(weight, piece_of(whole, i), {}, rows_of_piece(context_, dy8, i));
+        }
     }
     dy.wait();
     const LoraLayer::Gradient lora = adapter_gradient(whole.dy.values, pass, part);

@@ -7,6 +7,10 @@
 // In P pieces (RunPlan::tensor_pieces), piece i of the whole rows is gathered from piece i of each
 // slice: both are consecutive rows. With one sequence (B = 1) a rank therefore holds a slice of
 // each of P stripes; with several a piece is B / P of them.
+//
+// By ranks (RunPlan::pieces_by_rank, B = 1), piece i is the slices of ranks i t / P to
+// (i + 1) t / P - 1, which ranks send to each other one by one. A rank begins with the piece that
+// has its own slice where it gathers, and ends with it where it sums.
 #pragma once
 
 #include <vector>
@@ -28,14 +32,17 @@ class ArrivingRows {
 public:
     ArrivingRows(const ModelContext& context, const Tensor& x);
     const Tensor& whole() const { return whole_; }
+    /// The pieces in the order in which they arrive.
+    std::vector<std::int64_t> order() const;
     /// Waits for piece i of the rows.
     void wait(std::int64_t i);
     /// Waits for all rows.
     void wait();
 
 private:
+    const ModelContext& context_;
     Tensor whole_;
-    std::vector<Pending> pieces_;
+    std::vector<std::vector<Pending>> pieces_;
 };
 
 /// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
@@ -48,8 +55,24 @@ Tensor allocate_whole(const ModelContext& context, const Tensor& x);
 /// x = the sum of `part` (allocated by allocate_whole(x)) over tp, or this rank's slice of that
 /// sum.
 Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part);
-/// The same for piece i of the rows.
-Pending reduce_piece(const ModelContext& context, const Tensor& x, const Tensor& part,
-                     std::int64_t i);
+
+/// The same in pieces, each of which leaves once it has been computed.
+class LeavingRows {
+public:
+    LeavingRows(const ModelContext& context, const Tensor& x, const Tensor& part);
+    /// The pieces in the order in which to compute them.
+    std::vector<std::int64_t> order() const;
+    /// Piece i of `part` has been computed.
+    void send(std::int64_t i);
+    /// Waits for the sum, once all pieces have been sent.
+    void wait();
+
+private:
+    const ModelContext& context_;
+    Tensor x_;
+    Tensor part_;
+    Tensor arrived_;  ///< [t, elements of x]: by ranks, what each of them adds
+    std::vector<Pending> sums_;
+};
 
 }  // namespace gptrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/message_blocks.h"
+#include "comm/peer_limits.h"
 #include "hardware/message_time.h"
 #include "metrics/comm_metrics.h"
 
@@ -29,6 +30,19 @@ Spent spent_on(Axis reported) {
     }
 }
 
+/// The calls of cuda/peer for an operation in which a rank of a group sends `sent` bytes: for each
+/// piece a copy to and from each other rank, and a wait and flags for all of them at both ends;
+/// events before and after the operation.
+std::int64_t copy_calls(std::string_view operation, std::int64_t sent, std::int64_t ranks) {
+    constexpr std::int64_t of_events = 6;
+    const bool pair = operation == "send" || operation == "recv" || operation == "send_recv";
+    const std::int64_t halves = operation == "all_reduce" ? 2 : 1;
+    const std::int64_t others = pair ? 1 : ranks - 1;
+    const std::int64_t pieces =
+        std::max<std::int64_t>(1, div_ceil(sent, halves * others * piece_bytes));
+    return of_events + halves * pieces * 2 * (others + 2);
+}
+
 PricedMessage price(const TraceMessage& message, std::int64_t stage, const PipelineTraces& pipeline,
                     const HardwareProfile& hardware) {
     const MeshShape& mesh = pipeline.mesh;
@@ -52,7 +66,10 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (layout.size == 1) return priced;
     }
     // Copy engines move the data: no thread block bounds them or holds a multiprocessor.
-    if (pipeline.peer_messages && can_be_peers(message.axis, mesh, per_node)) layout.blocks = 0;
+    if (pipeline.peer_messages && can_be_peers(message.axis, mesh, per_node)) {
+        layout.blocks = 0;
+        priced.copy_calls = copy_calls(message.operation, message.bytes, layout.size);
+    }
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
     priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
     if (hardware.software.slowdown > 0) {

@@ -50,6 +50,9 @@ struct PricedMessage {
     std::int64_t stages = 1;  ///< that must have started before data moves
     double slowdown = 0;      ///< the share of computing speed that it takes meanwhile
     std::int64_t blocks = 0;  ///< multiprocessors that it holds from its issue to its end
+    /// Calls by which the host issues it as copies, each of which takes as long as issuing an op;
+    /// 0: it is a message of NCCL or MPI.
+    std::int64_t copy_calls = 0;
     bool between_stages = false;
     bool sends = false;  ///< to another stage
 };

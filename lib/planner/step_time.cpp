@@ -168,8 +168,12 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
         queue.last_end = queue.messages.back().end;
     }
     const DeviceProfile& device = hardware_.device;
-    stage.host +=
-        device.message_issue_seconds > 0 ? device.message_issue_seconds : device.issue_seconds;
+    if (price.copy_calls > 0) {
+        stage.host += static_cast<double>(price.copy_calls) * device.issue_seconds;
+    } else {
+        stage.host +=
+            device.message_issue_seconds > 0 ? device.message_issue_seconds : device.issue_seconds;
+    }
     IssuedMessage message;
     message.number = stage.messages++;
     message.price = price;

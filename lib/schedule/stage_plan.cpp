@@ -66,6 +66,8 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     const bool ring = plan.context_method == ContextMethod::ring;
     at(traffic, Axis::cp) = {
         .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
+    // Slices travel from rank to rank.
+    at(traffic, Axis::tp).ring = at(traffic, Axis::model).ring = plan.pieces_by_rank;
     at(traffic, Axis::dp).collectives = false;
     at(traffic, Axis::pp).collectives = false;
     at(traffic, Axis::dp_cp).all_pairs = plan.grad_reduce != DType::f32;

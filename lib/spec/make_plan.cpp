@@ -269,6 +269,9 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_adapter(plan);
     plan.int8_warning = int8_warning(plan);
     if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
+    const bool tensor_on_node =
+        target.ranks_per_node > 0 && target.ranks_per_node % plan.mesh.tensor == 0;
+    if (plan.peer_messages && target.cuda && tensor_on_node) take_pieces_by_rank(plan);
     set_steps(plan, spec);
     if (plan.fp8) check_fp8(plan);
     check_injected_faults(spec, plan.mesh);

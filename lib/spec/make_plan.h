@@ -15,6 +15,8 @@ struct PlanTarget {
     std::int64_t world_size = 1;
     bool cuda = false;     ///< the device, which sets the default of precision.compute
     bool dry_run = false;  ///< the world size was requested for a dry run
+    /// If nothing runs; 0: unknown. A run knows where its ranks are once they are connected.
+    std::int64_t ranks_per_node = 0;
 };
 
 /// Derives the plan. A contradiction between keys (sizes that do not divide, a mesh that does not

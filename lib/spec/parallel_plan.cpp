@@ -167,6 +167,13 @@ std::int64_t tensor_pieces(const RunPlan& plan) {
     return pieces;
 }
 
+void take_pieces_by_rank(RunPlan& plan) {
+    const std::int64_t pieces = std::gcd(plan.mesh.tensor, plan.tensor_pieces);
+    if (pieces == 1 || plan.micro_batch_size != 1) return;
+    plan.tensor_pieces = pieces;
+    plan.pieces_by_rank = true;
+}
+
 std::int64_t deferred_heads(const RunPlan& plan) {
     const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;

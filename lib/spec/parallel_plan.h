@@ -24,6 +24,11 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
 /// in GEMM efficiency. Error (usage) if nothing can be cut.
 std::int64_t tensor_pieces(const RunPlan& plan);
 
+/// Makes the plan's pieces those of ranks, if it has pieces of one sequence that divide among the
+/// ranks of tp: where messages of tp are copies between GPUs, which hold no multiprocessor, many
+/// small ones cost little.
+void take_pieces_by_rank(RunPlan& plan);
+
 /// How many microbatches of a step leave the head's weight gradient to its end
 /// (RunPlan::deferred_heads): the smaller of these numbers:
 ///  - those whose gradients of the logits fit into the memory by which the last stage keeps fewer

@@ -133,6 +133,9 @@ struct RunPlan {
     /// slices of the sequence, or others wait for theirs. Messages of one piece overlap with the
     /// GEMMs of another. 1: they are not cut.
     std::int64_t tensor_pieces = 1;
+    /// Each piece is the slices of some ranks of tp, and a rank begins or ends with its own, so
+    /// that it waits for no message before its first GEMM nor after its last one.
+    bool pieces_by_rank = false;
     /// Messages inside a node are copies between GPUs, where they can share memory.
     bool peer_messages = false;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -205,7 +208,9 @@ struct RunPlan {
     /// Number of stripes per sequence. Each tp rank holds a slice of every stripe, so that a piece
     /// contains the same rows on all ranks. With several sequences there is one stripe, because a
     /// piece is then a subset of the sequences.
-    std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
+    std::int64_t stream_stripes() const {
+        return micro_batch_size == 1 && !pieces_by_rank ? tensor_pieces : 1;
+    }
     /// Microbatches of a step of `global_batch_size` sequences on a data rank, by default on the
     /// first, which has the most.
     std::int64_t microbatches(std::int64_t global_batch_size, std::int64_t data_rank = 0) const;

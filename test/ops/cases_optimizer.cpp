@@ -78,10 +78,11 @@ OpCase add(DType dtype, std::int64_t begin, std::int64_t count) {
     return op;
 }
 
-OpCase sum_rows(DType dtype, std::int64_t rows, std::int64_t width) {
-    OpCase op = make_case(text("sum_rows ", name_of(dtype), " ", rows, " x ", width), dtype);
+OpCase sum_rows(DType dtype, DType result, std::int64_t rows, std::int64_t width) {
+    OpCase op = make_case(
+        text("sum_rows ", name_of(dtype), " to ", name_of(result), " ", rows, " x ", width), dtype);
     const auto from = op.input(dtype, {rows, width}, random_values());
-    const auto to = op.output(DType::f32, {width});
+    const auto to = op.output(result, {width});
     op.large = rows * width > 1000000;
     op.run = [=](Backend& backend, const Tensors& at) {
         backend.run(SumRows{.to = at[to], .rows = at[from]});
@@ -156,10 +157,14 @@ std::vector<OpCase> optimizer_cases() {
         cases.push_back(add(dtype, 0, 4107));
         cases.push_back(add(dtype, 3, 4107));
         cases.push_back(add(dtype, 0, 38597376));
-        cases.push_back(sum_rows(dtype, 1, 24));
-        cases.push_back(sum_rows(dtype, 3, 1000));
-        cases.push_back(sum_rows(dtype, 8, 4107));
-        cases.push_back(sum_rows(dtype, 8, 4824672));
+        cases.push_back(sum_rows(dtype, DType::f32, 1, 24));
+        cases.push_back(sum_rows(dtype, DType::f32, 3, 1000));
+        cases.push_back(sum_rows(dtype, DType::f32, 8, 4107));
+        cases.push_back(sum_rows(dtype, DType::f32, 8, 4824672));
+        if (dtype != DType::f32) {
+            cases.push_back(sum_rows(dtype, dtype, 3, 1000));
+            cases.push_back(sum_rows(dtype, dtype, 8, 4107));
+        }
         for (const bool skip : {false, true}) {
             cases.push_back(adamw({{1, true}}, dtype, skip, 1));
             cases.push_back(adamw({{7, false}, {1000, true}, {33, false}}, dtype, skip, 3));

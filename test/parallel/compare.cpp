@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "ranks.h"
+#include "spec/parallel_plan.h"
 
 namespace gptrain::test {
 namespace {
@@ -42,7 +43,10 @@ bool wanted(const MeshCase& mesh_case) {
 }
 
 PlanChange change_of(const MeshCase& mesh_case) {
-    return [&](RunPlan& plan) { plan.messages_in_order |= mesh_case.messages_in_order; };
+    return [&](RunPlan& plan) {
+        plan.messages_in_order |= mesh_case.messages_in_order;
+        if (plan.peer_messages) take_pieces_by_rank(plan);
+    };
 }
 
 RunSpec spec_of(RunSpec spec, const MeshCase& mesh_case) {

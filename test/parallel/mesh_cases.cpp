@@ -42,6 +42,7 @@ std::string text_of(const MeshCase& mesh_case) {
     if (p.sequence_parallel) name += ", sequence_parallel";
     if (p.overlap_tensor == OverlapTensor::on)
         name += text(", overlap_tensor on, micro batch ", mesh_case.micro_batch_size);
+    if (p.peer == PeerMessages::automatic) name += ", pieces by rank";
     if (!p.shard_optimizer) name += ", optimizer not sharded";
     if (mesh_case.messages_in_order) name += ", messages in order";
     return text(name, ", recompute ", name_of(mesh_case.recompute));
@@ -83,7 +84,7 @@ public:
         parallel.virtual_stages = 3;
         add(parallel);
     }
-    /// Linear layers in pieces of one sequence's rows, and of whole sequences.
+    /// Linear layers in pieces of one sequence's rows, of whole sequences, and of ranks' slices.
     void add_overlap(ParallelSpec parallel) {
         parallel.overlap_tensor = OverlapTensor::on;
         for (const std::int64_t micro_batch_size : {1, 2}) {
@@ -91,6 +92,9 @@ public:
             parallel.schedule = defers ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
             add(parallel, nullptr, nullptr, micro_batch_size);
         }
+        parallel.peer = PeerMessages::automatic;
+        add(parallel, nullptr, nullptr, 1);
+        parallel.peer = PeerMessages::off;
         if (parallel.data == 1) return;
         parallel.context = *parallel.data;
         parallel.data = 1;
@@ -158,6 +162,7 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
     if (p.sequence_parallel) shown.insert("sequence_parallel");
     if (p.overlap_tensor == OverlapTensor::on)
         shown.insert(text("pieces of ", mesh_case.micro_batch_size));
+    if (p.peer == PeerMessages::automatic) shown.insert("pieces by rank");
     if (!p.shard_optimizer) shown.insert("optimizer not sharded");
     return shown;
 }

@@ -141,6 +141,11 @@ TEST_CASE("a message that is a copy holds no multiprocessor") {
     CHECK(time_step(pipeline, hardware).seconds == Approx(4 + 1));
     pipeline.peer_messages = true;
     CHECK(time_step(pipeline, hardware).seconds == Approx(4));
+    // The host issues a copy for each other rank, a wait and flags, at both ends, and six events.
+    hardware.device.issue_seconds = 0.25;
+    hardware.device.message_issue_seconds = 100;
+    CHECK(time_step(pipeline, hardware).seconds == Approx(0.25 * (6 + 2 * (7 + 2)) + 0.25));
+    hardware.device.issue_seconds = hardware.device.message_issue_seconds = 0;
     // Over the network NCCL sends it.
     hardware.node.devices = 4;
     CHECK(time_step(pipeline, hardware).seconds > 4.5);
