@@ -43,21 +43,19 @@ void finish(const Stream& stream, PeerLinks& links) {
          " seconds");
 }
 
-/// Each of `ranks` sends to all others. Throws Error (usage) if that fails.
-void try_messages(Communicator& ranks, const std::string& name, Backend& backend) {
-    PeerLinks links(ranks, name);
-    const Stream out;
-    const Stream in;
+/// Each rank sends to all others. Throws Error (usage) if that fails.
+void exchange_all(PeerLinks& links, int rank, int size, Backend& backend, const Stream& out,
+                  const Stream& in) {
     const Buffer memory = backend.allocate(2 * std::int64_t{sizeof(Bytes)}, MemorySpace::device);
     const auto slot = [&](std::int64_t index) {
         const Tensor x(memory.data() + index * std::int64_t{sizeof(Bytes)}, DType::u8,
                        {std::int64_t{sizeof(Bytes)}});
         return run_of(x);
     };
-    for (int distance = 1; distance < ranks.size(); ++distance) {
-        const int to = (ranks.rank() + distance) % ranks.size();
-        const int from = (ranks.rank() + ranks.size() - distance) % ranks.size();
-        const Bytes own = sent(ranks.rank(), to);
+    for (int distance = 1; distance < size; ++distance) {
+        const int to = (rank + distance) % size;
+        const int from = (rank + size - distance) % size;
+        const Bytes own = sent(rank, to);
         copy(slot(0).data, own.data(), std::int64_t{sizeof own}, out);
         links.push(std::array{PeerLinks::Outgoing{slot(0), to}}, out);
         finish(out, links);
@@ -68,8 +66,28 @@ void try_messages(Communicator& ranks, const std::string& name, Backend& backend
         Bytes there;
         copy(there.data(), slot(1).data, std::int64_t{sizeof there}, in);
         in.synchronize();
-        if (there != sent(from, ranks.rank()))
+        if (there != sent(from, rank))
             fail(ExitCode::usage, "a message between two GPUs arrived with wrong values");
+    }
+}
+
+/// Why messages between these ranks, which try all pairs, fail; empty if they do not. Each rank
+/// may find something else.
+std::string fault_of_messages(Communicator& ranks, const std::string& name, Backend& backend) {
+    const Stream out;
+    const Stream in;
+    try {
+        PeerLinks links(ranks, name);
+        // The links end together, even if one rank fails.
+        try {
+            exchange_all(links, ranks.rank(), ranks.size(), backend, out, in);
+            return {};
+        } catch (const Error& error) {
+            links.release();
+            return error.what();
+        }
+    } catch (const Error& error) {
+        return error.what();
     }
 }
 
@@ -107,13 +125,8 @@ std::string fault_of_peers(const MpiSession& session, Backend& backend) {
     if (!fault.empty()) return fault;
     const std::string name = run_name(session);
     MpiCommunicator node(session, {.color = session.node(), .key = session.rank()}, backend);
-    if (node.size() > 1) {
-        try {
-            try_messages(node, text(name, "-trial-", session.node()), backend);
-        } catch (const Error& error) {
-            fault = error.what();
-        }
-    }
+    if (node.size() > 1)
+        fault = fault_of_messages(node, text(name, "-trial-", session.node()), backend);
     return first(fault);
 }
 

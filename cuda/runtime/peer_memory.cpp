@@ -41,12 +41,6 @@ void check_driver(CUresult result, std::string_view call) {
     fail(ExitCode::io, "/dev/shm", name, ": ", call, ": ", std::strerror(errno));
 }
 
-CUdeviceptr on_device(std::uint32_t* flag) {
-    void* address = nullptr;
-    check_cuda(cudaHostGetDevicePointer(&address, flag, 0), "cudaHostGetDevicePointer");
-    return reinterpret_cast<CUdeviceptr>(address);
-}
-
 }  // namespace
 
 std::string fault_of_peer_memory() {
@@ -102,6 +96,9 @@ PeerFlags::PeerFlags(std::string name, std::int64_t count, Role role)
     check_cuda(cudaHostRegister(flags_, static_cast<std::size_t>(bytes_),
                                 cudaHostRegisterMapped | cudaHostRegisterPortable),
                "cudaHostRegister");
+    void* address = nullptr;
+    check_cuda(cudaHostGetDevicePointer(&address, flags_, 0), "cudaHostGetDevicePointer");
+    device_address_ = reinterpret_cast<std::uint64_t>(address);
 }
 
 PeerFlags::~PeerFlags() {
@@ -114,6 +111,11 @@ void PeerFlags::unlink() const {
 }
 
 namespace {
+
+/// The address of flag `number`.
+CUdeviceptr address_of(std::uint64_t flags, std::int64_t number) {
+    return flags + sizeof(std::uint32_t) * static_cast<std::uint64_t>(number);
+}
 
 /// One call for all of these, in their order.
 void run_batch(std::vector<CUstreamBatchMemOpParams>& operations, const Stream& stream) {
@@ -132,7 +134,7 @@ void PeerFlags::write(std::span<const Value> values, const Stream& stream) const
     for (const Value& each : values) {
         CUstreamBatchMemOpParams& operation = operations.emplace_back();
         operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-        operation.writeValue.address = on_device(flags_ + each.flag);
+        operation.writeValue.address = address_of(device_address_, each.flag);
         operation.writeValue.value = each.value;
         operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
     }
@@ -144,7 +146,7 @@ void PeerFlags::wait(std::span<const Value> values, const Stream& stream) const 
     for (const Value& each : values) {
         CUstreamBatchMemOpParams& operation = operations.emplace_back();
         operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-        operation.waitValue.address = on_device(flags_ + each.flag);
+        operation.waitValue.address = address_of(device_address_, each.flag);
         operation.waitValue.value = each.value;
         operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
     }

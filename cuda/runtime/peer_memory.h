@@ -78,6 +78,7 @@ private:
     std::string name_;
     std::int64_t bytes_ = 0;
     std::uint32_t* flags_ = nullptr;
+    std::uint64_t device_address_ = 0;  ///< of the flags, for the driver
 };
 
 }  // namespace gptrain::cuda
