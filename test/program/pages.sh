@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: pages.sh GPTRAIN GPT-PREPROCESS [whole]. The commands of README.md's own text and of
 # docs/your-own-text.md run as printed, in fresh folders whose names have spaces and umlauts,
-# with a few steps instead of hundreds; with `whole` in full, but for README's spec, a part of the
-# walkthrough's.
+# with a few steps instead of hundreds; with `whole` all steps, but for README's spec, a part of the
+# walkthrough's. Models are narrow in both, as nothing here depends on what they learn.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/../openmpi.sh"
 for program in bible mpirun curl; do
@@ -49,9 +49,9 @@ commands() {
 spec() { awk -v wanted="$2" '/^```yaml/ { ++n; next } /^```/ { if (n == wanted && on) exit; on = 0 }
     n == wanted { on = 1; print }' "$1"; }
 
-# A command or a spec with few steps of a small model.
+# A command or a spec with a small model, and without `whole` few steps.
 shortened() {
-    if [[ -n $whole ]]; then cat; else
+    if [[ -n $whole ]]; then sed -E 's/hidden_size: [0-9]+/hidden_size: 64/'; else
         sed -E 's/steps: [0-9]+/steps: 4/; s/(eval_|)interval: [0-9]+/\1interval: 2/; s/hidden_size: 256/hidden_size: 64/
             s/training.steps=250/training.steps=6/; s/training.steps=275/training.steps=8/
             s/step-000250/step-000006/; s/--max-tokens 200/--max-tokens 8/'
