@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = std::array<std::byte, 256>;
 
-/// What rank `from` of a node sends to rank `to` in the trial.
+/// The message of rank `from` of a node to rank `to` in the trial.
 Bytes sent(int from, int to) {
     Bytes bytes;
     for (std::size_t i = 0; i < bytes.size(); ++i)
