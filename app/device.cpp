@@ -16,6 +16,8 @@
 #include "cuda/mesh/peers.h"
 #include "cuda/needs.h"
 #include "cuda/runtime/probe.h"
+#include "schedule/stage_plan.h"
+#include "spec/parallel_plan.h"
 
 namespace gptrain {
 namespace {
@@ -137,6 +139,13 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
         cuda::gpu_mesh(session, shape, connections, backend, &listener, peer.value_or(PeerAxes{}));
     mesh.set_peer_axes(peer);
     return mesh;
+}
+
+Mesh open_training_mesh(const Device& device, const MpiSession& session, RunPlan& plan,
+                        CommListener& listener, const std::optional<PeerAxes>& saved) {
+    const auto peer = choose_peer_axes(device, session, plan, saved);
+    if (peer && contains(*peer, Axis::tp)) take_pieces_by_rank(plan);
+    return open_mesh(device, session, plan.mesh, mesh_connections(plan), listener, peer);
 }
 
 bool have_fp8(const Device& device, const MpiSession& session) {

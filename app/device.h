@@ -51,6 +51,11 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
                const MeshConnections& connections, CommListener& listener,
                const std::optional<PeerAxes>& peer = {});
 
+/// The mesh of a run that trains: chooses how its messages travel (choose_peer_axes) and, by that,
+/// how the plan cuts linear layers.
+Mesh open_training_mesh(const Device& device, const MpiSession& session, RunPlan& plan,
+                        CommListener& listener, const std::optional<PeerAxes>& saved = {});
+
 /// True if the devices of all ranks have GEMMs in fp8. All ranks call it together.
 bool have_fp8(const Device& device, const MpiSession& session);
 

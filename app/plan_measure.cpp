@@ -15,10 +15,8 @@
 #include "metrics/run_directory.h"
 #include "plan_problem.h"
 #include "ranks.h"
-#include "schedule/stage_plan.h"
 #include "search/measured.h"
 #include "spec/make_plan.h"
-#include "spec/parallel_plan.h"
 #include "train/timed_steps.h"
 #include "version.h"
 #include "watch/stop_signals.h"
@@ -85,10 +83,7 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
     ranks.set_mesh(plan.mesh);
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.connect_nodes(RunPaths{spec.output_dir}.cache() / "heartbeats", session);
-    const auto peer = choose_peer_axes(device, session, plan);
-    if (peer && contains(*peer, Axis::tp)) take_pieces_by_rank(plan);
-    const Mesh mesh =
-        open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm, peer);
+    const Mesh mesh = open_training_mesh(device, session, plan, observers.comm);
     const std::vector<double> seconds =
         time_steps(spec, plan, {*device.backend, mesh, session, observers, "", measurement.started},
                    timed_steps, [&] { return measurement.signals.received() != 0; });

@@ -17,9 +17,7 @@
 #include "metrics/run_directory.h"
 #include "planner/mesh_cost.h"
 #include "planner/message_buffers.h"
-#include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
-#include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 #include "spec/unused_keys.h"
 #include "start.h"
@@ -127,10 +125,7 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     std::optional<PeerAxes> saved;
     if (plan.peer_messages)
         saved = saved_peer_axes(resume, RunPaths{spec.output_dir}.checkpoints(), session);
-    const auto peer = choose_peer_axes(device, session, plan, saved);
-    if (peer && contains(*peer, Axis::tp)) take_pieces_by_rank(plan);
-    const Mesh mesh =
-        open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm, peer);
+    const Mesh mesh = open_training_mesh(device, session, plan, observers.comm, saved);
     const ExitCode code = train(spec, plan, resume,
                                 {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);

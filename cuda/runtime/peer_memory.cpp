@@ -1,7 +1,6 @@
 #include "cuda/runtime/peer_memory.h"
 
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <cuda.h>
@@ -79,16 +78,26 @@ OpenedMemory::~OpenedMemory() {
 
 PeerFlags::PeerFlags(std::string name, std::int64_t count, Role role)
     : name_(std::move(name)), bytes_(count * static_cast<std::int64_t>(sizeof(std::uint32_t))) {
-    const int flags = role == Role::maker ? O_RDWR | O_CREAT | O_EXCL : O_RDWR;
-    const int file = shm_open(name_.c_str(), flags, 0600);
+    const bool makes = role == Role::maker;
+    const int file = shm_open(name_.c_str(), makes ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
     if (file < 0) fail_shared(name_, "shm_open");
+    try {
+        map(file, makes);
+    } catch (...) {
+        // What fails leaves nothing behind.
+        if (makes) shm_unlink(name_.c_str());
+        if (flags_ != nullptr) munmap(flags_, static_cast<std::size_t>(bytes_));
+        throw;
+    }
+}
+
+void PeerFlags::map(int file, bool makes) {
     // fallocate, because writing to a hole of a full file system would end the process.
-    const int full = role == Role::maker ? posix_fallocate(file, 0, bytes_) : 0;
+    const int full = makes ? posix_fallocate(file, 0, bytes_) : 0;
     void* memory = full == 0 ? mmap(nullptr, static_cast<std::size_t>(bytes_),
                                     PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                              : MAP_FAILED;
-    if (full != 0) errno = full;
-    const int fault = errno;
+    const int fault = full != 0 ? full : errno;
     close(file);
     errno = fault;
     if (memory == MAP_FAILED) fail_shared(name_, full != 0 ? "posix_fallocate" : "mmap");

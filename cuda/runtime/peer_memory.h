@@ -75,6 +75,9 @@ public:
     std::uint32_t value(std::int64_t flag) const;
 
 private:
+    /// Maps the file, which it closes, and registers it with the device.
+    void map(int file, bool makes);
+
     std::string name_;
     std::int64_t bytes_ = 0;
     std::uint32_t* flags_ = nullptr;

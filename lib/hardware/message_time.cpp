@@ -73,10 +73,6 @@ GroupLayout layout_from(std::int64_t begin, const std::vector<std::int64_t>& gro
     return layout;
 }
 
-bool is_between_two(std::string_view operation) {
-    return operation == "send" || operation == "recv" || operation == "send_recv";
-}
-
 /// The bandwidth of a link that messages travel on, with its key in the profile.
 double bandwidth_of(const LinkProfile& link, std::string_view key) {
     if (link.bandwidth > 0) return link.bandwidth;
@@ -109,6 +105,10 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t devices_
     }
     worst.blocks = most_message_blocks(axis);
     return worst;
+}
+
+bool is_between_two(std::string_view operation) {
+    return operation == "send" || operation == "recv" || operation == "send_recv";
 }
 
 bool can_be_peers(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node) {

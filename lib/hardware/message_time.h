@@ -33,6 +33,9 @@ bool stages_share_node(std::int64_t a, std::int64_t b, const MeshShape& mesh,
 /// copies between GPUs (comm/peer_limits.h).
 bool can_be_peers(Axis axis, const MeshShape& mesh, std::int64_t devices_per_node);
 
+/// True for messages between two ranks, "send" for example, false for collectives.
+bool is_between_two(std::string_view operation);
+
 /// Bytes per second and direction that a rank of the group sends at most in an operation: its links
 /// bound them, and the thread blocks of the message (node.link.block_bandwidth).
 double bandwidth_of(const NodeProfile& node, const GroupLayout& group, std::string_view operation);

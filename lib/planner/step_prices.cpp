@@ -35,9 +35,8 @@ Spent spent_on(Axis reported) {
 /// events before and after the operation.
 std::int64_t copy_calls(std::string_view operation, std::int64_t sent, std::int64_t ranks) {
     constexpr std::int64_t of_events = 6;
-    const bool pair = operation == "send" || operation == "recv" || operation == "send_recv";
     const std::int64_t halves = operation == "all_reduce" ? 2 : 1;
-    const std::int64_t others = pair ? 1 : ranks - 1;
+    const std::int64_t others = is_between_two(operation) ? 1 : ranks - 1;
     const std::int64_t pieces =
         std::max<std::int64_t>(1, div_ceil(sent, halves * others * piece_bytes));
     return of_events + halves * pieces * 2 * (others + 2);

@@ -2,7 +2,6 @@
 // second mesh, go over a stand-in for NCCL. Each moves data only when computation waits for it,
 // while the CPU computes at once.
 #include "comm/peer_axes.h"
-#include "cpu/cpu_backend.h"
 #include "cuda/mesh/mesh.h"
 #include "cuda/mesh/peers.h"
 #include "host_runtime.h"
@@ -11,18 +10,6 @@
 #include "schedule/stage_plan.h"
 
 namespace gptrain::test {
-
-std::unique_ptr<Backend> make_backend() {
-    return cpu::make_backend();
-}
-
-std::vector<Way> ways() {
-    return {};
-}
-
-std::string why_not_run() {
-    return {};
-}
 
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
     pace() = Pace::messages_late;
@@ -33,14 +20,6 @@ Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
     // middle of a step could not go over both.
     if (++meshes % 2 == 0) std::erase(peer, Axis::dp_cp);
     return cuda::gpu_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener, peer);
-}
-
-bool holds_planned_messages() {
-    return false;
-}
-
-std::vector<MeshCase> tested_cases(std::int64_t ranks) {
-    return covering(mesh_cases(ranks));
 }
 
 }  // namespace gptrain::test
