@@ -55,21 +55,28 @@ install() {
         scripts/install_dependencies.sh slurm-wlm munge iproute2 || true
 }
 
+# Without symbols for a debugger the sanitizers' build takes a quarter less time.
 build() {
     local settings=()
-    [[ $1 != cuda ]] ||
-        settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture")
+    case $1 in
+        cuda) settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture") ;;
+        asan) settings=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -DNDEBUG") ;;
+    esac
     cmake --preset "${1/quick/cpu}" "${settings[@]}" || return
     cmake --build --preset "$1"
 }
 
 # Steps that lack clang-tidy 14, the CUDA backend or a disassembler report that they did not run.
 tidy() { scripts/check_tidy.sh || (($? == 77)); }
-machine_code() { scripts/check_sass.sh || (($? == 77)); }
+machine_code() { scripts/check_sass.sh --build build/cuda || (($? == 77)); }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-tests() { ctest --preset "$1" "${options[@]}" | tee -a "$log"; }
+tests() {
+    local filter=()
+    [[ $1 != cuda ]] || filter=(-LE once)
+    ctest --preset "$1" "${filter[@]}" "${options[@]}" | tee -a "$log"
+}
 
 # Name and seconds of every test, the longest first.
 longest_tests() {
