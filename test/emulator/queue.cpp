@@ -107,6 +107,12 @@ void Queue::run_to(std::int64_t point) {
     busy_ = false;
 }
 
+bool Queue::try_run_to(std::int64_t point) {
+    while (done_ < point)
+        if (!run_next_if_ready() && !run_any()) return false;
+    return true;
+}
+
 void run_all() {
     for (Queue* queue : queues())
         queue->run_to(queue->end());

@@ -38,6 +38,8 @@ public:
     bool has_reached(std::int64_t point) const { return done_ >= point; }
     /// Does all work before the point. After a fault the rest is dropped.
     void run_to(std::int64_t point);
+    /// The same for work that need not wait for another process; true if that was all.
+    bool try_run_to(std::int64_t point);
     /// Does the next work if it need not wait; returns false if it has to, or there is none.
     bool run_next_if_ready();
     bool urgent() const { return urgent_; }
