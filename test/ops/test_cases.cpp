@@ -21,7 +21,7 @@ void check(const std::vector<OpCase>& cases) {
             OpRun run(*backend, op, scratch);
             run.run();
             CHECK(run.faults() == "");
-            for (int repetition = 1; repetition < repetitions(); ++repetition) {
+            for (int repetition = 1; repetition < repetitions(op); ++repetition) {
                 INFO("repetition " << repetition);
                 begin_repetition(repetition);
                 OpRun again(*backend, op, scratch);
