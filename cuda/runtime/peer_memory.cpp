@@ -84,7 +84,7 @@ PeerFlags::PeerFlags(std::string name, std::int64_t count, Role role)
     try {
         map(file, makes);
     } catch (...) {
-        // What fails leaves nothing behind.
+        // A failure leaves nothing behind.
         if (makes) shm_unlink(name_.c_str());
         if (flags_ != nullptr) munmap(flags_, static_cast<std::size_t>(bytes_));
         throw;
