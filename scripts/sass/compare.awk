@@ -3,7 +3,7 @@
 # instructions every instance but those for fp16.
 #
 # Exact: threads, shared memory, warps, the matrix instructions. Within 2 %, or 4 instructions: the
-# number of instructions. Within 2 %: the ratios. Within `drift`: registers.
+# number of instructions. Within 2 %: the ratios. Within `drift`, exact if it is empty: registers.
 
 function cell(text) {
     gsub(/^[ `]+|[ `]+$/, "", text)
@@ -12,7 +12,7 @@ function cell(text) {
 function within(is, was, drift) { return is - was <= drift && was - is <= drift }
 function differs(column, is, was) {
     if (is == was || is == "?") return 0
-    if (column == 3) return !within(is, was, drift)
+    if (column == 3) return !within(is, was, drift + 0)
     if (column == 7) return !within(is, was, was + 0 > 200 ? was * 0.02 : 4)
     if ((column == 9 || column == 10) && is != "-" && was != "-")
         return !within(is, was, was * 0.02)
