@@ -12,10 +12,12 @@
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
+#include "cuda/ops/expert_rows.h"
 #include "cuda/ops/fp8.h"
 #include "cuda/ops/linear.h"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/optimizer.h"
+#include "cuda/ops/router_losses.h"
 #include "cuda/ops/row_sums.h"
 #include "cuda/ops/scratch_sizes.h"
 #include "cuda/runtime/staging.h"
@@ -77,6 +79,19 @@ std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits) {
         std::max(limits.head_rows, limits.sequences * limits.seq_length));
 }
 
+std::int64_t router_scratch_bytes(const OpLimits& limits) {
+    if (limits.experts == 0) return 0;
+    // Sums of more than one part: each group has more tokens than a part.
+    const std::int64_t tokens = limits.sequences * limits.seq_length;
+    const std::int64_t parts = std::min(router_blocks, 2 * tokens / router_part_tokens + 1);
+    return Scratch::bytes_of<double>(std::max(parts * (2 * limits.experts + 1), tokens));
+}
+
+std::int64_t expert_rows_scratch_bytes(const OpLimits& limits) {
+    if (limits.experts == 0) return 0;
+    return sort_by_row_scratch_bytes(limits.sequences * limits.seq_length * limits.per_token);
+}
+
 std::int64_t optimizer_scratch_bytes() {
     return std::max(Scratch::bytes_of<double>(table_blocks),
                     round_up(update_bytes, Arena::alignment));
@@ -119,7 +134,8 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
         {linear_scratch_bytes(limits), bias_scratch_bytes(limits), fp8_scratch_bytes(limits),
          norm_scratch_bytes(limits), embedding_scratch_bytes(limits),
          attention_scratch_bytes(limits), cross_entropy_scratch_bytes(limits),
-         optimizer_scratch_bytes(), checksum_scratch_bytes()});
+         router_scratch_bytes(limits), expert_rows_scratch_bytes(limits), optimizer_scratch_bytes(),
+         checksum_scratch_bytes()});
     return Staging::all_bytes + of_ops;
 }
 

@@ -19,6 +19,17 @@ __device__ inline float warp_maximum(float x) {
     return x;
 }
 
+/// Sum of x over the lower lanes; T is unsigned or int.
+template <class T>
+__device__ inline T sum_of_lanes_before(T x) {
+    T sum = x;
+    for (int distance = 1; distance < warp_threads; distance *= 2) {
+        const T below = shuffle_up(sum, distance);
+        if (lane_index() >= distance) sum += below;
+    }
+    return sum - x;
+}
+
 /// For a block of `warps` warps. `of_warps` is shared memory; reuse it only after the next barrier.
 template <class T, int warps>
 __device__ inline T block_sum(T x, T (&of_warps)[warps]) {

@@ -19,6 +19,11 @@ __device__ inline Logistic logistic(float x) {
     return {value, exp_minus * value};
 }
 
+/// The same; NaN, which the clamp above hides, stays NaN.
+__device__ inline Logistic logistic_or_nan(float x) {
+    return x == x ? logistic(x) : Logistic{x, x};
+}
+
 /// The value and the slope of an activation function without a gate.
 struct Curve {
     float value;

@@ -133,14 +133,17 @@ void run_part(const GemmPart& part, const OpContext& context) {
 }  // namespace
 
 void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
+    // The library would want the bias in fp32 too.
+    const bool separate_bias = !args.bias.empty() && args.bias.dtype() != args.y.dtype();
     gemms.run({.a = matrix_by_rows(args.x, args.x8),
                .b = matrix_by_rows(args.weight, args.weight8).transposed(),
                .c = Matrix(args.y),
-               .bias = args.bias.data(),
+               .bias = separate_bias ? nullptr : args.bias.data(),
                .gelu = args.gelu.empty() ? Matrix() : Matrix(args.gelu),
                .accumulate = args.accumulate,
                .fast_accumulation = !args.x8.empty()},
               run_part, context);
+    if (separate_bias) run(AddBias{.y = args.y, .bias = args.bias}, context);
 }
 
 void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {

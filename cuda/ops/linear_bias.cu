@@ -111,52 +111,67 @@ void sum_rows(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
 
 // ---- rows += bias -------------------------------------------------------------------------------
 
-template <class T>
+/// Y is T or float.
+template <class Y, class T>
 struct AddBiasArgs {
-    T* y;
+    Y* y;
     std::int64_t stride;
     const T* bias;
     int rows;
     int columns;
 };
 
-template <class T, bool aligned>
-__global__ void __launch_bounds__(block_size) add_bias_kernel(AddBiasArgs<T> args) {
-    const int at = thread_piece<T>();
+/// As many elements of the bias as a piece of y has.
+template <class Y, class T, bool aligned>
+__device__ inline void load_bias(float (&bias)[piece_width<Y>], const T* from, int at, int size) {
+    Vec<T, piece_width<Y>> piece = {};
+    if constexpr (aligned) {
+        piece = load(reinterpret_cast<const Vec<T, piece_width<Y>>*>(from + at));
+    } else {
+        for (int i = 0; i < piece_width<Y>; ++i) {
+            if (at + i < size) piece[i] = from[at + i];
+        }
+    }
+    for (int i = 0; i < piece_width<Y>; ++i)
+        bias[i] = widen(piece[i]);
+}
+
+template <class Y, class T, bool aligned>
+__global__ void __launch_bounds__(block_size) add_bias_kernel(AddBiasArgs<Y, T> args) {
+    const int at = thread_piece<Y>();
     if (at >= args.columns) return;
-    float bias[piece_width<T>];
-    widen(load_piece<aligned>(args.bias, at, args.columns), bias);
-    Vec16<T> pieces[rows_per_block];
+    float bias[piece_width<Y>];
+    load_bias<Y, T, aligned>(bias, args.bias, at, args.columns);
+    Vec16<Y> pieces[rows_per_block];
     for (int i = 0; i < rows_per_block; ++i) {
-        const T* row = args.y + block_row(i, args.rows) * args.stride;
+        const Y* row = args.y + block_row(i, args.rows) * args.stride;
         pieces[i] = load_piece_once<aligned>(row, at, args.columns);
     }
     for (int i = 0; i < rows_per_block; ++i) {
         if (!is_block_row(i, args.rows)) continue;
-        float x[piece_width<T>];
+        float x[piece_width<Y>];
         widen(pieces[i], x);
-        for (int j = 0; j < piece_width<T>; ++j)
+        for (int j = 0; j < piece_width<Y>; ++j)
             x[j] = x[j] + bias[j];
         store_piece<aligned>(args.y + block_row(i, args.rows) * args.stride, at, args.columns,
-                             narrow_piece<T>(x));
+                             narrow_piece<Y>(x));
     }
 }
 
-template <class T>
+template <class Y, class T>
 void add_to_rows(const Tensor& y, const Tensor& bias, const OpContext& context) {
-    const Rows<T> rows(y);
+    const Rows<Y> rows(y);
     const std::int64_t columns = y.size(1);
-    const AddBiasArgs<T> args = {.y = rows.data,
-                                 .stride = rows.stride,
-                                 .bias = bias.as<T>(),
-                                 .rows = static_cast<int>(y.size(0)),
-                                 .columns = static_cast<int>(columns)};
-    const bool aligned =
-        is_aligned(args.y, args.stride, columns) && is_aligned(args.bias, columns, columns);
-    const PieceGrid grid = piece_grid(args.rows, columns, piece_width<T>);
+    const AddBiasArgs<Y, T> args = {.y = rows.data,
+                                    .stride = rows.stride,
+                                    .bias = bias.as<T>(),
+                                    .rows = static_cast<int>(y.size(0)),
+                                    .columns = static_cast<int>(columns)};
+    const bool aligned = is_aligned(args.y, args.stride, columns) && is_aligned(args.bias, 0, 0);
+    const PieceGrid grid = piece_grid(args.rows, columns, piece_width<Y>);
     launch(context.stream,
            {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
-           aligned ? add_bias_kernel<T, true> : add_bias_kernel<T, false>, args);
+           aligned ? add_bias_kernel<Y, T, true> : add_bias_kernel<Y, T, false>, args);
 }
 
 }  // namespace
@@ -175,8 +190,11 @@ void run(const BiasGrad& args, const OpContext& context) {
 
 void run(const AddBias& args, const OpContext& context) {
     check_bias(args.y, args.bias);
-    with_compute_type(args.y.dtype(),
-                      [&](auto type) { add_to_rows<decltype(type)>(args.y, args.bias, context); });
+    with_compute_type(args.bias.dtype(), [&](auto type) {
+        using T = decltype(type);
+        args.y.dtype() == DType::f32 ? add_to_rows<float, T>(args.y, args.bias, context)
+                                     : add_to_rows<T, T>(args.y, args.bias, context);
+    });
 }
 
 }  // namespace gptrain::cuda

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "cuda/device/device.cuh"
+#include "cuda/device/reduce.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/ops/scratch_sizes.h"
 
@@ -51,16 +51,6 @@ __global__ void __launch_bounds__(block_size) count_digits(Pass pass) {
     block_barrier();
     for (int digit = thread_index(); digit < pass.digits(); digit += block_size)
         pass.counts[digit * pass.tiles() + block_index().x] = counts[digit];
-}
-
-/// Sum of x over the lower lanes.
-__device__ inline unsigned sum_of_lanes_before(unsigned x) {
-    unsigned sum = x;
-    for (int distance = 1; distance < warp_threads; distance *= 2) {
-        const unsigned below = shuffle_up(sum, distance);
-        if (lane_index() >= distance) sum += below;
-    }
-    return sum - x;
 }
 
 struct ScanShared {

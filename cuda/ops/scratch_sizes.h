@@ -28,6 +28,20 @@ constexpr std::int64_t row_order_counts(std::int64_t tokens) {
     return div_ceil(tokens, row_order_tile) << row_order_digit_bits;
 }
 
+/// The largest number of experts of a router.
+constexpr int max_experts = 1536;
+/// The minimum number of tokens whose sums of a router a block adds.
+constexpr std::int64_t router_part_tokens = 32;
+/// The number of blocks for the sums of a router, if there are enough tokens.
+constexpr std::int64_t router_blocks = 256;
+/// Blocks for the tokens of a group.
+constexpr std::int64_t router_parts(std::int64_t tokens, std::int64_t groups) {
+    const std::int64_t most = div_ceil(tokens / groups, router_part_tokens);
+    const std::int64_t wanted = router_blocks / groups;
+    const std::int64_t parts = wanted < most ? wanted : most;
+    return parts > 1 ? parts : 1;
+}
+
 /// Blocks for a table of tensors; each handles every table_blocks-th chunk of them.
 constexpr std::int64_t table_blocks = 1024;
 /// The maximum size of a step's data that AdamW's kernel reads.

@@ -23,15 +23,18 @@ namespace gptrain {
 /// Upper bounds on the sizes of ops; they determine a backend's scratch memory.
 struct OpLimits {
     DType compute = DType::f32;
-    std::int64_t sequences = 0;   ///< B
-    std::int64_t seq_length = 0;  ///< S, of keys and of queries
-    std::int64_t hidden = 0;      ///< H
-    std::int64_t heads = 0;       ///< N
-    std::int64_t groups = 0;      ///< G
-    std::int64_t head_dim = 0;    ///< D
-    std::int64_t widest = 0;      ///< largest I or O of a linear layer other than the head
-    std::int64_t vocab = 0;       ///< V
-    std::int64_t head_rows = 0;   ///< rows of logits computed at a time
+    std::int64_t sequences = 0;     ///< B
+    std::int64_t seq_length = 0;    ///< S, of keys and of queries
+    std::int64_t hidden = 0;        ///< H
+    std::int64_t heads = 0;         ///< N
+    std::int64_t groups = 0;        ///< G
+    std::int64_t head_dim = 0;      ///< D
+    std::int64_t widest = 0;        ///< largest I or O of a linear layer other than the head
+    std::int64_t vocab = 0;         ///< V
+    std::int64_t head_rows = 0;     ///< rows of logits computed at a time
+    std::int64_t experts = 0;       ///< E; 0: none
+    std::int64_t per_token = 0;     ///< K
+    std::int64_t expert_width = 0;  ///< largest P O or I of a grouped linear layer
 };
 
 /// The memory that a backend itself adds to a run, known without its device.

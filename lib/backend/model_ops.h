@@ -25,7 +25,9 @@ struct LinearForward {
     Tensor x;       ///< [T, I] rows
     Tensor weight;  ///< [O, I]
     Tensor bias;    ///< [O] or empty
-    Tensor y;       ///< [T, O] rows; += if `accumulate`, rounded once, else =; contiguous with gelu
+    /// [T, O] rows; += if `accumulate`, rounded once, else =; contiguous with gelu. Of the compute
+    /// dtype, or fp32 without gelu, FP8 and `accumulate`.
+    Tensor y;
     Tensor gelu = {};         ///< [T, O] or empty, =; not with FP8 operands
     Fp8Matrix x8 = {};        ///< its rows
     Fp8Matrix weight8 = {};   ///< its rows
@@ -96,8 +98,8 @@ struct BiasGrad {
 /// y += bias for every row of y: a row-parallel layer's bias, after its reduction.
 struct AddBias {
     static constexpr std::string_view name = "add_bias";
-    Tensor y;     ///< [T, H], in and out
-    Tensor bias;  ///< [H]
+    Tensor y;     ///< [T, H], compute dtype or fp32, in and out
+    Tensor bias;  ///< [H], compute dtype
     void tensors(const auto& list) const { list.reads(bias).updates(y); }
 };
 

@@ -4,7 +4,8 @@
 //
 // Shape letters: B sequences of a microbatch, S local sequence length, T = B S tokens, H hidden
 // size, N local heads, G local query groups, D head dim, F local feed-forward size, V local
-// vocabulary, I inputs and O outputs of a linear layer, C rows of a chunk of logits.
+// vocabulary, I inputs and O outputs of a linear layer, C rows of a chunk of logits, E experts, K
+// experts of a token, R rows of experts.
 //
 // "Compute dtype" is fp32, bf16 or fp16, the same for all activations and weights of a call.
 // Parameter gradients are fp32. Accumulation is in fp32 or better. `=` overwrites, `+=`
@@ -12,6 +13,7 @@
 // and any row stride. All others are contiguous, unless strides are mentioned.
 #pragma once
 
+#include "backend/expert_ops.h"
 #include "backend/model_ops.h"
 #include "backend/muon_ops.h"
 #include "backend/norm_ops.h"
@@ -34,6 +36,10 @@ using Ops = OpList<
     HeadNormBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
     PositionForward, PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention,
     CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
+    // experts
+    RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
+    MeasureLoads, UpdateBalance, GroupByExpert, GatherRows, CombineRows, WeightRows, GateRows,
+    GateRowsBackward, GroupedForward, GroupedInputGrad, GroupedWeightGrad,
     // step and optimizer
     BeginStep, CheckLoss, Clear, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum,
     Normalise, Combine, MuonUpdate>;

@@ -9,8 +9,10 @@
 #include "cpu/checksum.h"
 #include "cpu/cross_entropy.h"
 #include "cpu/embedding.h"
+#include "cpu/expert_rows.h"
 #include "cpu/few_rows.h"
 #include "cpu/fp8.h"
+#include "cpu/grouped_linear.h"
 #include "cpu/head_norm.h"
 #include "cpu/int8.h"
 #include "cpu/linear.h"
@@ -21,6 +23,8 @@
 #include "cpu/optimizer.h"
 #include "cpu/random.h"
 #include "cpu/rope.h"
+#include "cpu/router.h"
+#include "cpu/router_losses.h"
 #include "cpu/spin_limit.h"
 #include "cpu/step.h"
 #include "cpu/values.h"
@@ -90,6 +94,18 @@ std::unique_ptr<Backend> make_backend() {
     return std::make_unique<CpuBackend>();
 }
 
+namespace {
+
+std::int64_t expert_scratch_bytes(const OpLimits& limits, int threads) {
+    if (limits.experts == 0) return 0;
+    const std::int64_t tokens = limits.sequences * limits.seq_length;
+    return std::max({router_scratch_bytes(limits.experts, threads),
+                     router_losses_scratch_bytes(tokens, limits.experts, threads),
+                     grouped_scratch_bytes(limits.compute, threads)});
+}
+
+}  // namespace
+
 std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     return std::max(
@@ -97,7 +113,8 @@ std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
          head_norm_scratch_bytes(tokens, limits.head_dim), rope_scratch_bytes(limits.head_dim),
          cross_entropy_scratch_bytes(std::max(limits.head_rows, tokens)),
          attention_forward_scratch_bytes(limits.head_dim, threads),
-         attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads)});
+         attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads),
+         expert_scratch_bytes(limits, threads)});
 }
 
 }  // namespace gptrain::cpu

@@ -24,7 +24,7 @@ void multiply(const Tensor& x, const Tensor& bias, const Tensor& y, bool accumul
 }  // namespace
 
 bool has_few_rows(const LinearForward& args) {
-    return !args.x.empty() && args.x.size(0) <= few_rows;
+    return !args.x.empty() && args.x.size(0) <= few_rows && args.x.dtype() == args.y.dtype();
 }
 
 void multiply_few_rows(const LinearForward& args) {

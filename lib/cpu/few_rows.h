@@ -6,8 +6,8 @@
 
 namespace gptrain::cpu {
 
-/// True if multiply_few_rows is faster than a GEMM, which packs the weight first: few rows, and no
-/// FP8 operands.
+/// True if multiply_few_rows is faster than a GEMM, which packs the weight first: few rows, and all
+/// of one dtype.
 bool has_few_rows(const LinearForward& args);
 
 /// y (+)= x weight^T + bias, fp32 sums that are rounded once. Reads the weight once. A row's bits

@@ -140,6 +140,18 @@ std::optional<Dim> faster_cut(const Gemm& gemm) {
     return std::nullopt;
 }
 
+/// oneDNN uses only the calling thread, and chooses its blocks for that.
+class OneThread {
+public:
+    OneThread() { omp_set_num_threads(1); }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+    ~OneThread() { omp_set_num_threads(before_); }
+
+private:
+    int before_ = omp_get_max_threads();
+};
+
 /// A GEMM as oneDNN computes it, and the dim to halve it along if that needs too much memory.
 struct Primitive {
     dnnl::matmul matmul;
@@ -180,15 +192,19 @@ public:
 
     /// True if oneDNN has a primitive other than its slow reference.
     bool can_multiply(DType dtype) const {
+        const std::string name = implementation(dtype);
+        return !name.empty() && name.find("ref") == std::string::npos;
+    }
+
+    /// oneDNN's name of what multiplies this type; empty if nothing does.
+    std::string implementation(DType dtype) const {
         std::array<std::byte, std::size_t{64} * 64 * 4> memory;
         Matrix square(reinterpret_cast<float*>(memory.data()), 64, 64);
         square.dtype = dtype;
         try {
-            const std::string name =
-                describe(engine_, {.a = square, .b = square, .c = square}).impl_info_str();
-            return name.find("ref") == std::string::npos;
+            return describe(engine_, {.a = square, .b = square, .c = square}).impl_info_str();
         } catch (const dnnl::error& error) {
-            if (error.status == dnnl_unimplemented) return false;
+            if (error.status == dnnl_unimplemented) return {};
             throw;
         }
     }
@@ -220,7 +236,9 @@ private:
 };
 
 Gemms::Gemms()
-    : primitives_(std::make_unique<Primitives>()), bf16_(primitives_->can_multiply(DType::bf16)) {}
+    : primitives_(std::make_unique<Primitives>()),
+      bf16_(primitives_->can_multiply(DType::bf16)),
+      independent_rows_(primitives_->implementation(DType::f32).find("brg") != std::string::npos) {}
 
 Gemms::~Gemms() = default;
 
@@ -243,6 +261,20 @@ void Gemms::multiply_within(const Gemm& gemm, std::span<std::byte> scratch) {
     const std::int64_t size = size_along(*cut, gemm);
     multiply_within(part_of(gemm, *cut, 0, size / 2), scratch);
     multiply_within(part_of(gemm, *cut, size / 2, size - size / 2), scratch);
+}
+
+void Gemms::prepare_threads(int threads) {
+    while (std::ssize(by_thread_) < threads)
+        by_thread_.push_back(std::make_unique<Primitives>());
+}
+
+void Gemms::multiply_alone(int thread, const Gemm& gemm, std::byte* scratch) {
+    const OneThread one_thread;
+    Primitives& primitives = *by_thread_.at(static_cast<std::size_t>(thread));
+    Primitive& primitive = primitives.find_or_make(gemm);
+    GPTRAIN_CHECK(primitive.scratch_bytes <= scratch_bytes(1), "oneDNN needs ",
+                  primitive.scratch_bytes, " bytes");
+    primitives.execute(primitive, gemm, scratch);
 }
 
 std::int64_t Gemms::scratch_bytes(int threads) {

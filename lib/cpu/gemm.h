@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/matrix.h"
 #include "backend/scratch.h"
@@ -38,13 +39,24 @@ public:
     /// Splits the GEMM into parts if oneDNN needs more than `scratch`.
     void multiply_within(const Gemm& gemm, std::span<std::byte> scratch);
 
+    /// Lets as many threads multiply alone.
+    void prepare_threads(int threads);
+    /// For threads of a parallel region, from 0: each multiplies by itself, in one piece. Takes
+    /// scratch_bytes(1).
+    void multiply_alone(int thread, const Gemm& gemm, std::byte* scratch);
+    /// True if the bits of a row of c depend on neither the other rows nor their number, where that
+    /// is a multiple of 16.
+    bool has_independent_rows() const { return independent_rows_; }
+
     /// Enough for most GEMMs in one piece.
     static std::int64_t scratch_bytes(int threads);
 
 private:
     class Primitives;
     std::unique_ptr<Primitives> primitives_;
+    std::vector<std::unique_ptr<Primitives>> by_thread_;
     bool bf16_ = false;
+    bool independent_rows_ = false;
 };
 
 /// "oneDNN 2.6.3": the library in use.

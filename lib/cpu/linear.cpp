@@ -175,9 +175,12 @@ void multiply(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
             {.a = a, .b = b, .c = c, .bias = args.bias.data(), .accumulate = args.accumulate},
             scratch);
     } else {
+        // fp32 sums are added up in y.
+        const bool apart = c.dtype == DType::f32 && !args.bias.empty();
         const Epilogue epilogue = {
-            .bias = args.bias, .gelu_input = {}, .accumulate = args.accumulate};
+            .bias = apart ? Tensor() : args.bias, .gelu_input = {}, .accumulate = args.accumulate};
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
+        if (apart) run(AddBias{.y = args.y, .bias = args.bias});
     }
 }
 

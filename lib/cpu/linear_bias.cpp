@@ -7,6 +7,23 @@
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
+namespace {
+
+template <class Y, class T>
+void add_bias(const AddBias& args) {
+    const std::int64_t hidden = args.y.size(1);
+    const Rows<Y> rows(args.y);
+    const T* added = args.bias.as<T>();
+    parallel_ranges(args.y.size(0), hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+            for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
+                store(rows[row] + h, load(rows[row] + h, lanes) + load(added + h, lanes), lanes);
+            });
+        }
+    });
+}
+
+}  // namespace
 
 void run(const BiasGrad& args) {
     const std::int64_t rows = args.dy.size(0);
@@ -29,19 +46,9 @@ void run(const BiasGrad& args) {
 }
 
 void run(const AddBias& args) {
-    const std::int64_t hidden = args.y.size(1);
-    with_compute_type(args.y.dtype(), [&](auto type) {
+    with_compute_type(args.bias.dtype(), [&](auto type) {
         using T = decltype(type);
-        const Rows<T> rows(args.y);
-        const T* added = args.bias.as<T>();
-        parallel_ranges(args.y.size(0), hidden, 1, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t row = begin; row < end; ++row) {
-                for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
-                    store(rows[row] + h, load(rows[row] + h, lanes) + load(added + h, lanes),
-                          lanes);
-                });
-            }
-        });
+        args.y.dtype() == DType::f32 ? add_bias<float, T>(args) : add_bias<T, T>(args);
     });
 }
 

@@ -29,8 +29,8 @@ double gemm_rate(const DeviceProfile& device, DType dtype) {
 /// of the multiprocessors.
 double tiled_seconds(const DeviceProfile& device, const OpWork& op, const GemmTile& tile,
                      std::int64_t parts, std::int64_t used) {
-    const double tiles =
-        pieces(op.rows, tile.rows) * pieces(op.cols, tile.cols) * static_cast<double>(parts);
+    const double tiles = pieces(op.rows, tile.rows) * pieces(op.cols, tile.cols) *
+                         static_cast<double>(parts * op.groups);
     const double rate = gemm_rate(device, op.dtype) / static_cast<double>(device.multiprocessors);
     const double length = static_cast<double>(op.length) / static_cast<double>(parts);
     const double flops = 2 * static_cast<double>(tile.rows) * static_cast<double>(tile.cols) *

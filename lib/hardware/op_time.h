@@ -14,6 +14,7 @@ namespace gptrain {
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
 /// where the fill is gemm_fill in elements. GELU' after it adds its traffic / (bandwidth x
 /// efficiency) on a device that does not fuse them.
+/// The tiles of all GEMMs of a grouped op are in the same waves.
 /// Attention: the longer of its traffic and of FLOPs / rate, where the rate falls as
 /// S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).

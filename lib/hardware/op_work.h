@@ -21,6 +21,7 @@ struct OpWork {
     Kind kind = Kind::other;
     DType dtype = DType::f32;    ///< of a GEMM's operands
     std::string_view name = "";  ///< static text, as in backend/ops.h
+    std::int64_t groups = 1;     ///< GEMMs of these sizes, one for each expert, in one op
     std::int64_t rows = 0;       ///< of a GEMM's output
     std::int64_t cols = 0;       ///< of a GEMM's output
     std::int64_t length = 0;     ///< dim that a GEMM sums over; keys of a sequence in attention

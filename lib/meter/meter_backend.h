@@ -14,7 +14,7 @@ namespace gptrain {
 
 /// Work done, in floating point operations; a multiply-add counts as two.
 struct Work {
-    double gemms = 0;      ///< GEMMs of linear layers
+    double gemms = 0;      ///< GEMMs of linear layers, those of experts included
     double attention = 0;  ///< visible query-key pairs only
     double updates = 0;    ///< number of parameters updated by the optimizer
     double total() const { return gemms + attention; }
@@ -61,6 +61,9 @@ private:
     void count(const Int8LinearForward& op) { work_.gemms += work_of(op).flops; }
     void count(const LinearInputGrad& op) { count_gemm(op); }
     void count(const LinearWeightGrad& op) { count_gemm(op); }
+    void count(const GroupedForward& op) { work_.gemms += work_of(op).flops; }
+    void count(const GroupedInputGrad& op) { work_.gemms += work_of(op).flops; }
+    void count(const GroupedWeightGrad& op) { work_.gemms += work_of(op).flops; }
     void count(const AttentionForward& op) { work_.attention += work_of(op).flops; }
     void count(const AttentionBackward& op) { work_.attention += work_of(op).flops; }
     void count(const AdamW& op);

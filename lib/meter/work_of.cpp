@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
+
 namespace gptrain {
 namespace {
 
@@ -50,6 +52,20 @@ OpWork gemm(const Op& op, const Tensor& operand, std::int64_t rows, std::int64_t
             .bytes = memory_traffic(op)};
 }
 
+/// Fewer rows than experts are as many GEMMs.
+std::int64_t group_count(const Tensor& rows, std::int64_t experts) {
+    return std::clamp<std::int64_t>(rows.size(0), 1, experts);
+}
+
+/// A GEMM for each of `groups` experts.
+template <class Op>
+OpWork grouped_gemm(const Op& op, const Tensor& operand, std::int64_t groups, std::int64_t rows,
+                    std::int64_t cols, std::int64_t length) {
+    OpWork work = gemm(op, operand, rows, cols, length);
+    work.groups = groups;
+    return work;
+}
+
 template <class Op>
 OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, int gemms) {
     return {.kind = kind,
@@ -86,6 +102,30 @@ OpWork work_of(const LinearWeightGrad& op) {
     const Tensor& x = op.x8.empty() ? op.x : op.x8.columnwise;
     const std::int64_t tokens = op.x8.empty() ? x.size(0) : x.size(1);
     return gemm(op, x, op.dweight.size(0), op.dweight.size(1), tokens);
+}
+
+OpWork work_of(const GroupedForward& op) {
+    const std::int64_t groups = group_count(op.x, op.weight.size(1));
+    OpWork work =
+        grouped_gemm(op, op.x, groups, div_ceil(op.x.size(0), groups), op.y.size(1), op.x.size(1));
+    work.flops = gemm_flops(op.x.size(0), op.y.size(1), op.x.size(1));
+    return work;
+}
+
+OpWork work_of(const GroupedInputGrad& op) {
+    const std::int64_t groups = group_count(op.dy, op.weight.size(1));
+    OpWork work = grouped_gemm(op, op.dy, groups, div_ceil(op.dy.size(0), groups), op.dx.size(1),
+                               op.dy.size(1));
+    work.flops = gemm_flops(op.dy.size(0), op.dx.size(1), op.dy.size(1));
+    return work;
+}
+
+OpWork work_of(const GroupedWeightGrad& op) {
+    const std::int64_t groups = group_count(op.x, op.dweight.size(1));
+    OpWork work =
+        grouped_gemm(op, op.x, groups, op.dy.size(1), op.x.size(1), div_ceil(op.x.size(0), groups));
+    work.flops = gemm_flops(op.dy.size(1), op.x.size(1), op.x.size(0));
+    return work;
 }
 
 OpWork work_of(const AttentionForward& op) {

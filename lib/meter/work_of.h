@@ -11,6 +11,10 @@ OpWork work_of(const LinearForward& op);
 OpWork work_of(const Int8LinearForward& op);
 OpWork work_of(const LinearInputGrad& op);
 OpWork work_of(const LinearWeightGrad& op);
+// Grouped ops as if each expert had an equal share of the rows, all of which are in use.
+OpWork work_of(const GroupedForward& op);
+OpWork work_of(const GroupedInputGrad& op);
+OpWork work_of(const GroupedWeightGrad& op);
 /// Two GEMMs: scores and output. FLOPs count visible query-key pairs only.
 OpWork work_of(const AttentionForward& op);
 /// Five GEMMs: scores again, dP, dQ, dK, dV.

@@ -4,8 +4,10 @@
 
 #include "backend/buffer.h"
 #include "catch.h"
+#include "cuda/ops/expert_rows.h"
 #include "cuda/ops/fp8.h"
 #include "cuda/ops/linear_bias.h"
+#include "cuda/ops/router_losses.h"
 #include "cuda/runtime/runtime.h"
 
 using namespace gptrain;
@@ -59,5 +61,57 @@ TEST_CASE("sums of rows take no more scratch than their formula says", "[choice]
     }));
     CHECK_NOTHROW(run_with(bias_scratch_bytes(limits), [&](const OpContext& context) {
         run(BiasGrad{.dy = values, .dbias = row_sum}, context);
+    }));
+}
+
+TEST_CASE("ops of experts take no more scratch than their formula says", "[choice]") {
+    // The last has more parts of tokens than blocks.
+    const std::int64_t tokens = GENERATE(1, 33, 66, 8256);
+    const std::int64_t experts = GENERATE(1, 3);
+    const std::int64_t per_token = experts == 1 ? 1 : 2;
+    const DeviceBytes logits(tokens * experts * 4), weights(tokens * 4), loss(8);
+    const DeviceBytes chosen(tokens * per_token * 4), slots(tokens * per_token * 4);
+    const DeviceBytes places(tokens * per_token * 4), offsets(experts * 4 + 4);
+    const DeviceBytes sums(tokens * (2 * experts + 1) * 8);
+    const Tensor of_tokens = logits.tensor(DType::f32, {tokens, experts});
+    const Tensor choice = chosen.tensor(DType::i32, {tokens, per_token});
+    const Tensor token_weights = weights.tensor(DType::f32, {tokens});
+    const OpLimits limits = {
+        .sequences = 1, .seq_length = tokens, .experts = experts, .per_token = per_token};
+    const std::int64_t of_router = router_scratch_bytes(limits);
+    for (const std::int64_t groups : {1, 2, 3, 33, 129}) {
+        if (tokens % groups != 0) continue;
+        CHECK_NOTHROW(run_with(of_router, [&](const OpContext& context) {
+            run(BalanceSums{.logits = of_tokens,
+                            .rule = {},
+                            .chosen = choice,
+                            .token_weights = token_weights,
+                            .sums = sums.tensor(DType::f64, {groups, 2 * experts + 1})},
+                context);
+        }));
+    }
+    CHECK_NOTHROW(run_with(of_router, [&](const OpContext& context) {
+        run(MeasureRouter{.logits = of_tokens,
+                          .rule = {},
+                          .chosen = choice,
+                          .token_weights = token_weights,
+                          .counts = {},
+                          .entropy = sums.tensor(DType::f64, {2})},
+            context);
+    }));
+    CHECK_NOTHROW(run_with(of_router, [&](const OpContext& context) {
+        run(RouterZLoss{.logits = of_tokens,
+                        .token_weights = token_weights,
+                        .loss = loss.tensor(DType::f64, {1}),
+                        .dlogits = {},
+                        .step = {Tensor(logits.data(), DType::u8, {1}), {}}},
+            context);
+    }));
+    CHECK_NOTHROW(run_with(expert_rows_scratch_bytes(limits), [&](const OpContext& context) {
+        run(GroupByExpert{.chosen = choice,
+                          .offsets = offsets.tensor(DType::i32, {experts + 1}),
+                          .slots = slots.tensor(DType::i32, {tokens * per_token}),
+                          .places = places.tensor(DType::i32, {tokens, per_token})},
+            context);
     }));
 }

@@ -53,6 +53,25 @@ TEST_CASE("a GEMM computes whole tiles in whole waves") {
     CHECK(op_seconds(tiled, gemm(5, 40, 10)) == Approx(4 * 1000 / 500.0 * 2));
 }
 
+TEST_CASE("the GEMMs of experts share waves") {
+    DeviceProfile tiled = device();
+    tiled.multiprocessors = 8;
+    tiled.gemm_tiles = {{.rows = 10, .cols = 10}};
+    // A fill that makes splitting the sum too expensive.
+    tiled.gemm_fill = 4000;
+    OpWork eight = gemm(10, 10, 10);
+    eight.groups = 8;
+    OpWork nine = eight;
+    nine.groups = 9;
+    const double wave = 2 * 10 * 10 * (10 + 1000) / (500.0 / 8);
+    CHECK(op_seconds(tiled, eight) == Approx(wave));
+    CHECK(op_seconds(tiled, nine) == Approx(2 * wave));
+    // An expert with a single row takes a whole tile.
+    OpWork small = gemm(1, 10, 10);
+    small.groups = 9;
+    CHECK(op_seconds(tiled, small) == op_seconds(tiled, nine));
+}
+
 TEST_CASE("messages that hold multiprocessors make a GEMM take more waves") {
     DeviceProfile device;
     device.memory_bandwidth = 1e30;

@@ -30,6 +30,11 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     const Int8Matrix int8 = {arena.allocate(DType::i8, {16, 8}),
                              arena.allocate(DType::f32, {16, 1})};
     meter.run(Int8LinearForward{.x = x, .weight = int8, .bias = {}, .y = y});
+    const Tensor experts = arena.allocate(DType::f32, {1, 2, 16, 8});
+    const Tensor offsets = arena.allocate(DType::i32, {3});
+    meter.run(GroupedForward{.x = x, .weight = experts, .offsets = offsets, .y = y});
+    meter.run(GroupedInputGrad{.dy = y, .weight = experts, .offsets = offsets, .dx = x});
+    meter.run(GroupedWeightGrad{.x = x, .dy = y, .offsets = offsets, .dweight = experts});
     meter.run(Fill{.x = x, .value = 0});
     AdamWPiece piece;
     piece.main_param = piece.main_grad = piece.exp_avg = piece.exp_avg_sq =
@@ -37,14 +42,15 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     const AdamWPiece pieces[] = {piece, piece};
     meter.run(AdamW{.pieces = pieces});
     meter.run(MuonUpdate{.main_param = weight, .x = weight, .weight = {}, .step = {}});
-    CHECK(meter.work().gemms == 4 * 2 * 4 * 8 * 16);
+    CHECK(meter.work().gemms == 7 * 2 * 4 * 8 * 16);
     CHECK(meter.work().attention == 0);
     CHECK(meter.work().total() == meter.work().gemms);
     CHECK(meter.work().updates == 2 * 100 + 16 * 8);
     CHECK(meter.linear_ops().size() == 2);
-    CHECK(listed.names == std::vector<std::string>{"linear_forward", "linear_forward",
-                                                   "linear_input_grad", "int8_linear_forward",
-                                                   "fill", "adamw", "muon_update"});
+    CHECK(listed.names ==
+          std::vector<std::string>{"linear_forward", "linear_forward", "linear_input_grad",
+                                   "int8_linear_forward", "grouped_forward", "grouped_input_grad",
+                                   "grouped_weight_grad", "fill", "adamw", "muon_update"});
     meter.clear_work();
     CHECK(meter.work().total() == 0);
     std::vector<float> values(32, 1);

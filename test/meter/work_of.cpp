@@ -49,6 +49,47 @@ TEST_CASE("a GEMM has two FLOPs for each element of its sum, and reads and write
     CHECK(gradient.flops == forward.flops);
 }
 
+TEST_CASE("a grouped GEMM is one for each expert that can have rows") {
+    constexpr std::int64_t experts = 4, parts = 2, rows = 10;
+    const Tensor x = shaped(DType::bf16, {rows, I});
+    const Tensor y = shaped(DType::bf16, {rows, parts * O});
+    const Tensor weight = shaped(DType::bf16, {parts, experts, O, I});
+    const Tensor offsets = shaped(DType::i32, {experts + 1});
+    const OpWork forward =
+        work_of(GroupedForward{.x = x, .weight = weight, .offsets = offsets, .y = y});
+    CHECK(forward == OpWork{.kind = OpWork::Kind::gemm,
+                            .dtype = DType::bf16,
+                            .name = "grouped_forward",
+                            .groups = 4,
+                            .rows = 3,
+                            .cols = 2 * 7,
+                            .length = 5,
+                            .flops = 2 * 10 * 14 * 5,
+                            .bytes = 2 * (10 * 5 + 2 * 4 * 7 * 5 + 10 * 14) + 4 * 5});
+    const OpWork input =
+        work_of(GroupedInputGrad{.dy = y, .weight = weight, .offsets = offsets, .dx = x});
+    CHECK(input.groups == 4);
+    CHECK(input.rows == 3);
+    CHECK(input.cols == 5);
+    CHECK(input.length == 14);
+    const OpWork gradient =
+        work_of(GroupedWeightGrad{.x = x,
+                                  .dy = y,
+                                  .offsets = offsets,
+                                  .dweight = shaped(DType::f32, {parts, experts, O, I})});
+    CHECK(gradient.groups == 4);
+    CHECK(gradient.rows == 14);
+    CHECK(gradient.cols == 5);
+    CHECK(gradient.length == 3);
+    CHECK(input.flops == forward.flops);
+    CHECK(gradient.flops == forward.flops);
+    const Tensor one = shaped(DType::bf16, {1, I});
+    const OpWork few = work_of(GroupedForward{
+        .x = one, .weight = weight, .offsets = offsets, .y = shaped(DType::bf16, {1, parts * O})});
+    CHECK(few.groups == 1);
+    CHECK(few.rows == 1);
+}
+
 TEST_CASE("FP8 and int8 count the operands that a GEMM reads, with its sums over the same dim") {
     const Tensor y = shaped(DType::bf16, {T, O});
     const Fp8Matrix x8 = shaped_fp8(DType::f8e4m3, T, I);

@@ -2,6 +2,10 @@
 
 namespace gptrain {
 
+Values token_weights() {
+    return [](std::int64_t i, PhiloxKey) { return is_masked(i) ? 0.0 : i % 2 == 0 ? 1.0 : 0.5; };
+}
+
 reference::Mask use_dropout(OpCase& op, const Dropout& dropout) {
     op.state.step = 7;
     op.first_sequences = {5, 11, 17};

@@ -17,8 +17,18 @@ std::vector<OpCase> activation_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
+std::vector<OpCase> router_cases();
+std::vector<OpCase> expert_cases();
+std::vector<OpCase> grouped_linear_cases();
 std::vector<OpCase> optimizer_cases();
 std::vector<OpCase> muon_cases();
+
+/// Every third token has weight 0.
+constexpr bool is_masked(std::int64_t token) {
+    return token % 3 == 1;
+}
+/// The others' weights are 1 and 0.5.
+Values token_weights();
 
 constexpr DType compute_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 

@@ -75,6 +75,23 @@ OpCase forward(const Size& size, DType dtype, bool with_bias) {
     return op;
 }
 
+/// The result stays fp32, as the logits of a router do.
+OpCase forward_to_fp32(const Size& size, DType dtype, bool with_bias) {
+    OpCase op = make_case(with_bias ? "linear_forward to fp32 bias" : "linear_forward to fp32",
+                          size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto bias = with_bias ? op.input(dtype, {size.outputs}, random_values()) : none;
+    const auto y = op.output(DType::f32, {size.tokens, size.outputs}, size.gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{at[x], at[weight], at[bias], at[y]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(at[x], at[weight], at[bias], at[y]);
+    };
+    return op;
+}
+
 OpCase forward_added(const Size& size, DType dtype) {
     OpCase op = make_case("linear_forward accumulate", size, dtype);
     const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
@@ -183,9 +200,9 @@ OpCase bias_grad(const Size& size, DType dtype) {
     return op;
 }
 
-OpCase add_bias(const Size& size, DType dtype) {
-    OpCase op = make_case("add_bias", size, dtype);
-    const auto y = op.updated(dtype, {size.tokens, size.outputs}, random_values());
+OpCase add_bias(const Size& size, DType dtype, DType y_dtype) {
+    OpCase op = make_case(text("add_bias to ", name_of(y_dtype)), size, dtype);
+    const auto y = op.updated(y_dtype, {size.tokens, size.outputs}, random_values());
     const auto bias = op.input(dtype, {size.outputs}, random_values());
     op.run = [=](Backend& backend, const Tensors& at) {
         backend.run(AddBias{.y = at[y], .bias = at[bias]});
@@ -205,6 +222,7 @@ std::vector<OpCase> linear_cases() {
             for (const bool extra : {false, true}) {
                 cases.push_back(forward(size, dtype, extra));
                 if (size.use == Use::check) cases.push_back(forward_and_gelu(size, dtype, extra));
+                if (dtype != DType::f32) cases.push_back(forward_to_fp32(size, dtype, extra));
                 cases.push_back(input_grad(size, dtype, extra));
                 cases.push_back(weight_grad(size, dtype, extra, added));
                 if (size.use == Use::check)
@@ -215,7 +233,8 @@ std::vector<OpCase> linear_cases() {
                 cases.push_back(input_grad_added(size, dtype));
             }
             cases.push_back(bias_grad(size, dtype));
-            cases.push_back(add_bias(size, dtype));
+            cases.push_back(add_bias(size, dtype, dtype));
+            if (dtype != DType::f32) cases.push_back(add_bias(size, dtype, DType::f32));
         }
     }
     return cases;

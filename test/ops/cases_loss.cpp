@@ -36,17 +36,11 @@ constexpr std::int64_t source_count = 3;
 constexpr std::int64_t rows_before = 1;
 constexpr std::int64_t length = 2;
 
-/// Every third token has weight 0 and a garbage target.
-bool is_masked(std::int64_t row) {
-    return row % 3 == 1;
-}
+/// Tokens of weight 0 have a garbage target.
 Values target_ids(std::int64_t vocab) {
     return [ids = random_integers(0, vocab)](std::int64_t i, PhiloxKey stream) {
         return is_masked(i) ? (i % 2 == 0 ? -1.0 : 2e9) : ids(i, stream);
     };
-}
-Values token_weights() {
-    return [](std::int64_t i, PhiloxKey) { return is_masked(i) ? 0.0 : i % 2 == 0 ? 1.0 : 0.5; };
 }
 
 /// Scores as in a trained model: in some rows one is far above the others.

@@ -43,11 +43,11 @@ Bounded ungated_slope(Activation activation, const Bounded& u) {
     return normal(u) + u * density;
 }
 
+}  // namespace
+
 Bounded logistic(const Bounded& x) {
     return 1.0 / (1.0 + exp(-x));
 }
-
-}  // namespace
 
 // ---- linear layers ----
 

@@ -66,6 +66,8 @@ void head_norm_backward(float eps, const Array& dy, const Array& x, const Array&
                         Array& dweight);
 
 // ---- activation functions ----
+/// 1 / (1 + e^-x)
+Bounded logistic(const Bounded& x);
 void activation_forward(Activation activation, const Array& u, Array& y);
 void activation_backward(Activation activation, const Array& u, const Array& dy, Array& du);
 
@@ -95,6 +97,44 @@ void attention_backward(const AttentionInput& in, const Array& o, const Array& l
                         const Array& d_o, Array& dq, Array& dk, Array& dv);
 /// o_sum and lse_sum are inputs and outputs.
 void merge_attention(const Array& o, const Array& lse, Array& o_sum, Array& lse_sum);
+
+// ---- experts ----
+
+/// A choice that rounding could change is an Error (bug) of the case.
+void router_forward(const RouterRule& rule, const Array& logits, const Array& balance,
+                    Array& chosen, Array& weights);
+void router_backward(const RouterRule& rule, const Array& logits, const Array& chosen,
+                     const Array& dweights, Array& dlogits);
+void balance_sums(const RouterRule& rule, const Array& logits, const Array& chosen,
+                  const Array& token_weights, Array& sums);
+/// `gradient_scale` is factor loss_scale / token_weight_sum. loss += ; dlogits +=
+void balance_loss(const RouterRule& rule, std::int64_t per_token, const Array& logits,
+                  const Array& token_weights, const Array& sums, double part, double gradient_scale,
+                  Array& loss, Array& dlogits);
+void router_z_loss(const Array& logits, const Array& token_weights, double factor,
+                   double gradient_scale, Array& loss, Array& dlogits);
+/// counts += ; entropy +=
+void measure_router(const RouterRule& rule, const Array& logits, const Array& chosen,
+                    const Array& token_weights, Array& counts, Array& entropy, Array& weight);
+void measure_loads(const Array& counts, Array& loads, Array& unused);
+void update_balance(const Array& counts, double rate, Array& balance);
+
+/// Slots without a row stay as they are.
+void group_by_expert(const Array& chosen, Array& offsets, Array& slots, Array& places);
+void gather_rows(const Array& x, const Array& slots, const Array& weights, std::int64_t per_token,
+                 Array& rows);
+void combine_rows(const Array& rows, const Array& places, const Array& weights, Array& y,
+                  Result result);
+void weight_rows(const Array& a, Array& da, const Array& places, const Array& weights,
+                 Array& dweights);
+void gate_rows(const Array& x, const Array& logits, Array& y);
+void gate_rows_backward(const Array& x, const Array& logits, const Array& dy, Array& dx,
+                        Array& dlogits);
+
+void grouped_forward(const Array& x, const Array& weight, const Array& offsets, Array& y);
+void grouped_input_grad(const Array& dy, const Array& weight, const Array& offsets, Array& dx);
+void grouped_weight_grad(const Array& x, const Array& dy, const Array& offsets, Array& dweight,
+                         Result result);
 
 // ---- loss and optimizer ----
 

@@ -89,6 +89,15 @@ TEST_CASE("attention ops agree with the reference") {
 TEST_CASE("loss ops agree with the reference") {
     check(loss_cases());
 }
+TEST_CASE("router ops agree with the reference") {
+    check(router_cases());
+}
+TEST_CASE("ops of experts' rows agree with the reference") {
+    check(expert_cases());
+}
+TEST_CASE("grouped linear ops agree with the reference") {
+    check(grouped_linear_cases());
+}
 TEST_CASE("optimizer ops agree with the reference") {
     check(optimizer_cases());
     check(muon_cases());
@@ -121,6 +130,15 @@ TEST_CASE("attention ops are timed", "[.timing]") {
 }
 TEST_CASE("loss ops are timed", "[.timing]") {
     time_all(loss_cases());
+}
+TEST_CASE("router ops are timed", "[.timing]") {
+    time_all(router_cases());
+}
+TEST_CASE("ops of experts' rows are timed", "[.timing]") {
+    time_all(expert_cases());
+}
+TEST_CASE("grouped linear ops are timed", "[.timing]") {
+    time_all(grouped_linear_cases());
 }
 TEST_CASE("optimizer ops are timed", "[.timing]") {
     time_all(optimizer_cases());

@@ -1,0 +1,342 @@
+#include "cuda/ops/expert_rows.h"
+
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/reduce.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/ops/gelu.cuh"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+/// Launches over all pieces of some rows, rows_per_block rows in a block.
+template <class Kernel, class Args>
+void launch_pieces(const PieceGrid& grid, Kernel kernel, const Args& args,
+                   const OpContext& context) {
+    launch(context.stream,
+           {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns}, kernel,
+           args);
+}
+
+// ---- gather -------------------------------------------------------------------------------------
+
+template <class T>
+struct GatherArgs {
+    const T* x;
+    std::int64_t stride;
+    const std::int32_t* slots;
+    const std::int32_t* count;
+    const float* weights;  ///< may be null
+    T* rows;
+    int per_token;
+    int hidden;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(256) gather_kernel(GatherArgs<T> args) {
+    const int count = load(args.count);
+    const int at = thread_piece<T>();
+    if (at >= args.hidden || !is_block_row(0, count)) return;
+    Vec16<T> pieces[rows_per_block];
+    float weights[rows_per_block] = {};
+    for (int i = 0; i < rows_per_block; ++i) {
+        const int slot = args.slots[block_row(i, count)];
+        const T* row = args.x + slot / args.per_token * args.stride;
+        pieces[i] = load_piece<aligned>(row, at, args.hidden);
+        if (args.weights != nullptr) weights[i] = args.weights[slot];
+    }
+    for (int i = 0; i < rows_per_block; ++i) {
+        if (!is_block_row(i, count)) continue;
+        if (args.weights != nullptr) {
+            float x[piece_width<T>];
+            widen(pieces[i], x);
+            for (float& value : x)
+                value = weights[i] * value;
+            pieces[i] = narrow_piece<T>(x);
+        }
+        store_piece<aligned>(args.rows + block_row(i, count) * args.hidden, at, args.hidden,
+                             pieces[i]);
+    }
+}
+
+// ---- combine ------------------------------------------------------------------------------------
+
+template <class T>
+struct CombineArgs {
+    const T* rows;
+    const std::int32_t* places;
+    const float* weights;  ///< may be null
+    T* y;
+    std::int64_t stride;
+    int per_token;
+    int hidden;
+    bool accumulate;
+};
+
+/// A block handles a token.
+template <class T, bool aligned>
+__global__ void __launch_bounds__(256) combine_kernel(CombineArgs<T> args) {
+    constexpr int unroll = 4;
+    const int at = thread_piece<T>();
+    if (at >= args.hidden) return;
+    const std::int64_t first = block_index().x * std::int64_t{args.per_token};
+    T* y = args.y + block_index().x * args.stride;
+    float sum[piece_width<T>] = {};
+    for (int begin = 0; begin < args.per_token; begin += unroll) {
+        Vec16<T> pieces[unroll] = {};
+        float weights[unroll] = {};
+        bool exists[unroll] = {};
+        unrolled<unroll>([&](int i) {
+            if (begin + i >= args.per_token) return;
+            const std::int64_t slot = first + begin + i;
+            const std::int64_t place = args.places[slot];
+            if (place < 0) return;
+            exists[i] = true;
+            pieces[i] = load_piece<aligned>(args.rows + place * args.hidden, at, args.hidden);
+            weights[i] = args.weights == nullptr ? 1.0f : args.weights[slot];
+        });
+        unrolled<unroll>([&](int i) {
+            if (!exists[i]) return;
+            float x[piece_width<T>];
+            widen(pieces[i], x);
+            for (int k = 0; k < piece_width<T>; ++k)
+                sum[k] = fma(weights[i], x[k], sum[k]);
+        });
+    }
+    if (args.accumulate) {
+        float x[piece_width<T>];
+        widen(load_piece<aligned>(y, at, args.hidden), x);
+        for (int k = 0; k < piece_width<T>; ++k)
+            sum[k] = sum[k] + x[k];
+    }
+    store_piece<aligned>(y, at, args.hidden, narrow_piece<T>(sum));
+}
+
+// ---- backward through the weights, and gates ----------------------------------------------------
+
+constexpr int row_block = 256;
+constexpr int row_block_warps = row_block / warp_threads;
+
+/// A warp sets `to` = factor x `from` for a row and returns <with, from>; `to` may be `from`.
+template <class T, bool aligned>
+__device__ inline float scale_row(T* to, const T* from, const T* with, float factor, int size) {
+    float sum = 0;
+    for (int at = lane_index() * piece_width<T>; at < size; at += warp_threads * piece_width<T>) {
+        float x[piece_width<T>];
+        float y[piece_width<T>];
+        widen(load_piece<aligned>(from, at, size), x);
+        widen(load_piece<aligned>(with, at, size), y);
+        for (int k = 0; k < piece_width<T>; ++k) {
+            sum = fma(x[k], y[k], sum);
+            x[k] = factor * x[k];
+        }
+        store_piece<aligned>(to, at, size, narrow_piece<T>(x));
+    }
+    return warp_sum(sum);
+}
+
+template <class T>
+struct WeightArgs {
+    const T* a;
+    T* da;
+    const std::int32_t* places;
+    const float* weights;
+    float* dweights;
+    std::int64_t slots;
+    int width;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_block) weight_kernel(WeightArgs<T> args) {
+    const std::int64_t slot = std::int64_t{block_index().x} * row_block_warps + warp_index();
+    if (slot >= args.slots) return;
+    const std::int64_t place = load(args.places + slot);
+    float dweight = 0;
+    if (place >= 0) {
+        T* da = args.da + place * args.width;
+        dweight = scale_row<T, aligned>(da, da, args.a + place * args.width,
+                                        load(args.weights + slot), args.width);
+    }
+    if (lane_index() == 0) args.dweights[slot] = dweight;
+}
+
+template <class T>
+struct GateArgs {
+    const T* x;
+    const float* logits;
+    T* y;
+    int tokens;
+    int hidden;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(256) gate_kernel(GateArgs<T> args) {
+    const int at = thread_piece<T>();
+    if (at >= args.hidden) return;
+    Vec16<T> pieces[rows_per_block];
+    float gates[rows_per_block];
+    for (int i = 0; i < rows_per_block; ++i) {
+        const std::int64_t row = block_row(i, args.tokens);
+        pieces[i] = load_piece<aligned>(args.x + row * args.hidden, at, args.hidden);
+        gates[i] = logistic_or_nan(load(args.logits + row)).value;
+    }
+    for (int i = 0; i < rows_per_block; ++i) {
+        if (!is_block_row(i, args.tokens)) continue;
+        float x[piece_width<T>];
+        widen(pieces[i], x);
+        for (float& value : x)
+            value = gates[i] * value;
+        store_piece<aligned>(args.y + block_row(i, args.tokens) * args.hidden, at, args.hidden,
+                             narrow_piece<T>(x));
+    }
+}
+
+template <class T>
+struct GateBackwardArgs {
+    const T* x;
+    const float* logits;
+    const T* dy;
+    T* dx;
+    float* dlogits;
+    std::int64_t tokens;
+    int hidden;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_block) gate_backward_kernel(GateBackwardArgs<T> args) {
+    const std::int64_t token = std::int64_t{block_index().x} * row_block_warps + warp_index();
+    if (token >= args.tokens) return;
+    const Logistic gate = logistic_or_nan(load(args.logits + token));
+    const std::int64_t row = token * args.hidden;
+    const float product =
+        scale_row<T, aligned>(args.dx + row, args.dy + row, args.x + row, gate.value, args.hidden);
+    if (lane_index() == 0) args.dlogits[token] = gate.value * gate.tail * product;
+}
+
+LaunchShape warp_per_row(std::int64_t rows) {
+    return {.blocks = div_ceil(rows, row_block_warps), .threads = row_block};
+}
+
+}  // namespace
+
+void run(const GatherRows& args, const OpContext& context) {
+    const std::int64_t hidden = args.rows.size(1);
+    GPTRAIN_CHECK(args.rows.contiguous() && args.x.size(1) == hidden && hidden <= INT32_MAX &&
+                      args.slots.elements() >= args.rows.size(0) && args.per_token >= 1,
+                  "rows ", args.rows.shape().to_text(), " of ", args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Rows<T> x(args.x);
+        const GatherArgs<T> gather = {
+            .x = x.data,
+            .stride = x.stride,
+            .slots = args.slots.as<std::int32_t>(),
+            .count = args.offsets.as<std::int32_t>() + args.offsets.elements() - 1,
+            .weights = pointer_or_null<float>(args.weights),
+            .rows = args.rows.as<T>(),
+            .per_token = static_cast<int>(args.per_token),
+            .hidden = static_cast<int>(hidden)};
+        const bool aligned =
+            is_aligned(x.data, x.stride, hidden) && is_aligned(gather.rows, hidden, hidden);
+        launch_pieces(piece_grid(args.rows.size(0), hidden, piece_width<T>),
+                      aligned ? gather_kernel<T, true> : gather_kernel<T, false>, gather, context);
+    });
+}
+
+void run(const CombineRows& args, const OpContext& context) {
+    const std::int64_t hidden = args.y.size(1);
+    GPTRAIN_CHECK(args.places.rank() == 2 && args.places.size(0) == args.y.size(0) &&
+                      args.places.contiguous() && args.rows.contiguous() &&
+                      args.rows.size(1) == hidden && hidden <= INT32_MAX &&
+                      (args.weights.empty() || args.weights.shape() == args.places.shape()),
+                  "rows ", args.rows.shape().to_text(), " at ", args.places.shape().to_text(),
+                  " of ", args.y.shape().to_text());
+    with_compute_type(args.y.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Rows<T> y(args.y);
+        const CombineArgs<T> combine = {.rows = args.rows.as<T>(),
+                                        .places = args.places.as<std::int32_t>(),
+                                        .weights = pointer_or_null<float>(args.weights),
+                                        .y = y.data,
+                                        .stride = y.stride,
+                                        .per_token = static_cast<int>(args.places.size(1)),
+                                        .hidden = static_cast<int>(hidden),
+                                        .accumulate = args.accumulate};
+        const bool aligned =
+            is_aligned(y.data, y.stride, hidden) && is_aligned(combine.rows, hidden, hidden);
+        PieceGrid grid = piece_grid(1, hidden, piece_width<T>);
+        grid.blocks = args.y.size(0);
+        launch_pieces(grid, aligned ? combine_kernel<T, true> : combine_kernel<T, false>, combine,
+                      context);
+    });
+}
+
+void run(const WeightRows& args, const OpContext& context) {
+    const std::int64_t width = args.a.size(1);
+    GPTRAIN_CHECK(args.a.shape() == args.da.shape() && args.a.contiguous() &&
+                      args.da.contiguous() && width <= INT32_MAX && args.places.contiguous() &&
+                      args.places.elements() == args.weights.elements() &&
+                      args.places.elements() == args.dweights.elements(),
+                  "weights ", args.weights.shape().to_text(), " of rows ",
+                  args.a.shape().to_text());
+    with_compute_type(args.a.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const WeightArgs<T> weight = {.a = args.a.as<T>(),
+                                      .da = args.da.as<T>(),
+                                      .places = args.places.as<std::int32_t>(),
+                                      .weights = args.weights.as<float>(),
+                                      .dweights = args.dweights.as<float>(),
+                                      .slots = args.places.elements(),
+                                      .width = static_cast<int>(width)};
+        const bool aligned =
+            is_aligned(weight.a, width, width) && is_aligned(weight.da, width, width);
+        launch(context.stream, warp_per_row(weight.slots),
+               aligned ? weight_kernel<T, true> : weight_kernel<T, false>, weight);
+    });
+}
+
+void run(const GateRows& args, const OpContext& context) {
+    const std::int64_t hidden = args.x.size(1);
+    GPTRAIN_CHECK(args.x.shape() == args.y.shape() && args.x.contiguous() && args.y.contiguous() &&
+                      args.logits.elements() == args.x.size(0) && args.x.size(0) <= INT32_MAX &&
+                      hidden <= INT32_MAX,
+                  "gates ", args.logits.shape().to_text(), " of ", args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const GateArgs<T> gate = {.x = args.x.as<T>(),
+                                  .logits = args.logits.as<float>(),
+                                  .y = args.y.as<T>(),
+                                  .tokens = static_cast<int>(args.x.size(0)),
+                                  .hidden = static_cast<int>(hidden)};
+        const bool aligned =
+            is_aligned(gate.x, hidden, hidden) && is_aligned(gate.y, hidden, hidden);
+        launch_pieces(piece_grid(gate.tokens, hidden, piece_width<T>),
+                      aligned ? gate_kernel<T, true> : gate_kernel<T, false>, gate, context);
+    });
+}
+
+void run(const GateRowsBackward& args, const OpContext& context) {
+    const std::int64_t hidden = args.x.size(1);
+    GPTRAIN_CHECK(args.x.shape() == args.dy.shape() && args.x.shape() == args.dx.shape() &&
+                      args.x.contiguous() && args.dy.contiguous() && args.dx.contiguous() &&
+                      args.logits.elements() == args.x.size(0) &&
+                      args.dlogits.elements() == args.x.size(0) && hidden <= INT32_MAX,
+                  "gates ", args.logits.shape().to_text(), " of ", args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const GateBackwardArgs<T> gate = {.x = args.x.as<T>(),
+                                          .logits = args.logits.as<float>(),
+                                          .dy = args.dy.as<T>(),
+                                          .dx = args.dx.as<T>(),
+                                          .dlogits = args.dlogits.as<float>(),
+                                          .tokens = args.x.size(0),
+                                          .hidden = static_cast<int>(hidden)};
+        const bool aligned = is_aligned(gate.x, hidden, hidden) &&
+                             is_aligned(gate.dy, hidden, hidden) &&
+                             is_aligned(gate.dx, hidden, hidden);
+        launch(context.stream, warp_per_row(gate.tokens),
+               aligned ? gate_backward_kernel<T, true> : gate_backward_kernel<T, false>, gate);
+    });
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,131 @@
+// The references of the rows of experts and of their linear layers.
+#include "reference.h"
+
+namespace gptrain::reference {
+
+// ---- rows by expert ----
+
+void group_by_expert(const Array& chosen, Array& offsets, Array& slots, Array& places) {
+    std::int64_t row = 0;
+    for (Bounded& place : places.values())
+        place = -1.0;
+    for (std::int64_t e = 0; e < offsets.size(0); ++e) {
+        offsets(e) = static_cast<double>(row);
+        for (std::size_t slot = 0; slot < chosen.values().size(); ++slot) {
+            if (chosen.values()[slot].value != static_cast<double>(e)) continue;
+            slots(row) = static_cast<double>(slot);
+            places.values()[slot] = static_cast<double>(row++);
+        }
+    }
+}
+
+void gather_rows(const Array& x, const Array& slots, const Array& weights, std::int64_t per_token,
+                 Array& rows) {
+    for (std::int64_t r = 0; r < rows.size(0); ++r) {
+        const std::int64_t slot = slots.integer(r);
+        for (std::int64_t h = 0; h < rows.size(1); ++h) {
+            const Bounded value = x(slot / per_token, h);
+            rows(r, h) = weights.empty() ? value : weights(slot) * value;
+        }
+    }
+}
+
+void combine_rows(const Array& rows, const Array& places, const Array& weights, Array& y,
+                  Result result) {
+    for (std::int64_t t = 0; t < y.size(0); ++t) {
+        for (std::int64_t h = 0; h < y.size(1); ++h) {
+            Sum sum;
+            for (std::int64_t j = 0; j < places.size(1); ++j) {
+                const std::int64_t row = places.integer(t, j);
+                if (row < 0) continue;
+                sum.add(weights.empty() ? rows(row, h) : weights(t, j) * rows(row, h));
+            }
+            if (result == Result::added) sum.add(y(t, h));
+            y(t, h) = sum.result();
+        }
+    }
+}
+
+void weight_rows(const Array& a, Array& da, const Array& places, const Array& weights,
+                 Array& dweights) {
+    for (std::size_t slot = 0; slot < places.values().size(); ++slot) {
+        const auto i = static_cast<std::int64_t>(slot);
+        const std::int64_t row = places.integer(i);
+        dweights(i) = 0.0;
+        if (row < 0) continue;
+        Sum sum;
+        for (std::int64_t f = 0; f < a.size(1); ++f) {
+            sum.add(a(row, f) * da(row, f));
+            da(row, f) = weights(i) * da(row, f);
+        }
+        dweights(i) = sum.result();
+    }
+}
+
+void gate_rows(const Array& x, const Array& logits, Array& y) {
+    for (std::int64_t t = 0; t < y.size(0); ++t) {
+        for (std::int64_t h = 0; h < y.size(1); ++h)
+            y(t, h) = logistic(logits(t)) * x(t, h);
+    }
+}
+
+void gate_rows_backward(const Array& x, const Array& logits, const Array& dy, Array& dx,
+                        Array& dlogits) {
+    gate_rows(dy, logits, dx);
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+        Sum sum;
+        for (std::int64_t h = 0; h < x.size(1); ++h)
+            sum.add(x(t, h) * dy(t, h));
+        const Bounded s = logistic(logits(t));
+        dlogits(t) = s * (1.0 - s) * sum.result();
+    }
+}
+
+// ---- grouped linear layers ----
+
+void grouped_forward(const Array& x, const Array& weight, const Array& offsets, Array& y) {
+    const std::int64_t outputs = weight.size(2);
+    for (std::int64_t e = 0; e < weight.size(1); ++e) {
+        for (std::int64_t r = offsets.integer(e); r < offsets.integer(e + 1); ++r) {
+            for (std::int64_t o = 0; o < y.size(1); ++o) {
+                Sum sum;
+                for (std::int64_t i = 0; i < x.size(1); ++i)
+                    sum.add(x(r, i) * weight(o / outputs, e, o % outputs, i));
+                y(r, o) = sum.result();
+            }
+        }
+    }
+}
+
+void grouped_input_grad(const Array& dy, const Array& weight, const Array& offsets, Array& dx) {
+    const std::int64_t outputs = weight.size(2);
+    for (std::int64_t e = 0; e < weight.size(1); ++e) {
+        for (std::int64_t r = offsets.integer(e); r < offsets.integer(e + 1); ++r) {
+            for (std::int64_t i = 0; i < dx.size(1); ++i) {
+                Sum sum;
+                for (std::int64_t o = 0; o < dy.size(1); ++o)
+                    sum.add(dy(r, o) * weight(o / outputs, e, o % outputs, i));
+                dx(r, i) = sum.result();
+            }
+        }
+    }
+}
+
+void grouped_weight_grad(const Array& x, const Array& dy, const Array& offsets, Array& dweight,
+                         Result result) {
+    const std::int64_t outputs = dweight.size(2);
+    for (std::int64_t e = 0; e < dweight.size(1); ++e) {
+        for (std::int64_t o = 0; o < dy.size(1); ++o) {
+            for (std::int64_t i = 0; i < x.size(1); ++i) {
+                Sum sum;
+                Bounded& value = dweight(o / outputs, e, o % outputs, i);
+                if (result == Result::added) sum.add(value);
+                for (std::int64_t r = offsets.integer(e); r < offsets.integer(e + 1); ++r)
+                    sum.add(dy(r, o) * x(r, i));
+                value = sum.result();
+            }
+        }
+    }
+}
+
+}  // namespace gptrain::reference
