@@ -22,16 +22,18 @@ struct WeightedSum {
     double mean() const { return sum / weight; }
 };
 
-/// A measure has a number for the whole batch, for each layer, or for each source of the samples.
-enum class MeasureOf { batch, layer, source };
+/// A measure has a number for the whole batch, for each layer, for each layer of a model with
+/// experts, or for each source of the samples.
+enum class MeasureOf { batch, layer, expert_layer, source };
 /// The labels of the numbers in Prometheus.
 constexpr auto words_of(MeasureOf) {
     using enum MeasureOf;
-    return std::to_array<Word<MeasureOf>>({{batch, ""}, {layer, "layer"}, {source, "source"}});
+    return std::to_array<Word<MeasureOf>>(
+        {{batch, ""}, {layer, "layer"}, {expert_layer, "layer"}, {source, "source"}});
 }
 
 /// The order is that of `measure_rows`.
-enum class Measure { loss_by_source };
+enum class Measure { loss_by_source, router_loss, router_entropy, expert_load, unused_experts };
 
 /// Each number is reported as the mean, sum / weight. In metrics.jsonl it is an object with the
 /// mean and the weight, inside an object by layer or source unless there is one for the whole
@@ -51,20 +53,46 @@ inline constexpr auto measure_rows = std::to_array<MeasureRow>({
      .weight = "tokens",
      .title = "loss by source",
      .unit = "nats per token"},
+    {.name = "router_loss",
+     .of = MeasureOf::expert_layer,
+     .mean = "mean",
+     .weight = "tokens",
+     .title = "loss of routers",
+     .unit = "nats per token"},
+    {.name = "router_entropy",
+     .of = MeasureOf::expert_layer,
+     .mean = "mean",
+     .weight = "tokens",
+     .title = "entropy of routers",
+     .unit = "nats per token"},
+    {.name = "expert_load",
+     .of = MeasureOf::expert_layer,
+     .mean = "largest",
+     .weight = "steps",
+     .title = "largest load of an expert",
+     .unit = "times the mean"},
+    {.name = "unused_experts",
+     .of = MeasureOf::expert_layer,
+     .mean = "experts",
+     .weight = "steps",
+     .title = "experts without tokens",
+     .unit = "experts"},
 });
 
 /// The prefix of a measure's name in an evaluation.
 constexpr std::string_view validation_prefix = "val_";
 
-/// The number of layers and of sources for which a step or an evaluation has numbers.
+/// The numbers of layers and of sources for which a step or an evaluation has numbers.
 struct MeasureCounts {
     std::int64_t layers = 0;
+    std::int64_t expert_layers = 0;  ///< all layers, if the model has experts
     std::int64_t sources = 0;
 
     constexpr std::int64_t of(MeasureOf what) const {
         switch (what) {
             case MeasureOf::batch: return 1;
             case MeasureOf::layer: return layers;
+            case MeasureOf::expert_layer: return expert_layers;
             case MeasureOf::source: return sources;
         }
         return 0;

@@ -33,6 +33,13 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
             .masks = masks};
 }
 
+ModelContext training_context(Backend& backend, const Mesh& mesh, Memory& memory,
+                              const RunPlan& plan) {
+    ModelContext context = model_context(backend, mesh, memory, plan);
+    context.expert_counts = ExpertBalance::reserve(memory, plan.model);
+    return context;
+}
+
 }  // namespace
 
 Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
@@ -46,7 +53,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       state_(evaluation_.with(step_counts(plan))),
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_, state_), reserve_state_copy(memory_, state_)},
-      context_(model_context(backend, mesh, memory_, plan)),
+      context_(training_context(backend, mesh, memory_, plan)),
       parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training,
                   plan.messages_in_order),
       chunks_(make_chunks(context_, parameters_, plan)),
@@ -54,6 +61,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                {.dtype = plan.grad_reduce,
                 .max_in_flight = plan.messages_in_order ? std::size_t{0} : 2}),
       grad_sums_(backend, mesh, parameters_),
+      balance_(context_, parameters_),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
       stage_memory_(reserve_stage(context_, chunks_, sizes_)),
       executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
@@ -112,13 +120,16 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     start.loss_limit = loss_limit;
     backend_.run(BeginStep{.step = state_, .given = start});
     optimizer_.clear_gradients();
+    balance_.begin();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
     {
         const ProfileRange range(backend_, "gradient sums");
         grad_sums_.sum_all(memory_[MemoryUse::workspace]);
     }
+    balance_.measure(state_);
     const ProfileRange range(backend_, "optimizer");
     optimizer_.step(state_, policy_);
+    balance_.update(state_);
 }
 
 EvaluationSums Engine::evaluate(const StepBatch& batch) {

@@ -11,6 +11,7 @@
 #include "checkpoint/state_source.h"
 #include "engine/forward_passes.h"
 #include "engine/rank_model.h"
+#include "model/expert_balance.h"
 #include "model/grad_sums.h"
 #include "optim/optimizer.h"
 
@@ -105,6 +106,7 @@ private:
     std::vector<GptChunk> chunks_;
     GradBuckets buckets_;
     GradSums grad_sums_;
+    ExpertBalance balance_;
     Optimizer optimizer_;
     StageMemory stage_memory_;
     Executor executor_;

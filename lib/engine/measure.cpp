@@ -221,8 +221,9 @@ std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp) {
             const std::int64_t sum =
                 parameter.also_sums ? static_cast<std::int64_t>(*parameter.also_sums) : -1;
             sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+            const Shape& global = parameter.shard.global;
             // Muon's work depends on the shape of the whole matrix.
-            if (parameter.update == Update::muon) sizes.push_back(parameter.shard.global[0]);
+            if (parameter.update == Update::muon) sizes.push_back(global[global.rank() - 2]);
         }
         for (const OwnedRange& range : frozen_ranges(layout, mesh))
             sizes.insert(sizes.end(), {range.shard.elements(), range.shard.owned ? 1 : 0});

@@ -83,11 +83,14 @@ Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunk
 }
 
 MeasureCounts step_counts(const RunPlan& plan) {
-    return {.layers = plan.model.layers};
+    return {.layers = plan.model.layers,
+            .expert_layers = plan.model.experts ? plan.model.layers : 0};
 }
 
 MeasureCounts evaluation_counts(const RunPlan& plan) {
-    return {.layers = plan.model.layers, .sources = plan.validation_sources};
+    MeasureCounts counts = step_counts(plan);
+    counts.sources = plan.validation_sources;
+    return counts;
 }
 
 StepRef reserve_step_state(Memory& memory, std::int64_t slots, const MeasureCounts& counts) {
@@ -135,7 +138,9 @@ BatchMasks batch_masks(const RunPlan& plan) {
 
 OpLimits op_limits(const RunPlan& plan) {
     const ModelShape& model = plan.local;
-    const std::int64_t inner = input_width(model.activation, model.ffn);
+    const ExpertsSpec experts = model.experts.value_or(ExpertsSpec());
+    const std::int64_t shared = experts.shared ? experts.shared->ffn_hidden_size : 0;
+    const std::int64_t inner = input_width(model.activation, std::max(model.ffn, shared));
     return {
         .compute = plan.compute,
         .sequences = plan.micro_batch_size,
@@ -148,7 +153,11 @@ OpLimits op_limits(const RunPlan& plan) {
         .widest = std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim,
                             model.prompt ? model.prompt->encoder_hidden : 0}),
         .vocab = model.vocab,
-        .head_rows = plan.head_rows};
+        .head_rows = plan.head_rows,
+        .experts = experts.count,
+        .per_token = experts.per_token,
+        .expert_width =
+            std::max(input_width(model.activation, experts.ffn_hidden_size), model.hidden)};
 }
 
 void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits) {

@@ -18,6 +18,17 @@ std::string step_label(std::int64_t step, std::int64_t steps) {
     return text("step ", std::string(padding, ' '), number, "/", total);
 }
 
+/// The mean of a measure over its layers, of which there may be many, and the largest number.
+std::string over_layers(const std::vector<MeasuredNumber>& numbers) {
+    const auto mean = [](const MeasuredNumber& number) { return number.value.mean(); };
+    const auto largest = std::ranges::max_element(numbers, {}, mean);
+    double sum = 0;
+    for (const MeasuredNumber& number : numbers)
+        sum += mean(number);
+    return text(significant(sum / static_cast<double>(numbers.size()), 3), " (",
+                significant(mean(*largest), 3), " in layer ", largest->label, ")");
+}
+
 }  // namespace
 
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
@@ -47,7 +58,12 @@ std::vector<std::string> measure_lines(std::int64_t step, std::int64_t steps,
                                        std::string_view prefix,
                                        const std::vector<ReportedMeasure>& measures) {
     std::vector<std::string> lines;
+    std::string of_layers;
     for (const ReportedMeasure& measure : measures) {
+        if (measure.row->of == MeasureOf::layer || measure.row->of == MeasureOf::expert_layer) {
+            of_layers += text("  ", prefix, measure.row->name, " ", over_layers(measure.numbers));
+            continue;
+        }
         std::string& line =
             lines.emplace_back(text(step_label(step, steps), "  ", prefix, measure.row->name));
         for (const MeasuredNumber& number : measure.numbers) {
@@ -55,6 +71,7 @@ std::vector<std::string> measure_lines(std::int64_t step, std::int64_t steps,
                          fixed(number.value.mean(), 4));
         }
     }
+    if (!of_layers.empty()) lines.push_back(step_label(step, steps) + of_layers);
     return lines;
 }
 

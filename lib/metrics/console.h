@@ -22,7 +22,8 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
 /// "step   100/1000  val_loss 5.2012  perplexity 181.5"
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss);
 
-/// "step   100/1000  val_loss_by_source  books 5.1044  web 5.3120": a line for each measure.
+/// "step   100/1000  val_loss_by_source  books 5.1044  web 5.3120": a line for each measure, and
+/// one for all those by layer: "step   100/1000  expert_load 1.31 (1.72 in layer 5)  ...".
 /// `prefix`: of their names.
 std::vector<std::string> measure_lines(std::int64_t step, std::int64_t steps,
                                        std::string_view prefix,

@@ -13,7 +13,7 @@ std::vector<std::string> labels_of(const MeasureRow& row, const MeasureCounts& c
     if (row.of == MeasureOf::source) return {sources.begin(), sources.end()};
     std::vector<std::string> labels;
     for (std::int64_t i = 0; i < counts.of(row.of); ++i)
-        labels.push_back(row.of == MeasureOf::layer ? text(i) : "");
+        labels.push_back(row.of == MeasureOf::batch ? "" : text(i));
     return labels;
 }
 

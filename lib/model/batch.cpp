@@ -9,10 +9,11 @@ void upload(Backend& backend, const Tensor& to, const std::vector<T>& values) {
 }
 
 /// The columns of a slice of a row-major [B, S] matrix.
-std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::int64_t length,
-                                  const StreamSlice& slice) {
+template <class T>
+std::vector<T> columns(const std::vector<T>& values, std::int64_t length,
+                       const StreamSlice& slice) {
     const std::int64_t count = slice.stripe_rows(length);
-    std::vector<std::int32_t> taken;
+    std::vector<T> taken;
     for (auto row = values.begin(); row != values.end(); row += length) {
         for (std::int64_t stripe = 0; stripe < slice.stripes; ++stripe) {
             const auto begin = row + slice.first_row(length, stripe);
@@ -33,9 +34,11 @@ Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
         },
         batch);
     batch.stream_positions = batch.positions;
+    batch.stream_weights = batch.weights;
     if (stream.count > 1) {
-        batch.stream_positions =
-            arena.allocate(DType::i32, {shape[0], div_exact(shape[1], stream.count)});
+        const Shape slice = {shape[0], div_exact(shape[1], stream.count)};
+        batch.stream_positions = arena.allocate(DType::i32, slice);
+        batch.stream_weights = arena.allocate(DType::f32, slice);
     }
     return batch;
 }
@@ -51,6 +54,7 @@ Batch shortened(const Batch& batch, const Shape& shape) {
         },
         part);
     part.stream_positions = part.positions;
+    part.stream_weights = part.weights;
     return part;
 }
 
@@ -69,6 +73,8 @@ void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microb
     if (stream.count > 1) {
         upload(backend, batch.stream_positions,
                columns(microbatch.positions, batch.seq_length(), stream));
+        upload(backend, batch.stream_weights,
+               columns(microbatch.weights, batch.seq_length(), stream));
     }
 }
 

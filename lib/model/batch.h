@@ -13,6 +13,7 @@ using BackendValues = Tensor;
 /// Fields that a run lacks are empty.
 struct Batch : TokenFields<BackendValues> {
     Tensor stream_positions;  ///< i32: positions of the residual stream's rows
+    Tensor stream_weights;    ///< fp32: weights of these rows
     bool only_text = false;   ///< known to have no virtual tokens
 
     std::int64_t sequences() const { return ids.size(0); }

@@ -2,23 +2,58 @@
 
 namespace gptrain {
 
+namespace {
+
+DeferredHalf free_after_input_gradients(const SavedMlp& saved) {
+    return {.dy = saved.norm.r, .du = saved.linears.u};
+}
+
+DeferredHalf free_after_input_gradients(const SavedExperts& saved) {
+    return {.dy = saved.norm.r, .du = saved.u, .shared_du = saved.shared.linears.u};
+}
+
+void copy(Backend& backend, const DeferredHalf& to, const DeferredHalf& from) {
+    backend.copy(to.dy, from.dy);
+    backend.copy(to.du, from.du);
+    if (!to.shared_du.empty()) backend.copy(to.shared_du, from.shared_du);
+}
+
+/// The linear layers of a half that may compute in FP8.
+SavedLinears* fp8_linears(SavedMlp& saved) {
+    return &saved.linears;
+}
+SavedLinears* fp8_linears(SavedExperts& /*saved*/) {
+    return nullptr;
+}
+
+}  // namespace
+
 DeferredBlock free_after_input_gradients(const SavedBlock& saved) {
-    return {.attention = {.dy = saved.attention.norm.r, .du = saved.attention.linears.u},
-            .feed_forward = {.dy = saved.feed_forward.norm.r, .du = saved.feed_forward.linears.u}};
+    return {
+        .attention = {.dy = saved.attention.norm.r, .du = saved.attention.linears.u},
+        .feed_forward = std::visit(
+            [](const auto& half) { return free_after_input_gradients(half); }, saved.feed_forward)};
 }
 
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from) {
-    backend.copy(to.attention.dy, from.attention.dy);
-    backend.copy(to.attention.du, from.attention.du);
-    backend.copy(to.feed_forward.dy, from.feed_forward.dy);
-    backend.copy(to.feed_forward.du, from.feed_forward.du);
+    copy(backend, to.attention, from.attention);
+    copy(backend, to.feed_forward, from.feed_forward);
+}
+
+std::variant<Mlp, Experts> Block::make_feed_forward(const ModelContext& context,
+                                                    const Parameters& parameters,
+                                                    const BlockId& block) {
+    using Half = std::variant<Mlp, Experts>;
+    if (context.shape.has_experts(block.layer))
+        return Half(std::in_place_type<Experts>, context, parameters, block);
+    return Half(std::in_place_type<Mlp>, context, parameters, block);
 }
 
 Block::Block(const ModelContext& context, const Parameters& parameters, const BlockId& block)
     : context_(context),
       name_(block.name),
       attention_(context, parameters, block),
-      feed_forward_(std::in_place_type<Mlp>, context, parameters, block) {}
+      feed_forward_(make_feed_forward(context, parameters, block)) {}
 
 Dropout Block::output_dropout(const Pass& pass) const {
     return feed_forward([&](const auto& half) { return half.branch().output_dropout(pass); });
@@ -28,8 +63,9 @@ SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequen
                           std::int64_t seq_length) const {
     SavedBlock saved;
     saved.attention = attention_.reserve(arena, recompute, sequences, seq_length);
-    saved.feed_forward = feed_forward(
-        [&](const auto& half) { return half.reserve(arena, recompute, sequences * seq_length); });
+    feed_forward([&](const auto& half) {
+        saved.feed_forward = half.reserve(arena, recompute, sequences * seq_length);
+    });
     if (recompute != Recompute::full) reserve_amaxes(saved, arena);
     return saved;
 }
@@ -38,7 +74,10 @@ void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
     if (!fp8()) return;
     saved.amaxes = arena.allocate(DType::f32, {4});
     AmaxPool amaxes(saved.amaxes);
-    for (SavedLinears* linears : {&saved.attention.linears, &saved.feed_forward.linears}) {
+    SavedLinears* const second =
+        std::visit([](auto& half) { return fp8_linears(half); }, saved.feed_forward);
+    for (SavedLinears* linears : {&saved.attention.linears, second}) {
+        if (linears == nullptr) continue;
         linears->n.amax = amaxes.next();
         linears->a.amax = amaxes.next();
     }
@@ -68,7 +107,7 @@ void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers&
         attention_.project(stream, saved, buffers.y, pass);
     }
     feed_forward([&](const auto& half) {
-        const auto saved = half.with_workspace(cleared.feed_forward, buffers.r, pass.batch);
+        const auto saved = half.with_workspace(saved_by(half, cleared), buffers.r, pass.batch);
         half.forward(stream, saved, pass);
         half.project(stream, saved, buffers.y, pass);
     });
@@ -80,13 +119,15 @@ SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     SavedBlock saved = with_cleared_amaxes(kept);
     saved.attention = attention_.with_workspace(saved.attention, {}, pass.batch);
     feed_forward([&](const auto& half) {
-        saved.feed_forward = half.with_workspace(saved.feed_forward, r, pass.batch);
+        saved.feed_forward = half.with_workspace(saved_by(half, saved), r, pass.batch);
     });
     Stream stream = {.r = kept.attention.norm.r, .y = {}, .dropout = {}};
     attention_.forward(stream, saved.attention, pass);
     const ArenaFrame frame(context_.workspace());
     attention_.project(stream, saved.attention, context_.temporary(stream_shape), pass);
-    feed_forward([&](const auto& half) { half.forward(stream, saved.feed_forward, pass); });
+    Pass again = pass;
+    again.again = true;
+    feed_forward([&](const auto& half) { half.forward(stream, saved_by(half, saved), again); });
     return saved;
 }
 
@@ -97,7 +138,7 @@ void Block::backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& br
     const SavedBlock saved = full ? recomputed(kept, pass) : kept;
     const Dropout between = attention_.branch().output_dropout(pass);
     feed_forward([&](const auto& half) {
-        half.backward(saved.feed_forward, grad, between, pass, part, deferred.feed_forward);
+        half.backward(saved_by(half, saved), grad, between, pass, part, deferred.feed_forward);
     });
     attention_.backward(saved.attention, grad, branch_dropout, pass, part, deferred.attention);
 }

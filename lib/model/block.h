@@ -3,13 +3,16 @@
 //   x = x + dropout(attention(norm_1(x)))
 //   x = x + dropout(feed_forward(norm_2(x)))
 //
+// feed_forward is one mlp, or experts (ModelVariant::has_experts).
 // The norm that follows a branch computes its sum, so the block's last sum is left to the next
 // block or the head.
 #pragma once
 
+#include <type_traits>
 #include <variant>
 
 #include "model/attention.h"
+#include "model/experts.h"
 #include "model/mlp.h"
 
 namespace gptrain {
@@ -17,7 +20,7 @@ namespace gptrain {
 /// The tensors that forward keeps of a block: attention.norm.r only with full recomputation.
 struct SavedBlock {
     SavedAttention attention;
-    SavedMlp feed_forward;
+    std::variant<SavedMlp, SavedExperts> feed_forward;
     Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, in FP8 blocks
 };
 
@@ -57,6 +60,7 @@ public:
     void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch_dropout,
                   const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const;
 
+    bool has_experts() const { return std::holds_alternative<Experts>(feed_forward_); }
     /// True if its GEMMs with weights are FP8.
     bool fp8() const { return attention_.fp8(); }
     /// How many of the gradient's amaxes `backward` takes.
@@ -68,6 +72,16 @@ public:
 private:
     /// f(the half after attention)
     auto feed_forward(const auto& f) const { return std::visit(f, feed_forward_); }
+    /// The tensors of that half, which has this type; none if none were reserved.
+    template <class Half>
+    static auto saved_by(const Half& /*half*/, const SavedBlock& saved) {
+        using Saved = std::conditional_t<std::is_same_v<Half, Mlp>, SavedMlp, SavedExperts>;
+        const Saved* const held = std::get_if<Saved>(&saved.feed_forward);
+        return held != nullptr ? *held : Saved();
+    }
+    static std::variant<Mlp, Experts> make_feed_forward(const ModelContext& context,
+                                                        const Parameters& parameters,
+                                                        const BlockId& block);
     /// Allocates the amaxes of `saved`, if the block computes in FP8.
     void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
     /// `kept` with its amaxes set to 0, in the workspace if it has none.
@@ -78,7 +92,7 @@ private:
     const ModelContext& context_;
     std::string name_;
     Attention attention_;
-    std::variant<Mlp> feed_forward_;
+    std::variant<Mlp, Experts> feed_forward_;
 };
 
 }  // namespace gptrain

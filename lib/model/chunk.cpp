@@ -39,13 +39,19 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
             block.reserve(arena, kept_mode(sizes), context_.sequences, sizes.seq_length));
     }
     saved.deferred.resize(blocks_.size());
+    saved.overlays_deferred = sizes.defer_weights && !recomputes_blocks(saved) && blocks_alike();
     for (std::size_t i = 0; i < blocks_.size() && sizes.defer_weights; ++i) {
-        saved.deferred[i] =
-            recomputes_blocks(saved)
-                ? blocks_[i].reserve_deferred(arena, tokens)
-                : free_after_input_gradients(saved.blocks[(i + 1) % blocks_.size()]);
+        saved.deferred[i] = saved.overlays_deferred
+                                ? free_after_input_gradients(saved.blocks[(i + 1) % blocks_.size()])
+                                : blocks_[i].reserve_deferred(arena, tokens);
     }
     return saved;
+}
+
+bool GptChunk::blocks_alike() const {
+    return std::all_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+        return block.has_experts() == blocks_.front().has_experts();
+    });
 }
 
 SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
@@ -186,7 +192,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     grad.amax_pool = grad_amax_pool();
     std::vector<DeferredBlock> deferred = saved.deferred;
     // The last block's deferred gradients overlay tensors that the first block's B still reads.
-    const bool shared = part == BackwardPart::inputs && !recomputes_blocks(saved);
+    const bool shared = part == BackwardPart::inputs && saved.overlays_deferred;
     if (shared) {
         deferred.back() =
             blocks_.back().reserve_deferred(context_.workspace(), pass.batch.tokens());

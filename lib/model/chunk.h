@@ -20,10 +20,11 @@ namespace gptrain {
 struct SavedChunk {
     std::vector<SavedBlock> blocks;
     SavedHead head;
-    /// Gradients kept from B to W, one entry per block. Unless blocks are recomputed, block i's
-    /// overlay the tensors of block i + 1 that B no longer needs, and the last block's those of the
-    /// first.
+    /// Gradients kept from B to W, one entry per block.
     std::vector<DeferredBlock> deferred;
+    /// Block i's overlay the tensors of block i + 1 that B no longer needs, and the last block's
+    /// those of the first. Not if blocks are recomputed, or differ: some have experts.
+    bool overlays_deferred = false;
 };
 
 /// Everything that the size of SavedChunk depends on.
@@ -99,6 +100,7 @@ private:
     void backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                          BackwardPart part, const GradsFinal& final) const;
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
+    bool blocks_alike() const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
     void wait_for_block(std::size_t layer) const;
 

@@ -30,6 +30,9 @@ struct ModelContext {
     RowPositions batch_rows = {};    ///< those of all rows of the batch on this rank of cp
     ContextMethod context_method = ContextMethod::ring;
     std::int64_t exchange_pieces = 1;  ///< of all_to_all (ContextRanks)
+    /// fp64 [L, E]: the weight of the step's tokens that chose each expert; empty without experts
+    /// and in inference.
+    Tensor expert_counts = {};
 
     /// Id of this rank's first vocabulary row.
     std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }
@@ -50,6 +53,13 @@ struct ModelContext {
     Tensor temporary_f32(const Shape& wanted) const {
         return workspace().allocate(DType::f32, wanted);
     }
+    /// x, which is fp32, rounded to the compute dtype in such memory unless it is fp32.
+    Tensor in_compute_dtype(const Tensor& x) const {
+        if (compute == DType::f32) return x;
+        const Tensor rounded = temporary(x.shape());
+        backend.run(Cast{.to = rounded, .from = x});
+        return rounded;
+    }
 };
 
 /// Rows of a batch [1, T] that continue one of several texts, whose keys and values follow each
@@ -66,6 +76,7 @@ struct Pass {
     const Batch& batch;
     StepRef step;
     bool training = true;  ///< enables dropout
+    bool again = false;    ///< it repeats a forward that has been counted and measured
     /// Its weight gradients (of a forward: the head's) are the first of the step in their chunk.
     bool first_gradients = false;
     /// The texts of a batch [1, T] of several. If empty, each row of the batch is a text.

@@ -67,7 +67,7 @@ std::vector<Group> groups_of(const LayoutRequest& request, const ChunkPart& part
         const bool fp8 = request.fp8 && layer > 0 && layer < request.model.layers - 1;
         for (TensorGroup& group : layer_tensors(request.model, {layer})) {
             groups.push_back({std::move(group)});
-            groups.back().fp8 = fp8 && groups.back().linear;
+            groups.back().fp8 = fp8 && groups.back().linear && !groups.back().of_experts();
             groups.back().layer = static_cast<std::size_t>(i);
         }
     }
@@ -92,6 +92,11 @@ Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
     return {.begin = begin, .valid = std::min(length, size - begin), .length = length};
 }
 
+Shape whole_shape(const ModelTensor& tensor) {
+    if (tensor.experts > 0) return {tensor.experts, tensor.rows, tensor.columns};
+    return tensor.columns == 0 ? Shape({tensor.rows}) : Shape({tensor.rows, tensor.columns});
+}
+
 /// Places a rank's groups in its flat buffers.
 class LayoutBuilder {
 public:
@@ -107,7 +112,7 @@ public:
         for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
             if (group->layer && *group->layer < open) range.blocks[--open] = {end_, end_};
             if (!trained(*group)) {
-                frozen_.push_back(*group);
+                (group->balance() ? balances_ : frozen_).push_back(*group);
                 continue;
             }
             const FlatRange placed = place_in_bucket(*group);
@@ -121,17 +126,20 @@ public:
         layout_.trained = layout_.elements = end_;
     }
 
-    /// Places the frozen groups of all chunks. Call it last.
+    /// Places the frozen groups of all chunks, then the balances. Call it last.
     void add_frozen() {
         for (const Group& group : frozen_)
             place(group);
         layout_.elements = end_;
+        for (const Group& group : balances_)
+            place(group);
+        layout_.balances = end_ - layout_.elements;
     }
 
 private:
     /// Groups are frozen whole (check_frozen).
     bool trained(const Group& group) const {
-        return request_.rules.trains(group.tensors.front().name);
+        return !group.balance() && request_.rules.trains(group.tensors.front().name);
     }
 
     static void extend(FlatRange& range, const FlatRange& placed) {
@@ -176,8 +184,7 @@ private:
 
     /// This rank's box of a tensor; `in_memory` is its shape with padding.
     Shard shard_of(const ModelTensor& tensor, Shape& in_memory) const {
-        in_memory =
-            tensor.columns == 0 ? Shape({tensor.rows}) : Shape({tensor.rows, tensor.columns});
+        in_memory = whole_shape(tensor);
         Shard shard = Shard::whole(tensor.name, in_memory);
         std::int64_t rank = request_.tensor_rank;
         std::int64_t ranks = request_.mesh.tensor;
@@ -190,7 +197,8 @@ private:
             rank /= request_.mesh.kv;
             ranks /= request_.mesh.kv;
         }
-        const int dim = tensor.split == TensorSplit::columns ? 1 : 0;
+        const int rows = tensor.experts > 0 ? 1 : 0;
+        const int dim = tensor.split == TensorSplit::columns ? rows + 1 : rows;
         const Part part = part_of(in_memory[dim], ranks, rank);
         shard.box.offset[dim] = part.begin;
         shard.box.extent[dim] = part.valid;
@@ -208,6 +216,7 @@ private:
     }
 
     bool in_int8(const Group& group) const {
+        if (group.of_experts()) return false;
         switch (request_.int8) {
             case Int8Matrices::none: return false;
             case Int8Matrices::frozen: return group.linear && !trained(group);
@@ -260,10 +269,12 @@ private:
         Shape in_memory;
         Shard shard = shard_of(tensor, in_memory);
         if (group.is_copy) shard.owned = false;
+        Shape member = shard.box.extent;
+        if (group.of_experts()) member = {1, member[0], member[1], member[2]};
         if (placed.shape.rank() == 0) {
-            placed.shape = shard.box.extent;
+            placed.shape = member;
         } else {
-            placed.shape[0] += shard.box.extent[0];
+            placed.shape[0] += member[0];
         }
         Storage storage = placed.storage;
         storage.begin = end_;
@@ -276,7 +287,8 @@ private:
              .storage = storage,
              .sharing = placed.sharing,
              .also_sums = also_sums(tensor, group.both_ends),
-             .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
+             .update = tensor.balance ? Update::frozen
+                                      : request_.rules.update(tensor.name, tensor.dims())});
         if (storage.in_compute_dtype) end_ += in_memory.elements();
         if (storage.int8) {
             layout_.int8_end.values += in_memory.elements();
@@ -293,6 +305,7 @@ private:
     const LayoutRequest& request_;
     ParameterLayout& layout_;
     std::vector<Group> frozen_;
+    std::vector<Group> balances_;
     std::int64_t end_ = 0;
     std::int64_t bucket_begin_ = 0;
     bool whole_ = false;  ///< of the open bucket, as is the sharing

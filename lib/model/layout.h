@@ -63,8 +63,8 @@ struct Parameter {
     /// The rank of `sharing.owners` that updates it, in a bucket of whole parameters.
     int owner = 0;
     bool trained() const { return update != Update::frozen; }
-    /// Weight decay applies to tensors of two dims, not to biases and norms.
-    bool decays() const { return shard.global.rank() == 2; }
+    /// Weight decay applies to matrices, not to biases and norms.
+    bool decays() const { return shard.global.rank() >= 2; }
     std::int64_t begin() const { return storage.begin; }
     std::int64_t end() const { return begin() + shard.elements(); }
     FlatRange range() const { return {begin(), end()}; }
@@ -81,7 +81,9 @@ struct GroupRows {
 /// "h.i.mlp.fc_gate" stacks fc, gate.
 struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
-    Shape shape;       ///< this rank's rows and columns, without padding
+    /// This rank's rows and columns, without padding; of experts [P, E, rows, columns] for P
+    /// members.
+    Shape shape;
     std::vector<GroupRows> rows;
     Storage storage;
     Sharing sharing;
@@ -113,7 +115,8 @@ struct ChunkPart {
 /// The flat order is the model's order reversed, in which backward finishes gradients. Members of a
 /// group keep their order, without gaps. All tp ranks have the same layout: vocabulary rows that a
 /// rank lacks are padding, which is never initialised, updated or counted. Frozen parameters come
-/// after all others: only the buffer of weights holds them.
+/// after all others: only the buffer of weights holds them. The balances of routers
+/// (ModelTensor::balance) come last, in an fp32 buffer of their own.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ParameterGroup> groups;
@@ -122,6 +125,7 @@ struct ParameterLayout {
     std::vector<ChunkRange> chunks;
     std::int64_t trained = 0;   ///< length of the flat buffer of gradients
     std::int64_t elements = 0;  ///< length of the flat buffer of weights
+    std::int64_t balances = 0;  ///< length of the buffer of balances, at positions from elements on
     Int8Place int8_end;         ///< lengths of the buffers of int8 values and of their scales
 };
 

@@ -15,8 +15,9 @@ namespace gptrain {
 /// Gradients that a half keeps from B to W. They take the place of what only B reads: dy that of r,
 /// and du that of u.
 struct DeferredHalf {
-    Tensor dy;  ///< [T, H]
-    Tensor du;  ///< [T, U]: the gradient within f that W reads
+    Tensor dy;              ///< [T, H]
+    Tensor du;              ///< [T, U]: the gradient within f that W reads
+    Tensor shared_du = {};  ///< the same of a shared expert
 };
 
 class NormedBranch {

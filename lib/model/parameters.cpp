@@ -32,6 +32,8 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
         int8_values_ = memory[MemoryUse::weights].allocate(DType::i8, {end.values});
         int8_scales_ = memory[MemoryUse::weights].allocate(DType::f32, {end.scales});
     }
+    if (layout_.balances > 0)
+        balances_ = memory[MemoryUse::weights].allocate(DType::f32, {layout_.balances});
     if (use == Use::training) {
         main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.trained});
     }
@@ -39,7 +41,7 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
 
 std::vector<Tensor> Parameters::buffers() const {
     std::vector<Tensor> all;
-    for (const Tensor* buffer : {&weights_, &scales_, &int8_values_, &int8_scales_})
+    for (const Tensor* buffer : {&weights_, &scales_, &int8_values_, &int8_scales_, &balances_})
         if (!buffer->empty()) all.push_back(*buffer);
     return all;
 }
@@ -65,7 +67,13 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
         }
         end_at(buffer.size(0));
     };
-    add(weights_, [](const ParameterGroup& group) { return group.storage.begin; });
+    const auto position = [&](const ParameterGroup& group, bool balance) {
+        const std::int64_t begin = group.storage.begin;
+        if (balance != (begin >= layout_.elements)) return std::int64_t{-1};
+        return balance ? begin - layout_.elements : begin;
+    };
+    add(weights_, [&](const ParameterGroup& group) { return position(group, false); });
+    add(balances_, [&](const ParameterGroup& group) { return position(group, true); });
     add(scales_, [&](const ParameterGroup& group) { return &group - layout_.groups.data(); });
     add(int8_values_, [](const ParameterGroup& group) {
         return group.storage.int8 ? group.storage.int8->values : std::int64_t{-1};

@@ -16,7 +16,8 @@ namespace gptrain {
 
 /// The tensors of a parameter group.
 struct GroupTensors {
-    Tensor weight;      ///< compute dtype; empty if the model lacks the group (no bias)
+    /// Compute dtype, a router's balance fp32; empty if the model lacks the group (no bias).
+    Tensor weight;
     Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
     /// Replaces `weight` in int8 groups, except in the head, which has both.
     Int8Matrix int8 = {};
@@ -50,7 +51,11 @@ public:
     /// The values that the model computes with. Those of a trained FP8 group are valid only from an
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values here.
-    Tensor weights(const FlatRange& range) const { return view(weights_, range); }
+    /// Those of a range of balances are in fp32.
+    Tensor weights(const FlatRange& range) const {
+        if (range.begin < layout_.elements) return view(weights_, range);
+        return view(balances_, {range.begin - layout_.elements, range.end - layout_.elements});
+    }
     /// The fp32 gradients that this rank computes; of trained parameters only.
     Tensor grads(const FlatRange& range) const { return view(main_grads_, range); }
     /// The same within a range that this rank updates: where an update writes new weights, and
@@ -103,6 +108,7 @@ private:
     Tensor int8_values_;
     Tensor int8_scales_;
     Tensor main_grads_;  ///< flat, layout().trained long
+    Tensor balances_;    ///< fp32, layout().balances long
     bool one_by_one_;
     struct Arriving {
         std::int64_t end;

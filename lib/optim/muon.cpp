@@ -17,11 +17,10 @@ Muon::Muon(Backend& backend, Arena& workspace, Communicator& tp, const Optimizer
       compute_(compute) {}
 
 void Muon::update(const MuonPiece& piece, const StepRef& step) {
-    const Shard& shard = piece.parameter->shard;
-    const Shape& offset = shard.box.offset;
-    const Shape& extent = shard.box.extent;
+    const Shape& offset = piece.box.offset;
+    const Shape& extent = piece.box.extent;
     const ArenaFrame frame(workspace_);
-    const Tensor x = workspace_.allocate(compute_, shard.global);
+    const Tensor x = workspace_.allocate(compute_, piece.global);
     {
         const ArenaFrame inner(workspace_);
         const Tensor u = workspace_.allocate(DType::f32, extent);
@@ -31,7 +30,7 @@ void Muon::update(const MuonPiece& piece, const StepRef& step) {
                                   .decay = static_cast<float>(spec_.momentum),
                                   .nesterov = spec_.nesterov,
                                   .step = step});
-        const Tensor whole = gather(u, shard);
+        const Tensor whole = gather(u, piece.global);
         const Tensor squares = workspace_.allocate(DType::f64, {1});
         backend_.run(Fill{.x = squares, .value = 0});
         backend_.run(SquareSum{.addends = std::span(&whole, 1), .total = squares});
@@ -42,14 +41,13 @@ void Muon::update(const MuonPiece& piece, const StepRef& step) {
     backend_.run(MuonUpdate{.main_param = box(piece.main_param),
                             .x = x.slice(0, offset[0], extent[0]).slice(1, offset[1], extent[1]),
                             .weight = box(piece.weight),
-                            .scale = scale_of(shard.global),
+                            .scale = scale_of(piece.global),
                             .lr_scale = spec_.lr_scale,
                             .weight_decay = weight_decay_,
                             .step = step});
 }
 
-Tensor Muon::gather(const Tensor& box, const Shard& shard) {
-    const Shape& all = shard.global;
+Tensor Muon::gather(const Tensor& box, const Shape& all) {
     if (box.shape() == all) return box;
     const Tensor whole = workspace_.allocate(DType::f32, all);
     if (box.size(1) < all[1]) {

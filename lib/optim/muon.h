@@ -22,7 +22,8 @@ namespace gptrain {
 
 /// This rank's box of a matrix; flat tensors of equal length.
 struct MuonPiece {
-    const Parameter* parameter = nullptr;
+    Shape global;  ///< of the whole matrix
+    Box box;
     Tensor main_param;  ///< fp32
     Tensor main_grad;   ///< fp32
     Tensor momentum;    ///< fp32
@@ -41,7 +42,7 @@ public:
 
 private:
     /// The whole matrix on all ranks of tp, from their boxes.
-    Tensor gather(const Tensor& box, const Shard& shard);
+    Tensor gather(const Tensor& box, const Shape& all);
     double scale_of(const Shape& matrix) const;
 
     Backend& backend_;

@@ -67,11 +67,7 @@ void Optimizer::allocate(Memory& memory) {
 void Optimizer::add_piece(const UpdatedRange& updated) {
     const Parameter* parameter = updated.range.parameter;
     if (parameter->update == Update::muon) {
-        muon_pieces_.push_back({.parameter = parameter,
-                                .main_param = updated.main_param,
-                                .main_grad = updated.main_grad,
-                                .momentum = updated.states[0].values,
-                                .weight = updated.weight});
+        add_matrices(updated);
     } else {
         adamw_pieces_.push_back({.main_param = updated.main_param,
                                  .main_grad = updated.main_grad,
@@ -79,6 +75,34 @@ void Optimizer::add_piece(const UpdatedRange& updated) {
                                  .exp_avg_sq = updated.states[1].values,
                                  .weight = updated.weight,
                                  .decay = parameter->decays()});
+    }
+}
+
+void Optimizer::add_matrices(const UpdatedRange& updated) {
+    const Shard& shard = updated.range.parameter->shard;
+    const bool of_experts = shard.global.rank() == 3;
+    const auto last_two = [](const Shape& shape) {
+        const int rank = shape.rank();
+        return Shape({shape[rank - 2], shape[rank - 1]});
+    };
+    const MuonPiece whole = {
+        .global = last_two(shard.global),
+        .box = {.offset = last_two(shard.box.offset), .extent = last_two(shard.box.extent)},
+        .main_param = updated.main_param,
+        .main_grad = updated.main_grad,
+        .momentum = updated.states[0].values,
+        .weight = updated.weight};
+    const std::int64_t length = whole.box.extent.elements();
+    for (std::int64_t i = 0; i < (of_experts ? shard.box.extent[0] : 1); ++i) {
+        const auto part = [&](const Tensor& x) {
+            return x.empty() ? x : x.slice(0, i * length, length);
+        };
+        muon_pieces_.push_back({.global = whole.global,
+                                .box = whole.box,
+                                .main_param = part(whole.main_param),
+                                .main_grad = part(whole.main_grad),
+                                .momentum = part(whole.momentum),
+                                .weight = part(whole.weight)});
     }
 }
 

@@ -42,7 +42,7 @@ public:
 
     /// Visits all state that this rank holds: groups weight, exp_avg and exp_avg_sq (of
     /// AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it owns. Frozen
-    /// weights are in the compute dtype. Waits for weights in flight.
+    /// weights are in the compute dtype, balances of routers in fp32. Waits for weights in flight.
     void visit(const StateVisitor& visitor) const;
     /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
     /// loading main parameters or frozen weights.
@@ -63,6 +63,8 @@ private:
     };
     void allocate(Memory& memory);
     void add_piece(const UpdatedRange& updated);
+    /// The matrix of a parameter that Muon updates, or those of its experts.
+    void add_matrices(const UpdatedRange& updated);
     /// Draws the values of a range in fp32.
     void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
     void initialise_frozen(const OwnedRange& range, std::uint64_t seed);

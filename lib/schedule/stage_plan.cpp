@@ -64,8 +64,11 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
     const bool ring = plan.context_method == ContextMethod::ring;
-    at(traffic, Axis::cp) = {
-        .collectives = !ring, .ring = ring, .all_pairs = !ring, .one_way = false};
+    // Routers sum over the ranks with parts of a sequence.
+    at(traffic, Axis::cp) = {.collectives = !ring || plan.model.experts.has_value(),
+                             .ring = ring,
+                             .all_pairs = !ring,
+                             .one_way = false};
     // Slices travel from rank to rank.
     at(traffic, Axis::tp).ring = at(traffic, Axis::model).ring = plan.pieces_by_rank;
     at(traffic, Axis::dp).collectives = false;

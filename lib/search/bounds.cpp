@@ -30,6 +30,10 @@ std::int64_t slots_of(const RunPlan& plan, std::int64_t stage) {
     return 1;
 }
 
+LayerCounts counts_of(const RunPlan& plan, const ChunkPart& part) {
+    return layer_counts(plan.model, part.first_layer, part.num_layers);
+}
+
 /// Bytes of a stage's weights, gradients and optimizer, and of its activations.
 double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std::int64_t stage) {
     const double sharers =
@@ -38,7 +42,7 @@ double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std
     double slot = 0;
     double head = 0;
     for (const ChunkPart& part : chunk_parts(plan, stage)) {
-        const LayerBytes body = parts.of(part.num_layers, part.embedding, false);
+        const LayerBytes body = parts.of(counts_of(plan, part), part.embedding, false);
         held += body;
         slot = std::max(slot, body.saved);
         if (!part.head) continue;
@@ -79,9 +83,12 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
     StepCosts costs;
     const std::size_t chunks = plan.chunk_layers.size();
     const double crowding = least_crowding(hardware, plan.mesh) / times.crowding;
+    std::int64_t next_layer = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-        costs.pipeline.chunks.push_back(
-            crowding * times.seconds.of(plan.chunk_layers[chunk], chunk == 0, chunk + 1 == chunks));
+        const LayerCounts layers = layer_counts(plan.model, next_layer, plan.chunk_layers[chunk]);
+        costs.pipeline.chunks.push_back(crowding *
+                                        times.seconds.of(layers, chunk == 0, chunk + 1 == chunks));
+        next_layer += plan.chunk_layers[chunk];
     }
     const std::int64_t stages = plan.mesh.pipeline;
     costs.last_sums.resize(static_cast<std::size_t>(stages));
@@ -96,7 +103,7 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
     const auto bytes_of = [&](const ChunkPart& part) {
         // A deferred head is summed apart.
         const bool head = part.head && plan.deferred_heads == 0;
-        return memory.bytes.of(part.num_layers, part.embedding, head);
+        return memory.bytes.of(counts_of(plan, part), part.embedding, head);
     };
     for (std::int64_t stage = 0; stage < stages; ++stage) {
         double least = std::numeric_limits<double>::infinity();

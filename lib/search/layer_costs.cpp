@@ -1,6 +1,8 @@
 #include "search/layer_costs.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -25,18 +27,32 @@ constexpr std::int64_t middle = 1;
 // layers are the smallest that differ from larger ones by their number of layers alone.
 constexpr std::int64_t few = 2;
 
-/// The costs of the parts, from those of both stages with few layers and of the first with one
-/// more.
+/// The costs of small pipelines whose first stage has layers of one kind.
 template <class Cost>
-ChunkParts<Cost> parts_of(const Cost& first, const Cost& last, const Cost& first_with_more) {
-    ChunkParts<Cost> parts;
-    parts.layer = first_with_more;
-    parts.layer += -1.0 * first;
-    const Cost layers = static_cast<double>(few) * parts.layer;
-    parts.embedding = first;
-    parts.embedding += -1.0 * layers;
-    parts.head = last;
-    parts.head += -1.0 * layers;
+struct SmallCosts {
+    bool experts = false;  ///< in the first stage
+    Cost first;            ///< of the stages
+    Cost last;
+    Cost first_with_more;  ///< with one layer more
+};
+
+/// The costs of the parts, from those of a small pipeline for each kind of layers.
+template <class Cost>
+ChunkParts<Cost> parts_of(const std::vector<SmallCosts<Cost>>& costs) {
+    ChunkParts<Cost> parts{};
+    for (const SmallCosts<Cost>& small : costs) {
+        Cost& layer = parts.layer[small.experts ? 1 : 0];
+        layer = small.first_with_more;
+        layer += -1.0 * small.first;
+    }
+    const SmallCosts<Cost>& any = costs.front();
+    const auto layers = [&](bool experts) {
+        return static_cast<double>(few) * parts.layer[experts ? 1 : 0];
+    };
+    parts.embedding = any.first;
+    parts.embedding += -1.0 * layers(any.experts);
+    parts.head = any.last;
+    parts.head += -1.0 * layers(costs.back().experts);
     return parts;
 }
 
@@ -87,6 +103,12 @@ const TraceMessage& boundary_of(const StepTrace& trace) {
 
 }  // namespace
 
+LayerCounts layer_counts(const ModelShape& model, std::int64_t first, std::int64_t count) {
+    const std::int64_t before = model.expert_layers(first);
+    const std::int64_t experts = model.expert_layers(first + count) - before;
+    return {count - experts, experts};
+}
+
 LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
     const ParallelSpec& parallel = candidate.parallel;
     return {parallel.tensor,     parallel.sequence_parallel, parallel.overlap_tensor,
@@ -120,8 +142,16 @@ std::vector<std::string> LayerCostTable::frozen_in_any_layer() const {
     return {frozen.begin(), frozen.end()};
 }
 
-RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers_per_stage,
-                                   std::int64_t microbatches) const {
+std::vector<bool> LayerCostTable::kinds() const {
+    const ModelSpec& model = spec_.model;
+    const std::int64_t with_experts = model.expert_layers(model.num_layers);
+    if (with_experts == 0) return {false};
+    if (with_experts == model.num_layers) return {true};
+    return {false, true};
+}
+
+RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
+                                   std::int64_t layers_per_stage, std::int64_t microbatches) const {
     Choices choices = candidate;
     choices.parallel.pipeline = small_stages;
     choices.parallel.virtual_stages = 1;
@@ -132,6 +162,13 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
     choices.global_batch_size = microbatches * candidate.micro_batch_size;
     RunSpec spec = with_choices(spec_, choices);
     spec.model.num_layers = small_stages * layers_per_stage;
+    if (kinds().size() > 1) {
+        std::vector<std::int64_t> layers(static_cast<std::size_t>(layers_per_stage));
+        std::iota(layers.begin(), layers.end(), experts ? 0 : layers_per_stage);
+        spec.model.experts->layers = {.list = std::move(layers)};
+    } else if (experts) {
+        spec.model.experts->layers = {};
+    }
     spec.model.full_attention_layers.clear();  // with a window a layer takes the least time
     spec.training.rampup = {};
     spec.fault_injection.reset();
@@ -145,20 +182,24 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
 }
 
 LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
-    RunPlan plan = small_plan(candidate, few, 1);
-    const MemoryPlan first = measure_memory(plan, {.pp = 0}, needs_);
-    const MemoryPlan last = measure_memory(plan, {.pp = 1}, needs_);
-    const MemoryPlan more = lasting_memory(small_plan(candidate, few + 1, 1), {.pp = 0}, needs_);
-    std::int64_t workspace = std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]);
-    // A rank with no matrix of Muon's has none in its workspace either.
-    if (std::exchange(plan.parameters.muon, false)) {
+    std::vector<SmallCosts<LayerBytes>> costs;
+    std::int64_t workspace = std::numeric_limits<std::int64_t>::max();
+    for (const bool experts : kinds()) {
+        RunPlan plan = small_plan(candidate, experts, few, 1);
+        const MemoryPlan first = measure_memory(plan, {.pp = 0}, needs_);
+        const MemoryPlan last = measure_memory(plan, {.pp = 1}, needs_);
+        const MemoryPlan more =
+            lasting_memory(small_plan(candidate, experts, few + 1, 1), {.pp = 0}, needs_);
+        costs.push_back({experts, stage_bytes(first), stage_bytes(last), stage_bytes(more)});
+        workspace = std::min({workspace, first[MemoryUse::workspace], last[MemoryUse::workspace]});
+        // A rank with no matrix of Muon's has none in its workspace either.
+        if (!std::exchange(plan.parameters.muon, false)) continue;
         for (const int stage : {0, 1}) {
             const MemoryPlan without = measure_memory(plan, {.pp = stage}, needs_);
             workspace = std::min(workspace, without[MemoryUse::workspace]);
         }
     }
-    return {.bytes = parts_of(stage_bytes(first), stage_bytes(last), stage_bytes(more)),
-            .workspace = static_cast<double>(workspace)};
+    return {.bytes = parts_of(costs), .workspace = static_cast<double>(workspace)};
 }
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
@@ -174,8 +215,8 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     // In a whole step the host is ahead of the device.
     hardware.device.issue_seconds = hardware.device.message_issue_seconds = 0;
     LayerTimes times;
-    const auto measure = [&](std::int64_t layers, int stage) {
-        RunPlan plan = small_plan(candidate, layers, timed_microbatches);
+    const auto measure = [&](bool experts, std::int64_t layers, int stage) {
+        RunPlan plan = small_plan(candidate, experts, layers, timed_microbatches);
         place.mesh.kv = plan.mesh.kv;
         place.only_rings = plan.deterministic;
         place.peer_messages = plan.peer_messages;
@@ -188,8 +229,13 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware).forward;
         return cost;
     };
-    const ChunkCost first = measure(few, 0);
-    times.seconds = parts_of(first, measure(few, 1), measure(few + 1, 0));
+    std::vector<SmallCosts<ChunkCost>> costs;
+    for (const bool experts : kinds()) {
+        const ChunkCost first = measure(experts, few, 0);
+        const ChunkCost last = measure(experts, few, 1);
+        costs.push_back({experts, first, last, measure(experts, few + 1, 0)});
+    }
+    times.seconds = parts_of(costs);
     times.crowding = least_crowding(hardware_, place.mesh);
     return times;
 }

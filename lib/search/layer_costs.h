@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "backend/backend.h"
 #include "engine/step_trace.h"
@@ -48,16 +49,23 @@ Cost operator*(double count, Cost cost) {
     return cost;
 }
 
-/// A chunk of n layers takes n x layer. The model's first chunk also takes `embedding`, its last
+/// Layers without experts, and with them.
+using LayerCounts = std::array<std::int64_t, 2>;
+
+/// Of `count` layers from `first` on.
+LayerCounts layer_counts(const ModelShape& model, std::int64_t first, std::int64_t count);
+
+/// A chunk takes the sum of its layers. The model's first chunk also takes `embedding`, its last
 /// one `head`.
 template <class Cost>
 struct ChunkParts {
-    Cost layer;
+    std::array<Cost, 2> layer;  ///< without experts, and with them
     Cost embedding;
     Cost head;
 
-    Cost of(std::int64_t layers, bool first, bool last) const {
-        Cost cost = static_cast<double>(layers) * layer;
+    Cost of(const LayerCounts& layers, bool first, bool last) const {
+        Cost cost = static_cast<double>(layers[0]) * layer[0];
+        cost += static_cast<double>(layers[1]) * layer[1];
         if (first) cost += embedding;
         if (last) cost += head;
         return cost;
@@ -103,7 +111,10 @@ private:
     /// Frozen patterns for the smaller model on which bounds are measured: a tensor frozen in any
     /// layer is frozen in all.
     std::vector<std::string> frozen_in_any_layer() const;
-    RunPlan small_plan(const Choices& candidate, std::int64_t layers_per_stage,
+    /// The kinds of layers that the first stage of a small model may have. The second stage has
+    /// the other kind, if the model has two.
+    std::vector<bool> kinds() const;
+    RunPlan small_plan(const Choices& candidate, bool experts, std::int64_t layers_per_stage,
                        std::int64_t microbatches) const;
 
     const RunSpec& spec_;

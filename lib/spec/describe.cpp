@@ -34,6 +34,44 @@ std::string window_text(const ModelShape& model) {
                 full > 0 ? text(" except in ", counted(full, "layer")) : "");
 }
 
+/// Empty if all layers have experts.
+std::string ffn_text(const ModelShape& model) {
+    const bool dense = model.expert_layers(model.layers) < model.layers;
+    return dense ? text(", ffn ", model.ffn) : "";
+}
+
+std::string shared_text(const SharedExpertSpec& shared) {
+    return text(", and a shared one", shared.gate ? " with a gate" : "", " of ffn ",
+                shared.ffn_hidden_size);
+}
+
+std::string experts_rows(const ModelShape& model) {
+    if (!model.experts) return "";
+    const ExpertsSpec& experts = *model.experts;
+    const RouterSpec& router = experts.router;
+    const BalanceSpec& balance = experts.balance;
+    const std::int64_t layers = model.expert_layers(model.layers);
+    const auto weight = [](std::string_view name, double value) {
+        return value > 0 ? text(", ", name, " ", value) : std::string();
+    };
+    return row("experts",
+               text(experts.per_token, " of ", experts.count, " for each token, of ffn ",
+                    experts.ffn_hidden_size, experts.shared ? shared_text(*experts.shared) : "",
+                    ", in ", layers < model.layers ? text(layers, " of ") : "",
+                    counted(model.layers, "layer"), "; ", grouped(active_parameters(model)),
+                    " parameters are active")) +
+           row("", text("router ", name_of(router.score),
+                        router.groups ? text(", ", router.groups->keep, " of ",
+                                             counted(router.groups->count, "group"))
+                                      : "",
+                        router.normalize ? ", normalized" : "",
+                        router.scale != 1 ? text(" x ", router.scale) : "",
+                        balance.bias_rate ? text(", bias moves by ", *balance.bias_rate) : "",
+                        weight("balance loss", balance.aux_weight),
+                        weight("balance loss of a sequence", balance.sequence_aux_weight),
+                        weight("z-loss", balance.z_weight)));
+}
+
 std::string model_rows(const ModelShape& model) {
     const std::string groups =
         model.groups == model.heads ? "" : text(", ", counted(model.groups, "query group"));
@@ -42,8 +80,8 @@ std::string model_rows(const ModelShape& model) {
                                       : rope_text(model);
     return row("model", text(grouped(parameter_count(model)), " parameters: ",
                              counted(model.layers, "layer"), ", hidden ", model.hidden, ", ",
-                             counted(model.heads, "head"), " of ", model.head_dim, groups, ", ffn ",
-                             model.ffn, ", vocabulary ", grouped(model.vocab))) +
+                             counted(model.heads, "head"), " of ", model.head_dim, groups,
+                             ffn_text(model), ", vocabulary ", grouped(model.vocab))) +
            row("",
                text(positions, ", ", name_of(model.normalization), ", ", name_of(model.activation),
                     bias_text(model), model.qk_norm ? ", norms of q and k" : "", window_text(model),
@@ -137,7 +175,8 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
     const std::int64_t tokens = checked_mul(samples, plan.seq_length);
     const double flops = flops_per_token(plan);
     const MeshShape& mesh = plan.mesh;
-    return model_rows(plan.model) + objective_row(plan) + trained_row(plan) + batch_rows(plan) +
+    return model_rows(plan.model) + experts_rows(plan.model) + objective_row(plan) +
+           trained_row(plan) + batch_rows(plan) +
            row("steps", text(grouped(plan.steps), ": ", counted(samples, "sample"), ", ",
                              counted(tokens, "token"), "; one pass of the data order is ",
                              plan.num_samples ? counted(*plan.num_samples, "sample")

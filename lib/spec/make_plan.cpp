@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "spec/adapter_plan.h"
+#include "spec/expert_checks.h"
 #include "spec/fault_checks.h"
 #include "spec/model_tensors.h"
 #include "spec/objective_plan.h"
@@ -82,6 +83,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.bidirectional = std::holds_alternative<MlmSpec>(spec.objective);
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
+    check_experts(spec);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
                      shape.groups);
     require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,
@@ -185,13 +187,18 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
 std::string int8_warning(const RunPlan& plan) {
     if (!plan.int8_frozen) return "";
     std::string cut;
+    const bool dense = plan.local.expert_layers(plan.local.layers) < plan.local.layers;
     const auto check = [&](std::string_view key, std::int64_t inputs) {
         if (inputs % int8_block == 0) return;
         cut += text(cut.empty() ? "" : " and ", key, " ", inputs * plan.mesh.tensor);
     };
     if (plan.mesh.tensor > 1) {
         check("model.num_attention_heads x head_dim", plan.local.heads * plan.local.head_dim);
-        check("model.ffn_hidden_size", plan.local.ffn);
+        if (dense) check("model.ffn_hidden_size", plan.local.ffn);
+        // The matrices of experts stay in the compute dtype.
+        const auto& experts = plan.local.experts;
+        if (experts && experts->shared)
+            check("model.experts.shared.ffn_hidden_size", experts->shared->ffn_hidden_size);
     }
     if (cut.empty()) return "";
     return text("precision.frozen: int8: ", cut, " / parallel.tensor ", plan.mesh.tensor,

@@ -1,11 +1,16 @@
 #include "spec/model_cost.h"
 
+#include <array>
+#include <cmath>
+#include <optional>
+
 namespace gptrain {
 namespace {
 
 ParameterCounts count(const std::vector<TensorGroup>& groups, const ParameterRules& rules) {
     ParameterCounts counts;
     for (const TensorGroup& group : groups) {
+        if (group.balance()) continue;
         const bool trained = rules.trains(group.tensors.front().name);  // groups are frozen whole
         for (const ModelTensor& tensor : group.tensors) {
             const std::int64_t elements = tensor.elements();
@@ -31,19 +36,24 @@ bool is_outside_gemms(const TensorGroup& group, const ModelShape& model) {
 }  // namespace
 
 std::vector<ParameterCounts> layer_parameters(const RunPlan& plan) {
-    // Layers differ by their names alone, which matter to patterns.
+    // Layers of a kind differ by their names alone, which matter to patterns.
     const bool alike = plan.parameters.frozen.empty();
+    std::array<std::optional<ParameterCounts>, 2> of_kind;  // without experts, with them
     std::vector<ParameterCounts> layers;
     for (std::int64_t layer = 0; layer < plan.model.layers; ++layer) {
-        layers.push_back(alike && layer > 0
-                             ? layers.front()
-                             : count(layer_tensors(plan.model, {layer}), plan.parameters));
+        std::optional<ParameterCounts>& known = of_kind[plan.model.has_experts(layer) ? 1 : 0];
+        if (!alike || !known) known = count(layer_tensors(plan.model, {layer}), plan.parameters);
+        layers.push_back(*known);
     }
     return layers;
 }
 
 std::int64_t parameter_count(const ModelShape& model) {
     return count(all_tensors(model), {}).all;
+}
+
+std::int64_t active_parameters(const ModelShape& model) {
+    return std::llround(count(all_tensors(model), {}).active);
 }
 
 std::int64_t frozen_parameters(const RunPlan& plan) {
@@ -74,11 +84,16 @@ double flops_outside_gemms(const RunPlan& plan) {
     return count(groups, plan.parameters).flops();
 }
 
+double layer_flops(const ModelShape& model, const LayerKind& kind, std::int64_t seq_length) {
+    // A layer more than the model has: with the window.
+    return count(layer_tensors(model, {kind.first}), {}).flops() +
+           attention_flops_per_token(model, model.layers, seq_length);
+}
+
 double head_cost(const ModelShape& model, std::int64_t seq_length) {
-    // A layer more than the model has: with the window, if there is one.
-    const BlockId layer = {model.layers};
-    const double flops = count(layer_tensors(model, layer), {}).flops() +
-                         attention_flops_per_token(model, layer.layer, seq_length);
+    double flops = 0;
+    for (const LayerKind& kind : layer_kinds(model))
+        flops += kind.share * layer_flops(model, kind, seq_length);
     return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / flops;
 }
 

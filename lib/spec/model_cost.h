@@ -27,6 +27,8 @@ std::vector<ParameterCounts> layer_parameters(const RunPlan& plan);
 
 /// Number of parameters, with those of an adapter. Shared ones count once.
 std::int64_t parameter_count(const ModelShape& model);
+/// The number of them that compute a token: of a layer's experts only as many as a token uses.
+std::int64_t active_parameters(const ModelShape& model);
 /// The number of parameters that the plan freezes.
 std::int64_t frozen_parameters(const RunPlan& plan);
 
@@ -41,7 +43,9 @@ double attention_flops_per_token(const ModelShape& model, std::int64_t layer,
 /// The part of these FLOPs for parameters that no GEMM reads: vectors and tables of embeddings.
 double flops_outside_gemms(const RunPlan& plan);
 
-/// FLOPs of the head divided by those of a layer, per token, the same in forward and backward.
+/// FLOPs of a token in a layer of this kind, trained whole, with the window if there is one.
+double layer_flops(const ModelShape& model, const LayerKind& kind, std::int64_t seq_length);
+/// FLOPs of the head divided by those of a mean layer, per token, the same in forward and backward.
 double head_cost(const ModelShape& model, std::int64_t seq_length);
 
 }  // namespace gptrain

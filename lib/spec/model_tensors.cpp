@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
+#include <string_view>
 
 #include "spec/plan_checks.h"
 
@@ -11,9 +13,15 @@ namespace {
 
 /// Rows of a linear layer's stacked matrix.
 struct Output {
-    LinearName name;
+    std::string_view name;
     std::int64_t rows;
     TensorSplit split;
+    std::optional<LinearName> adapted = {};  ///< by LoRA, as this layer
+
+    Output(LinearName layer, std::int64_t count, TensorSplit how)
+        : name(name_of(layer)), rows(count), split(how), adapted(layer) {}
+    Output(std::string_view layer, std::int64_t count, TensorSplit how)
+        : name(layer), rows(count), split(how) {}
 };
 
 /// Lists the groups of a part of the model.
@@ -22,12 +30,16 @@ public:
     explicit GroupList(const ModelShape& model) : model_(model) {}
 
     void embedding(const std::string& name, std::int64_t rows, TensorSplit split) {
-        add({name, rows, model_.hidden, drawn(), split});
+        add({.name = name,
+             .rows = rows,
+             .columns = model_.hidden,
+             .init = drawn(),
+             .split = split});
     }
     void norm(const std::string& name) {
-        add({name + ".weight", model_.hidden, 0, ones});
+        add({.name = name + ".weight", .rows = model_.hidden, .init = ones});
         if (model_.bias && model_.normalization == Normalization::layernorm)
-            add({name + ".bias", model_.hidden});
+            add({.name = name + ".bias", .rows = model_.hidden});
     }
     /// The norm of each head of q or k.
     void head_norm(const std::string& name) {
@@ -48,16 +60,44 @@ public:
     void linear(const LinearGroup& linear) {
         TensorGroup weight = {linear.block + linear.name + ".weight", {}, true};
         TensorGroup bias = {linear.block + linear.name + ".bias", {}};
-        for (const auto& [name, rows, split] : linear.outputs) {
-            const std::string output = text(linear.block, name_of(name));
-            weight.tensors.push_back({output + ".weight", rows, linear.inputs, linear.init, split});
+        for (const auto& [name, rows, split, adapted] : linear.outputs) {
+            const std::string output = text(linear.block, name);
+            weight.tensors.push_back({.name = output + ".weight",
+                                      .rows = rows,
+                                      .columns = linear.inputs,
+                                      .init = linear.init,
+                                      .split = split});
             // A row-parallel layer adds its bias after the sum, unsplit.
             const TensorSplit of_bias = split == TensorSplit::columns ? TensorSplit::none : split;
-            bias.tensors.push_back({output + ".bias", rows, 0, {}, of_bias});
+            bias.tensors.push_back({.name = output + ".bias", .rows = rows, .split = of_bias});
         }
         groups_.push_back(std::move(weight));
         if (linear.bias) groups_.push_back(std::move(bias));
         if (model_.lora) lora(linear);
+    }
+    /// One logit of each token for each of `outputs`.
+    void router(const std::string& name, std::int64_t outputs) {
+        add({.name = name + ".weight", .rows = outputs, .columns = model_.hidden, .init = drawn()});
+    }
+    void router_biases(const std::string& name, const ExpertsSpec& experts) {
+        if (experts.router.logit_bias) add({.name = name + ".bias", .rows = experts.count});
+        if (experts.balance.bias_rate)
+            add({.name = name + ".balance", .rows = experts.count, .active = 0, .balance = true});
+    }
+    /// A linear layer for each expert.
+    void grouped(const LinearGroup& linear, const ExpertsSpec& experts) {
+        TensorGroup weight = {linear.block + linear.name + ".weight", {}, true};
+        for (const auto& [name, rows, split, adapted] : linear.outputs) {
+            weight.tensors.push_back({.name = text(linear.block, name, ".weight"),
+                                      .rows = rows,
+                                      .columns = linear.inputs,
+                                      .experts = experts.count,
+                                      .init = linear.init,
+                                      .split = split,
+                                      .active = static_cast<double>(experts.per_token) /
+                                                static_cast<double>(experts.count)});
+        }
+        groups_.push_back(std::move(weight));
     }
     /// The embeddings of virtual tokens, and the encoder that p-tuning puts behind them. Its
     /// initial values have the variances of PEFT's, so that what it computes is about as large as
@@ -96,9 +136,9 @@ private:
                                           1 / std::sqrt(3.0 * static_cast<double>(linear.inputs))};
         TensorGroup a = {text(linear.block, linear.name, lora_a_suffix), {}};
         TensorGroup b = {text(linear.block, linear.name, lora_b_suffix), {}};
-        for (const auto& [name, rows, split] : linear.outputs) {
-            if (!model_.lora->adapts(name)) continue;
-            const std::string output = text(linear.block, name_of(name));
+        for (const auto& [name, rows, split, adapted] : linear.outputs) {
+            if (!adapted || !model_.lora->adapts(*adapted)) continue;
+            const std::string output = text(linear.block, name);
             // Of a column-parallel layer every rank holds A and the rows of B for its outputs; of a
             // row-parallel layer B and the columns of A for its inputs. The matrix that every rank
             // holds gets a part of its gradient from each of them.
@@ -152,6 +192,58 @@ void check_whole(const ParameterRules& rules, const TensorGroup& group) {
     }
 }
 
+void add_mlp(GroupList& list, const ModelShape& model, const std::string& at) {
+    using enum TensorSplit;
+    using enum LinearName;
+    std::vector<Output> inner = {{mlp_fc, model.ffn, rows}};
+    if (gated(model.activation)) inner.emplace_back(mlp_gate, model.ffn, rows);
+    list.linear({.block = at,
+                 .name = "mlp.fc_gate",
+                 .outputs = inner,
+                 .inputs = model.hidden,
+                 .init = list.drawn(),
+                 .bias = model.bias});
+    list.linear({.block = at,
+                 .name = "mlp.proj",
+                 .outputs = {{mlp_proj, model.hidden, columns}},
+                 .inputs = model.ffn,
+                 .init = list.projection(),
+                 .bias = model.bias});
+}
+
+/// Neither experts nor the shared expert have biases.
+void add_experts(GroupList& list, const ModelShape& model, const std::string& at) {
+    using enum TensorSplit;
+    const ExpertsSpec& experts = *model.experts;
+    const auto layers = [&](const auto& add, std::string_view name, std::int64_t width) {
+        const std::string fc = text(name, ".fc");
+        const std::string gate = text(name, ".gate");
+        const std::string proj = text(name, ".proj");
+        std::vector<Output> inner = {{std::string_view(fc), width, rows}};
+        if (gated(model.activation)) inner.emplace_back(std::string_view(gate), width, rows);
+        add({.block = at,
+             .name = text(name, ".fc_gate"),
+             .outputs = inner,
+             .inputs = model.hidden,
+             .init = list.drawn(),
+             .bias = false});
+        add({.block = at,
+             .name = proj,
+             .outputs = {{std::string_view(proj), model.hidden, columns}},
+             .inputs = width,
+             .init = list.projection(),
+             .bias = false});
+    };
+    list.router(at + "router", experts.count);
+    list.router_biases(at + "router", experts);
+    layers([&](const GroupList::LinearGroup& linear) { list.grouped(linear, experts); }, "experts",
+           experts.ffn_hidden_size);
+    if (!experts.shared) return;
+    if (experts.shared->gate) list.router(at + "shared.router", 1);
+    layers([&](const GroupList::LinearGroup& linear) { list.linear(linear); }, "shared",
+           experts.shared->ffn_hidden_size);
+}
+
 }  // namespace
 
 std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& block) {
@@ -181,20 +273,11 @@ std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& b
                  .init = list.projection(),
                  .bias = model.bias});
     list.norm(at + "ln_2");
-    std::vector<Output> inner = {{mlp_fc, model.ffn, rows}};
-    if (gated(model.activation)) inner.push_back({mlp_gate, model.ffn, rows});
-    list.linear({.block = at,
-                 .name = "mlp.fc_gate",
-                 .outputs = inner,
-                 .inputs = model.hidden,
-                 .init = list.drawn(),
-                 .bias = model.bias});
-    list.linear({.block = at,
-                 .name = "mlp.proj",
-                 .outputs = {{mlp_proj, model.hidden, columns}},
-                 .inputs = model.ffn,
-                 .init = list.projection(),
-                 .bias = model.bias});
+    if (model.has_experts(block.layer)) {
+        add_experts(list, model, at);
+    } else {
+        add_mlp(list, model, at);
+    }
     return list.take();
 }
 
@@ -236,7 +319,7 @@ void check_frozen(const RunPlan& plan) {
     bool any_trained = false;
     for (const TensorGroup& group : all_tensors(plan.model)) {
         check_whole(rules, group);
-        any_trained |= rules.trains(group.tensors.front().name);
+        any_trained |= !group.balance() && rules.trains(group.tensors.front().name);
         for (const ModelTensor& tensor : group.tensors) {
             for (std::size_t i = 0; i < matched.size(); ++i)
                 if (!matched[i]) matched[i] = name_matches(rules.frozen[i], tensor.name);

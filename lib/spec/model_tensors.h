@@ -1,6 +1,7 @@
 // The tensors of a model: their names, sizes and groups, as in docs/checkpoints.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,16 +20,17 @@ struct Initialisation {
 /// How tp splits a tensor.
 enum class TensorSplit {
     none,     ///< not split
-    rows,     ///< dim 0
-    columns,  ///< dim 1
-    kv_rows,  ///< dim 0 by query groups, at least one per rank
+    rows,     ///< the rows
+    columns,  ///< the columns
+    kv_rows,  ///< the rows by query groups, at least one per rank
 };
 
-/// A tensor of the whole model: a matrix, or a vector if `columns` is 0.
+/// A tensor of the whole model: a matrix, a vector if `columns` is 0, or a matrix for each expert.
 struct ModelTensor {
     std::string name;
     std::int64_t rows = 0;
     std::int64_t columns = 0;
+    std::int64_t experts = 0;  ///< matrices; 0: the tensor has no dim for them
     Initialisation init = {};
     TensorSplit split = TensorSplit::none;
     /// Each rank of tp computes only a part of the gradient of what it holds.
@@ -36,15 +38,23 @@ struct ModelTensor {
     /// The share of the elements that compute any one token: 1, unless only some of the
     /// microbatch's tokens use the tensor.
     double active = 1;
-    std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
+    /// The bias of a router's choice: not a parameter, but part of the model's state, in fp32. No
+    /// gradient changes it.
+    bool balance = false;
+    int dims() const { return (experts > 0 ? 1 : 0) + (columns > 0 ? 2 : 1); }
+    std::int64_t elements() const {
+        return std::max<std::int64_t>(experts, 1) * rows * std::max<std::int64_t>(columns, 1);
+    }
 };
 
 /// Tensors that one GEMM or one addition of a bias reads together, stacked along dim 0: (q, k, v),
-/// (fc, gate); every other one is alone.
+/// (fc, gate); every other one is alone. Tensors of experts follow each other whole.
 struct TensorGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     std::vector<ModelTensor> tensors;
-    bool linear = false;  ///< the matrix of a block's linear layer
+    bool linear = false;  ///< the matrix of a block's linear layer, or those of its experts
+    bool of_experts() const { return tensors.front().experts > 0; }
+    bool balance() const { return tensors.front().balance; }
 };
 
 /// A block. The names of its tensors begin with `name` and a dot.

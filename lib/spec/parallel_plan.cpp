@@ -7,26 +7,38 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "spec/layer_split.h"
 #include "spec/model_cost.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
 namespace {
 
-/// Features that a layer keeps of each token inside its linear layers, on the side that is not the
-/// residual stream's.
-double saved_inside(const RunPlan& plan) {
+/// Features that a layer of this kind keeps of each token inside its linear layers, on the side
+/// that is not the residual stream's.
+double saved_inside(const RunPlan& plan, const LayerKind& kind) {
     double saved = 0;
-    for (const TensorGroup& group : layer_tensors(plan.local, {0})) {
-        // Selective computes the activation again, which mlp.proj reads.
-        const bool rebuilt =
-            plan.recompute == Recompute::selective && group.name == "h.0.mlp.proj.weight";
+    for (const TensorGroup& group : layer_tensors(plan.local, {kind.first})) {
+        // Selective computes the activation again, which the last layer of an mlp reads.
+        const bool rebuilt = plan.recompute == Recompute::selective &&
+                             group.name.ends_with(".proj.weight") &&
+                             !group.name.ends_with("attn.proj.weight");
         if (!group.linear || rebuilt) continue;
         for (const ModelTensor& tensor : group.tensors) {
             const bool to_stream = tensor.split == TensorSplit::columns;
-            saved += tensor.active * static_cast<double>(to_stream ? tensor.columns : tensor.rows);
+            const double experts =
+                tensor.active * static_cast<double>(std::max<std::int64_t>(tensor.experts, 1));
+            saved += experts * static_cast<double>(to_stream ? tensor.columns : tensor.rows);
         }
     }
+    return saved;
+}
+
+/// Of the mean layer.
+double saved_inside(const RunPlan& plan) {
+    double saved = 0;
+    for (const LayerKind& kind : layer_kinds(plan.local))
+        saved += kind.share * saved_inside(plan, kind);
     return saved;
 }
 
@@ -100,6 +112,16 @@ void check_sequence(const RunPlan& plan) {
     }
 }
 
+void split_experts(ExpertsSpec& experts, std::int64_t tensor) {
+    const auto split = [&](std::string_view key, std::int64_t& width) {
+        require_multiple(key, width, "parallel.tensor", tensor);
+        width /= tensor;
+    };
+    split("model.experts.ffn_hidden_size", experts.ffn_hidden_size);
+    if (experts.shared)
+        split("model.experts.shared.ffn_hidden_size", experts.shared->ffn_hidden_size);
+}
+
 }  // namespace
 
 ModelShape local_shape(const ModelShape& model, std::int64_t tensor) {
@@ -107,13 +129,15 @@ ModelShape local_shape(const ModelShape& model, std::int64_t tensor) {
     if (tensor == 1) return local;
     constexpr std::string_view key = "parallel.tensor";
     require_multiple("model.num_attention_heads", model.heads, key, tensor);
-    require_multiple("model.ffn_hidden_size", model.ffn, key, tensor);
+    if (model.expert_layers(model.layers) < model.layers)
+        require_multiple("model.ffn_hidden_size", model.ffn, key, tensor);
     require(model.groups % tensor == 0 || tensor % model.groups == 0, "model.num_query_groups ",
             model.groups, " and parallel.tensor ", tensor,
             ": one must be a multiple of the other; change one of them");
     local.heads = model.heads / tensor;
     local.groups = std::max<std::int64_t>(model.groups / tensor, 1);
     local.ffn = model.ffn / tensor;
+    if (local.experts) split_experts(*local.experts, tensor);
     local.vocab = div_ceil(model.vocab, tensor);
     require((tensor - 1) * local.vocab < model.vocab, "parallel.tensor ", tensor,
             " leaves a rank without rows of model.vocab_size ", model.vocab, "; lower it");
@@ -134,6 +158,8 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
     }
     require(model.layers >= chunks, "model.num_layers ", model.layers, " is below ", product,
             "; raise it, or lower parallel.pipeline or parallel.virtual_stages");
+    if (layer_kinds(model).size() > 1)
+        return split_by_work(model, spec.training.seq_length, chunks);
     // Give each remaining layer to the first chunk with the least work.
     std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), 1);
     using Work = std::pair<double, std::size_t>;

@@ -6,7 +6,8 @@ namespace gptrain {
 
 Update ParameterRules::update(std::string_view name, int dims) const {
     if (!trains(name)) return Update::frozen;
-    return muon && dims == 2 && name.starts_with("h.") ? Update::muon : Update::adamw;
+    const bool matrix = dims >= 2 && name.starts_with("h.") && !name.ends_with(router_suffix);
+    return muon && matrix ? Update::muon : Update::adamw;
 }
 
 bool is_adapter_parameter(std::string_view name) {

@@ -23,10 +23,10 @@ struct ParameterRules {
     /// Trains only the parameters of an adapter.
     bool adapter = false;
 
-    /// Muon updates the matrices of the blocks; AdamW everything else.
+    /// Muon updates the matrices of the blocks except routers; AdamW everything else.
     bool muon = false;
 
-    /// `dims`: 1 or 2.
+    /// `dims`: 1, 2, or 3 for a matrix of each expert.
     Update update(std::string_view name, int dims) const;
     bool trains(std::string_view name) const;
 };
@@ -34,6 +34,8 @@ struct ParameterRules {
 // The two matrices that LoRA adds to the linear layer NAME are NAME.lora_a and NAME.lora_b.
 constexpr std::string_view lora_a_suffix = ".lora_a";
 constexpr std::string_view lora_b_suffix = ".lora_b";
+// The end of the name of a matrix that makes a router's logits.
+constexpr std::string_view router_suffix = "router.weight";
 // All parameters of virtual tokens.
 constexpr std::string_view prompt_prefix = "prompt.";
 

@@ -15,6 +15,21 @@ bool Lora::adapts(LinearName layer) const {
     return std::find(targets.begin(), targets.end(), layer) != targets.end();
 }
 
+std::vector<LayerKind> layer_kinds(const ModelShape& model) {
+    const std::int64_t with_experts = model.expert_layers(model.layers);
+    std::vector<LayerKind> kinds;
+    for (const bool experts : {false, true}) {
+        const std::int64_t count = experts ? with_experts : model.layers - with_experts;
+        if (count == 0) continue;
+        LayerKind kind = {.experts = experts};
+        while (model.has_experts(kind.first) != experts)
+            ++kind.first;
+        kind.share = static_cast<double>(count) / static_cast<double>(model.layers);
+        kinds.push_back(kind);
+    }
+    return kinds;
+}
+
 ModelShape without_adapter(ModelShape model) {
     model.lora.reset();
     model.prompt.reset();

@@ -63,6 +63,16 @@ struct ModelShape : ModelVariant {
     bool operator==(const ModelShape&) const = default;
 };
 
+/// Layers with the same tensors but for their names.
+struct LayerKind {
+    bool experts = false;
+    std::int64_t first = 0;  ///< the first such layer
+    double share = 1;        ///< of the model's layers
+};
+
+/// The kinds of layers that a model has: one or two.
+std::vector<LayerKind> layer_kinds(const ModelShape& model);
+
 /// The model without its adapter.
 ModelShape without_adapter(ModelShape model);
 

@@ -14,11 +14,13 @@
 #include <variant>
 #include <vector>
 
+#include "spec/experts_spec.h"
 #include "spec/spec_words.h"
 
 namespace gptrain {
 
-/// Everything about a model except its sizes. The plan takes it over unchanged.
+/// Everything about a model except its sizes. The plan takes it over unchanged, but for the widths
+/// of experts in a rank's part.
 struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
@@ -31,11 +33,15 @@ struct ModelVariant {
     Normalization normalization = Normalization::layernorm;
     double norm_eps = 1.0e-5;
     Activation activation = Activation::gelu;
+    std::optional<ExpertsSpec> experts;
     bool bias = true;
     bool tie_embeddings = true;
     double dropout = 0.0;
     double init_std = 0.02;
 
+    bool has_experts(std::int64_t layer) const { return experts && experts->layers.has(layer); }
+    /// How many of the first `layers` layers have experts.
+    std::int64_t expert_layers(std::int64_t layers) const;
     bool operator==(const ModelVariant&) const = default;
 };
 

@@ -197,14 +197,16 @@ public:
     void open(std::string_view key, std::optional<T>& field, std::string_view word,
               const Rule& rule = {}) {
         const YamlNode* node = given_.node.find(key);
-        if (node == nullptr || node->scalar == word) return;
-        read(given_.inside(*node, key, word), field.emplace(), rule);
+        if (node == nullptr) return;
+        field.reset();
+        if (node->scalar != word) read(given_.inside(*node, key, word), field.emplace(), rule);
     }
     template <class... Sections>
     void open(std::string_view key, std::variant<Sections...>& field, std::string_view word) {
         const YamlNode* node = given_.node.find(key);
-        if (node == nullptr || node->scalar == word) return;
-        read(given_.inside(*node, key, word), field, Any{});
+        if (node == nullptr) return;
+        field = {};
+        if (node->scalar != word) read(given_.inside(*node, key, word), field, Any{});
     }
 
 private:

@@ -22,9 +22,18 @@ struct JsonWriter {
     }
 };
 
+/// The form in which the layers were written.
+Json layers_json(const ExpertLayers& layers) {
+    if (!layers.list.empty()) return layers.list;
+    if (layers == ExpertLayers()) return "all";
+    return {{"first_dense", layers.first_dense}, {"every", layers.every}};
+}
+
 template <class T>
 Json json_of(T& field) {
-    if constexpr (Section<T>) {
+    if constexpr (std::is_same_v<T, ExpertLayers>) {
+        return layers_json(field);
+    } else if constexpr (Section<T>) {
         JsonWriter keys;
         visit_keys(keys, field);
         return keys.object;

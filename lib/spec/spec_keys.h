@@ -19,7 +19,9 @@ namespace gptrain {
 // No run reaches these bounds. They keep every product of sizes far below 63 bits.
 constexpr IntRange layer_count = {1, 100'000};
 constexpr IntRange width = {1, 1 << 20};
+constexpr IntRange ffn_width = {1, 1 << 22};
 constexpr IntRange head_count = {1, 1 << 14};
+constexpr IntRange expert_count = {1, 1536};  // of GPU kernels
 constexpr IntRange token_count = {1, 1 << 24};
 constexpr IntRange batch_count = {1, 1 << 22};
 constexpr IntRange sample_count = {1, std::int64_t{1} << 40};
@@ -47,13 +49,55 @@ void visit_keys(auto& keys, RopeScaling& scaling) {
     keys.open("attention_factor", scaling.attention_factor, "auto", positive);
 }
 
+void visit_keys(auto& keys, SharedExpertSpec& shared) {
+    keys.required("ffn_hidden_size", shared.ffn_hidden_size, ffn_width);
+    keys.value("gate", shared.gate);
+}
+
+/// As a section; ExpertLayers may also be written as `all` or as a list.
+void visit_keys(auto& keys, ExpertLayers& layers) {
+    keys.value("first_dense", layers.first_dense, IntRange{0, layer_count.high});
+    keys.value("every", layers.every, layer_count);
+}
+
+void visit_keys(auto& keys, RouterGroupsSpec& groups) {
+    keys.required("count", groups.count, expert_count);
+    keys.required("keep", groups.keep, expert_count);
+}
+
+void visit_keys(auto& keys, RouterSpec& router) {
+    keys.value("score", router.score);
+    keys.value("normalize", router.normalize);
+    keys.value("scale", router.scale, positive);
+    keys.value("logit_bias", router.logit_bias);
+    keys.open("groups", router.groups, "none");
+}
+
+void visit_keys(auto& keys, BalanceSpec& balance) {
+    keys.open("bias_rate", balance.bias_rate, "none", not_negative);
+    keys.value("aux_weight", balance.aux_weight, not_negative);
+    keys.value("sequence_aux_weight", balance.sequence_aux_weight, not_negative);
+    keys.value("z_weight", balance.z_weight, not_negative);
+}
+
+void visit_keys(auto& keys, ExpertsSpec& experts) {
+    keys.required("count", experts.count, expert_count);
+    keys.required("per_token", experts.per_token, expert_count);
+    keys.required("ffn_hidden_size", experts.ffn_hidden_size, ffn_width);
+    keys.open("shared", experts.shared, "none");
+    keys.value("layers", experts.layers);
+    keys.value("router", experts.router);
+    keys.value("balance", experts.balance);
+    keys.value("upcycling_noise", experts.upcycling_noise, not_negative);
+}
+
 void visit_keys(auto& keys, ModelSpec& model) {
     keys.required("num_layers", model.num_layers, layer_count);
     keys.required("hidden_size", model.hidden_size, width);
     keys.required("num_attention_heads", model.num_attention_heads, head_count);
     keys.open("num_query_groups", model.num_query_groups, "auto", head_count);
     keys.open("head_dim", model.head_dim, "auto", IntRange{1, 256});
-    keys.open("ffn_hidden_size", model.ffn_hidden_size, "auto", IntRange{1, 1 << 22});
+    keys.open("ffn_hidden_size", model.ffn_hidden_size, "auto", ffn_width);
     keys.required("vocab_size", model.vocab_size, token_count);
     keys.open("max_position_embeddings", model.max_position_embeddings, "auto", token_count);
     keys.value("position_embedding", model.position_embedding);
@@ -66,6 +110,7 @@ void visit_keys(auto& keys, ModelSpec& model) {
     keys.value("normalization", model.normalization);
     keys.value("norm_eps", model.norm_eps, epsilon);
     keys.value("activation", model.activation);
+    keys.open("experts", model.experts, "none");
     keys.value("bias", model.bias);
     keys.open("qkv_bias", model.qkv_bias, "auto");
     keys.value("tie_embeddings", model.tie_embeddings);

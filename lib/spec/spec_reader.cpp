@@ -27,6 +27,15 @@ void read(const SpecValue& given, TaskName& value, Any) {
     value.text = name ? given.node.scalar : path.string();
 }
 
+/// A list, a section, or the word for the defaults.
+void read(const SpecValue& given, ExpertLayers& layers, Any rule) {
+    const YamlNode& node = given.node;
+    if (node.kind == YamlNode::Kind::map) return read<ExpertLayers>(given, layers, rule);
+    const ListOf<IntRange> list = {1, 100'000, {0, layer_count.high - 1}};
+    if (node.kind == YamlNode::Kind::list) return read(given, layers.list, list);
+    if (node.scalar != "all") given.reject({"all", "a section of `key: value`", "a list"});
+}
+
 /// The word alone stands for the section with the defaults.
 void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
     if (given.node.kind == YamlNode::Kind::map) return read<MlmSpec>(given, mlm, rule);

@@ -11,10 +11,12 @@ namespace {
 
 constexpr std::size_t max_setting_path = 200;
 
-/// Turns the short forms of a section into one: `none`, and the kind of an objective alone.
+/// Turns the short forms of a section into one: `none`, all layers of experts, and the kind of an
+/// objective alone.
 void open_short_form(YamlNode& node, const std::string& path) {
     if (node.kind != YamlNode::Kind::scalar || node.quoted) return;
-    if (node.scalar == "none") node = {YamlNode::Kind::null, node.location};
+    const bool all_layers = node.scalar == "all" && path.starts_with("model.experts.layers.");
+    if (node.scalar == "none" || all_layers) node = {YamlNode::Kind::null, node.location};
     if (node.scalar == "mlm" && path.starts_with("objective.")) {
         const YamlNode kind = node;
         node = {YamlNode::Kind::map, node.location};

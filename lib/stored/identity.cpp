@@ -149,6 +149,34 @@ std::map<std::string, std::string> settings_of(const std::string& yaml) {
     return settings;
 }
 
+/// Weights of losses and the rate of the bias may change, but not whether there is a bias.
+Json experts_json(const ModelShape& model) {
+    const ExpertsSpec& experts = *model.experts;
+    const RouterSpec& router = experts.router;
+    Json json = {{"count", experts.count},
+                 {"per_token", experts.per_token},
+                 {"ffn_hidden_size", experts.ffn_hidden_size},
+                 {"layers", "all"},
+                 {"router",
+                  {{"score", name_of(router.score)},
+                   {"normalize", router.normalize},
+                   {"scale", router.scale},
+                   {"logit_bias", router.logit_bias}}},
+                 {"balance", {{"bias_rate", experts.balance.bias_rate ? "a number" : "none"}}}};
+    if (experts.shared) {
+        json["shared"] = {{"ffn_hidden_size", experts.shared->ffn_hidden_size},
+                          {"gate", experts.shared->gate}};
+    }
+    if (router.groups)
+        json["router"]["groups"] = {{"count", router.groups->count}, {"keep", router.groups->keep}};
+    if (model.expert_layers(model.layers) == model.layers) return json;
+    std::string layers;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        if (model.has_experts(layer)) layers += text(layers.empty() ? "" : ", ", layer);
+    json["layers"] = layers;
+    return json;
+}
+
 /// Keys that older checkpoints lack count only where they are set.
 void add_variant(const ModelShape& model, Json& identity) {
     if (model.qkv_bias != model.bias) identity["qkv_bias"] = model.qkv_bias;
@@ -168,6 +196,7 @@ void add_variant(const ModelShape& model, Json& identity) {
         identity["sliding_window"] = *model.sliding_window;
         identity["full_attention_layers"] = model.full_attention_layers;
     }
+    if (model.experts) identity["experts"] = experts_json(model);
 }
 
 Json lora_json(const AdapterSpec& adapter) {

@@ -16,12 +16,14 @@ struct Fingerprints {
     std::string adapted;    ///< of the model that an adapter adapts, empty without one
 };
 
-/// The values that must be equal to resume: the model (except dropout, and max_position_embeddings
-/// with rope), the tokenizer, the data sources with their fingerprints, order and weights, the
-/// split, the seed, seq_length, the objective and its mask token, the frozen parameters, the
-/// adapter (except dropout), the optimizer's name, and the number of samples, which fixes their
-/// order. After a change of the data, also how far each source had been read before. Path and
-/// tokens of each source are there for messages; they may differ, and older checkpoints lack them.
+/// The values that must be equal to resume: the model (except dropout,
+/// model.experts.upcycling_noise and the numbers of model.experts.balance, and
+/// max_position_embeddings with rope), the tokenizer, the data sources with their fingerprints,
+/// order and weights, the split, the seed, seq_length, the objective and its mask token, the frozen
+/// parameters, the adapter (except dropout), the optimizer's name, and the number of samples, which
+/// fixes their order. After a change of the data, also how far each source had been read before.
+/// Path and tokens of each source are there for messages; they may differ, and older checkpoints
+/// lack them.
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
                   const Fingerprints& fingerprints);
 

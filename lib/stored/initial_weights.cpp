@@ -8,6 +8,7 @@
 #include "spec/spec_json.h"
 #include "stored/load_streamed.h"
 #include "stored/source_weights.h"
+#include "stored/upcycling.h"
 #include "tokenizer/tokenizer.h"
 
 namespace gptrain {
@@ -72,6 +73,18 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
             name_of(ours.position_embedding));
     compare("normalization", name_of(theirs.normalization), name_of(ours.normalization));
     compare("activation", name_of(theirs.activation), name_of(ours.activation));
+    if (theirs.experts && ours.experts) {
+        const RouterSpec& there = theirs.experts->router;
+        const RouterSpec& here = ours.experts->router;
+        compare("experts.per_token", theirs.experts->per_token, ours.experts->per_token);
+        compare("experts.router.score", name_of(there.score), name_of(here.score));
+        compare("experts.router.normalize", there.normalize, here.normalize);
+        compare("experts.router.scale", there.scale, here.scale);
+        compare("experts.router.groups.count", theirs.experts->rule().groups,
+                ours.experts->rule().groups);
+        compare("experts.router.groups.keep", theirs.experts->rule().kept_groups,
+                ours.experts->rule().kept_groups);
+    }
     const auto objective = [](const ModelShape& model) {
         return model.bidirectional ? "mlm" : "causal";
     };
@@ -106,7 +119,13 @@ void InitialWeights::check() const {
         fail(ExitCode::usage, "init_from: ", from_.string(),
              ": is an adapter of virtual tokens, not a model; start from the model that it adapts");
     }
-    check_same_weights(theirs, model_, from_.string());
+    const bool copies = upcycles(theirs, model_);
+    if (copies && adapted_) {
+        fail(ExitCode::usage, "init_from: ", from_.string(),
+             ": has no experts; train the experts first, and then an adapter of the result");
+    }
+    const ModelShape ours = copies ? dense_form(model_, from_.string()) : model_;
+    check_same_weights(theirs, ours, from_.string());
     const auto note = [](std::string_view key, const auto& there, const auto& here) {
         if (there == here) return;
         print("init_from: model.", key, " is ", there, " there and ", here, " in this run");
@@ -150,17 +169,30 @@ void InitialWeights::load_virtual_tokens(Backend& backend, const StateSource& ad
     });
 }
 
-void InitialWeights::load(Backend& backend, const StateSource& weights) {
+void InitialWeights::load(Backend& backend, const StateSource& weights, std::uint64_t seed) {
+    const bool copies = upcycles(source_.model(), model_);
+    load_alike(backend, copies ? as_dense(weights) : weights);
+    if (copies && model_.experts->upcycling_noise > 0)
+        add_noise(backend, weights, seed, model_.experts->upcycling_noise);
+    report();
+    if (copies) print("each expert starts as a copy of the mlp of its layer");
+}
+
+void InitialWeights::load_alike(Backend& backend, const StateSource& weights) {
     if (const HfFolder* folder = source_.hf()) {
         ranks_.run_on_all(
             [&] { weights([&](const NamedState& one) { read_weights(*folder, backend, one); }); });
     } else {
         source_.checkpoint().load(backend, weights, [&] { check_older(); });
     }
-    report();
 }
 
 void InitialWeights::load_streamed(Backend& backend, std::span<const StreamedState> weights) {
+    if (upcycles(source_.model(), model_)) {
+        fail(ExitCode::usage, "init_from: ", from_.string(),
+             ": has no experts, which take no weights in int8; unset precision.frozen for the run "
+             "that starts with it");
+    }
     gptrain::load_streamed(source_, backend, ranks_, weights, [&] { check_older(); });
     report();
 }

@@ -24,7 +24,8 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
 class InitialWeights {
 public:
     /// `from`: a checkpoint, its model.h5, an output directory, or a Hugging Face model folder.
-    /// Error (usage) if the model differs (check_same_weights) or there is none. The session must
+    /// Error (usage) if the model differs (check_same_weights), except that experts can start as
+    /// copies of an mlp (upcycling.h), or there is none. The session must
     /// outlive it. `adapted`: an adapter belongs to the weights, so load refuses the next older
     /// checkpoint where it finds the newest one damaged.
     InitialWeights(std::filesystem::path from, const ModelShape& model, bool adapted,
@@ -36,8 +37,10 @@ public:
     /// Identifies the model (source_weights.h).
     std::string fingerprint() const;
 
-    /// Fills `weights`, and prints where they come from.
-    void load(Backend& backend, const StateSource& weights);
+    /// Fills `weights`, and prints where they come from. Each expert of a model that starts with a
+    /// dense one gets a copy of the mlp, with the noise of the spec, drawn by the seed; the routers
+    /// stay as they are.
+    void load(Backend& backend, const StateSource& weights, std::uint64_t seed);
     /// The same, one state at a time.
     void load_streamed(Backend& backend, std::span<const StreamedState> weights);
 
@@ -49,6 +52,8 @@ public:
 private:
     /// Checks the model of the weights.
     void check() const;
+    /// Fills `weights`, which the source has.
+    void load_alike(Backend& backend, const StateSource& weights);
     /// Checks the next older checkpoint, after a damaged one.
     void check_older() const;
     /// Prints where the weights come from.

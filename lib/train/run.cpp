@@ -83,8 +83,9 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
                 initial->load_streamed(devices_.backend, weights);
             });
         } else {
-            initial->load(devices_.backend,
-                          [this](const StateVisitor& visit) { engine_->visit_model(visit); });
+            initial->load(
+                devices_.backend,
+                [this](const StateVisitor& visit) { engine_->visit_model(visit); }, plan_.seed);
         }
     };
     if (checkpoint) {

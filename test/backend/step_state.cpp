@@ -25,23 +25,31 @@ TEST_CASE("ranks reduce single numbers of the step state") {
 }
 
 TEST_CASE("the measures follow the loss, and those of a step are the first") {
-    const MeasureCounts counts = {.layers = 3, .sources = 2};
+    const MeasureCounts counts = {.layers = 3, .expert_layers = 3, .sources = 2};
     std::vector<std::byte> bytes(static_cast<std::size_t>(state_bytes(counts)));
     const StepRef step = {.state = {bytes.data(), DType::u8, {std::ssize(bytes)}},
                           .first_sequence = {},
                           .counts = counts};
-    CHECK(counts.total() == 2);
+    constexpr std::int64_t by_layer = 4 * 3;
+    CHECK(counts.total() == 2 + by_layer);
     CHECK(step.sums().as<double>() == step.loss_sum().as<double>());
-    CHECK(step.sums().shape() == Shape{5});
+    CHECK(step.sums().shape() == Shape{1 + 2 * (2 + by_layer)});
     const Tensor by_source = step.measure(Measure::loss_by_source);
     CHECK(by_source.shape() == Shape{2, 2});
     CHECK(by_source.as<double>() == step.sums().as<double>() + 1);
-    CHECK(step.measures().shape() == Shape{2, 2});
-    const StepRef without = step.with({.layers = 3});
+    const Tensor loads = step.measure(Measure::expert_load);
+    CHECK(loads.shape() == Shape{3, 2});
+    CHECK(loads.as<double>() == by_source.as<double>() + 2 * (2 + 2 * 3));
+    CHECK(step.measures().shape() == Shape{2 + by_layer, 2});
+    const StepRef without = step.with({.layers = 3, .expert_layers = 3});
     CHECK(without.measure(Measure::loss_by_source).empty());
-    CHECK(without.measures().empty());
-    CHECK(without.sums().shape() == Shape{1});
-    CHECK(without.state.elements() == sizeof(StepState));
+    CHECK(without.measures().shape() == Shape{by_layer, 2});
+    CHECK(without.measure(Measure::router_loss).as<double>() == without.sums().as<double>() + 1);
+    CHECK(without.sums().shape() == Shape{1 + 2 * by_layer});
+    const StepRef none = step.with({});
+    CHECK(none.measures().empty());
+    CHECK(none.sums().shape() == Shape{1});
+    CHECK(none.state.elements() == sizeof(StepState));
 }
 
 namespace {

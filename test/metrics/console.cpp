@@ -43,6 +43,20 @@ TEST_CASE("a validation line has the perplexity after the loss") {
           "step  100/1000  val_loss 2.9957  perplexity 20");
 }
 
+TEST_CASE("measures of layers share a line with the mean and the largest of each") {
+    const auto of = [](Measure measure) {
+        return &measure_rows[static_cast<std::size_t>(measure)];
+    };
+    const std::vector<ReportedMeasure> measures = {
+        {of(Measure::loss_by_source), {{"web", {6, 4}}, {"books", {2, 4}}}},
+        {of(Measure::expert_load), {{"0", {1, 1}}, {"2", {4, 2}}, {"3", {3, 2}}}},
+        {of(Measure::unused_experts), {{"0", {0, 1}}, {"2", {0, 2}}, {"3", {6, 2}}}}};
+    CHECK(measure_lines(5, 10, "", measures) ==
+          std::vector<std::string>{
+              "step  5/10  loss_by_source  web 1.5000  books 0.5000",
+              "step  5/10  expert_load 1.5 (2 in layer 2)  unused_experts 1 (3 in layer 3)"});
+}
+
 TEST_CASE("each task has a line with its metrics and their standard errors") {
     const TaskEvaluation evaluation = {
         50, {{"piqa", "acc", 0.75, 0.0125}, {"piqa", "acc_norm", 0.5}, {"lambada", "acc", 0.25}}};

@@ -92,6 +92,8 @@ def main():
               "lora_llama": (cases.LORA_LLAMA, 8, masked),
               "prompt_gpt2": (cases.PROMPT_GPT2, 9, ones),
               "prompt_llama": (cases.PROMPT_LLAMA, 10, masked),
+              "experts": (cases.EXPERTS, 11, masked),
+              "experts_sigmoid": (cases.EXPERTS_SIGMOID, 12, masked),
               "mlm_gpt2": (cases.MLM_GPT2, 9, None),
               "mlm_llama": (cases.MLM_LLAMA, 10, None)}
     for name in sys.argv[1:] or models:

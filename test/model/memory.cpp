@@ -14,7 +14,7 @@ const BackendMemory no_scratch = {.scratch = [](const OpLimits&) { return std::i
 }  // namespace
 
 TEST_CASE("a run takes exactly the memory that was predicted", "[model][memory]") {
-    RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    RunSpec spec = GENERATE(tiny_spec(), tiny_llama_spec(), tiny_shared_experts_spec());
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     spec.parallel.schedule =

@@ -53,6 +53,8 @@ void check_close(const NamedValues& a, const NamedValues& b, double eps) {
 RunSpec variant(int index) {
     if (index == 4) return tiny_qwen_spec();
     if (index == 5) return tiny_neox_spec();
+    if (index == 8) return tiny_experts_spec();
+    if (index == 9) return tiny_shared_experts_spec();
     RunSpec spec = index % 2 == 0 ? tiny_spec() : tiny_llama_spec();
     if (index >= 2) spec.model.dropout = 0.2;
     if (index >= 6) spec.objective = MlmSpec{.mask_id = 1};
@@ -84,7 +86,7 @@ std::pair<double, NamedValues> step_after(const RunSpec& spec, float before, boo
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5, 6, 7));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     spec.recompute = Recompute::none;
     const Result none = train_steps(spec, 2);
@@ -96,7 +98,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 }
 
 TEST_CASE("a backward in two parts is the backward", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
     const bool bits = tested_backend()->is_host();
@@ -110,7 +112,7 @@ TEST_CASE("a backward in two parts is the backward", "[model]") {
 }
 
 TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]") {
-    const int index = GENERATE(0, 1, 8, 10, 11);
+    const int index = GENERATE(0, 1, 8, 9, 10, 12, 13);
     using enum ScheduleKind;
     const auto [precision, schedule, micro_batch] =
         GENERATE(table<Precision, ScheduleKind, int>({{Precision::fp32, one_f_one_b, 4},
@@ -118,11 +120,12 @@ TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]"
                                                       {Precision::bf16, gpipe, 2},
                                                       {Precision::fp16, one_f_one_b, 1},
                                                       {Precision::fp8, zero_bubble, 2}}));
-    RunSpec spec = index < 8 ? variant(index) : with_adapter(index - 8);
+    RunSpec spec = index < 10 ? variant(index) : with_adapter(index - 10);
     spec.precision.compute = precision;
     spec.parallel.schedule = schedule;
     spec.training.micro_batch_size = micro_batch;
     if (precision == Precision::fp8) spec.model.ffn_hidden_size = 64;
+    if (precision == Precision::fp8 && spec.model.experts) return;  // refused
     CAPTURE(index, precision, schedule, micro_batch);
     const auto overwritten = step_after(spec, 0, true);
     CHECK(step_after(spec, std::numeric_limits<float>::quiet_NaN(), true) == overwritten);
@@ -132,7 +135,7 @@ TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]"
 }
 
 TEST_CASE("microbatches and their order change roundings only", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9));
     const Result base = train_steps(spec, 1);
     SECTION("all forward before all backward") {
         spec.parallel.schedule = ScheduleKind::gpipe;

@@ -63,6 +63,31 @@ RunSpec tiny_neox_spec() {
     return spec;
 }
 
+RunSpec tiny_experts_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.experts = ExpertsSpec{.count = 6,
+                                     .per_token = 2,
+                                     .ffn_hidden_size = 24,
+                                     .router = {.normalize = false, .logit_bias = true},
+                                     .balance = {.bias_rate = 0.01, .z_weight = 0.01}};
+    return spec;
+}
+
+RunSpec tiny_shared_experts_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.experts =
+        ExpertsSpec{.count = 8,
+                    .per_token = 3,
+                    .ffn_hidden_size = 16,
+                    .shared = SharedExpertSpec{.ffn_hidden_size = 32, .gate = true},
+                    .layers = {.first_dense = 1},
+                    .router = {.score = RouterScore::sigmoid,
+                               .scale = 2.5,
+                               .groups = RouterGroupsSpec{.count = 4, .keep = 2}},
+                    .balance = {.bias_rate = 0.01, .sequence_aux_weight = 0.01, .z_weight = 0}};
+    return spec;
+}
+
 RunSpec with_lora(RunSpec spec, bool all_layers) {
     using enum LinearName;
     spec.init_from = "unused";
@@ -70,6 +95,8 @@ RunSpec with_lora(RunSpec spec, bool all_layers) {
     spec.adapter->targets = {attn_q, attn_v, mlp_proj};
     if (all_layers) spec.adapter->targets = {attn_q, attn_k, attn_v, attn_proj, mlp_fc, mlp_proj};
     if (gated(spec.model.activation)) spec.adapter->targets.push_back(mlp_gate);
+    if (spec.model.experts)
+        std::erase_if(spec.adapter->targets, [](LinearName name) { return name >= mlp_fc; });
     return spec;
 }
 

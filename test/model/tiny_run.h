@@ -25,7 +25,14 @@ RunSpec tiny_qwen_spec();
 /// GPT-2's shape with stretched rotations, erf-GELU, a window, and biases except of q, k and v.
 RunSpec tiny_neox_spec();
 
-/// Trains LoRA instead, of all linear layers or of some that share their input with others.
+/// The Llama with experts in all layers.
+RunSpec tiny_experts_spec();
+/// The same with a dense first layer, a shared expert behind a gate, and a sigmoid router with
+/// groups.
+RunSpec tiny_shared_experts_spec();
+
+/// Trains LoRA instead, of all linear layers or of some that share their input with others; with
+/// experts, of attention.
 RunSpec with_lora(RunSpec spec, bool all_layers = true);
 
 /// Trains virtual tokens instead: as they are, or with an encoder.

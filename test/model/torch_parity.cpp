@@ -67,6 +67,7 @@ private:
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
     void read_prompt(RunSpec& spec) const;
+    void read_experts(ModelSpec& model) const;
     void read_objective(RunSpec& spec) const;
 
     std::string file_;
@@ -115,6 +116,33 @@ void Fixture::read_prompt(RunSpec& spec) const {
     spec.init_from = "unused";
 }
 
+void Fixture::read_experts(ModelSpec& model) const {
+    const auto whole = [&](const std::string& key, std::int64_t absent) {
+        return has(key) ? number<std::int64_t>(key) : absent;
+    };
+    ExpertsSpec& experts = model.experts.emplace();
+    experts.count = whole("experts", 0);
+    experts.per_token = whole("per_token", 0);
+    experts.ffn_hidden_size = whole("expert_ffn", 0);
+    if (has("shared_ffn"))
+        experts.shared = {.ffn_hidden_size = whole("shared_ffn", 0),
+                          .gate = whole("shared_gate", 0) != 0};
+    experts.layers.first_dense = whole("first_dense", 0);
+    experts.router = {
+        .score = word("score") == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax,
+        .normalize = whole("normalize", 0) != 0,
+        .scale = has("scale_of_weights") ? number<double>("scale_of_weights") : 1,
+        .logit_bias = whole("logit_bias", 0) != 0};
+    if (has("router_groups"))
+        experts.router.groups = {.count = whole("router_groups", 1),
+                                 .keep = whole("router_keep", 1)};
+    experts.balance = {.bias_rate = {},
+                       .aux_weight = number<double>("aux_weight"),
+                       .sequence_aux_weight = number<double>("sequence_aux_weight"),
+                       .z_weight = number<double>("z_weight")};
+    if (has("bias_rate")) experts.balance.bias_rate = number<double>("bias_rate");
+}
+
 void Fixture::read_objective(RunSpec& spec) const {
     spec.seed = static_cast<std::uint64_t>(number<std::int64_t>("seed"));
     spec.objective = MlmSpec{
@@ -151,6 +179,7 @@ RunSpec Fixture::spec() const {
     model.bias = whole("bias") != 0;
     model.tie_embeddings = whole("tie_embeddings") != 0;
     if (has("qk_norm")) read_variant(model);
+    if (has("experts")) read_experts(model);
     if (has("optimizer")) read_muon(spec.optimizer);
     if (has("lora_rank")) read_lora(spec);
     if (has("virtual_tokens")) read_prompt(spec);
@@ -250,10 +279,11 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(GENERATE(
-        "gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5", "learned_tiny.h5",
-        "muon_gpt2_tiny.h5", "muon_llama_tiny.h5", "lora_gpt2_tiny.h5", "lora_llama_tiny.h5",
-        "prompt_gpt2_tiny.h5", "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5"));
+    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
+                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
+                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
+                                   "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
+                                   "experts_tiny.h5", "experts_sigmoid_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

@@ -15,6 +15,10 @@ bool wanted(const MeshCase& mesh_case);
 
 PlanChange change_of(const MeshCase& mesh_case);
 
+/// The reference for these steps, on rank 0. All ranks call it together: the first two share the
+/// disturbed runs.
+Reference shared_reference(const RunSpec& spec);
+
 /// `spec` on the case's mesh.
 RunSpec spec_of(RunSpec spec, const MeshCase& mesh_case);
 
@@ -24,11 +28,13 @@ void check_equal(const StepResults& results, const Reference& reference);
 /// 2-norm of the difference over all tensors.
 double distance_of_all(const NamedValues& a, const NamedValues& b);
 
+/// True for a mesh of a model without experts.
+bool is_dense(const MeshCase& mesh_case);
+
 /// Compares the meshes that cover everything, of those for which `takes` is true, with one rank,
-/// after `change` of each model's spec. On more than four ranks only
-/// those of three axes, where there are any.
-void compare_covering(
-    const std::function<void(RunSpec&)>& change,
-    const std::function<bool(const MeshCase&)>& takes = [](const MeshCase&) { return true; });
+/// after `change` of each model's spec. On more than four ranks only those of three axes, where
+/// there are any.
+void compare_covering(const std::function<void(RunSpec&)>& change,
+                      const std::function<bool(const MeshCase&)>& takes = is_dense);
 
 }  // namespace gptrain::test

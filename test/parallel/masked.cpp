@@ -204,7 +204,9 @@ TEST_CASE("An evaluation has the loss of each source on any mesh") {
                 microbatch.sources.push_back((microbatch.first_sequence + b) % 3 == 0 ? 1 : 0);
         }
         const EvaluationSums all = mesh.run.engine().evaluate(batch);
-        REQUIRE(all.measures.size() == 3);
+        const MeasureCounts counts = evaluation_counts(mesh.run.plan());
+        REQUIRE(counts.sources == 3);
+        REQUIRE(std::ssize(all.measures) == counts.total());
         WeightedSum sum;
         for (std::int32_t source = 0; source < 3; ++source) {
             // The loss of a source is what remains if all other tokens have weight 0.

@@ -54,12 +54,13 @@ public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
              const char* deep_model = nullptr, std::int64_t micro_batch_size = 2) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
-        constexpr const char* shallow_models[] = {"gpt", "llama", "mixed", "qwen", "starcoder"};
+        constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",         "qwen",
+                                                  "starcoder", "experts", "shared experts"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
         MeshCase next;
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
-        next.model = shallow ? shallow_models[turn_ % 5] : deep_models[turn_ % 2];
+        next.model = shallow ? shallow_models[turn_ % 7] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
@@ -203,11 +204,18 @@ std::vector<Model> models() {
         .kind = RopeScalingKind::llama3, .factor = 4, .original_max_position_embeddings = 8};
     RunSpec linear = llama;
     linear.model.rope_scaling = {.kind = RopeScalingKind::linear, .factor = 2};
+    RunSpec experts = base(tiny_experts_spec());
+    experts.model.num_query_groups = 4;
+    experts.model.experts->balance.aux_weight = 0;
+    RunSpec shared_experts = base(tiny_shared_experts_spec());
+    shared_experts.model.num_query_groups = 4;
     return {{"gpt", gpt},
             {"llama", llama},
             {"mixed", mixed},
             {"qwen", qwen},
             {"starcoder", starcoder},
+            {"experts", experts},
+            {"shared experts", shared_experts},
             {"deep gpt", deep(gpt)},
             {"deep llama", deep(linear)}};
 }

@@ -35,6 +35,9 @@ void take_steps(TinyRun& run, int steps, std::uint64_t disturbance, StepResults&
         results.losses.push_back(
             run.step(random_batch(run.plan(), step, 1, run.mesh().place().dp)));
         results.grad_norms.push_back(run.engine().read_state().grad_norm);
+        const StepNumbers numbers = run.engine().numbers_at(run.engine().mark_state());
+        for (const WeightedSum& measure : numbers.measures)
+            if (measure.weight > 0) results.measures.push_back(measure.mean());
     }
 }
 
@@ -62,13 +65,15 @@ StepResults run_alone(const RunSpec& spec, int steps, ActionListener* watcher,
     return results;
 }
 
-Reference make_reference(const RunSpec& spec, int steps, ActionListener* watcher) {
+Reference make_reference(const RunSpec& spec, int steps, ActionListener* watcher,
+                         const Disturbances& seeds) {
     Reference reference;
     reference.results = run_alone(spec, steps, watcher);
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    for (std::uint64_t seed = seeds.first; seed <= 8; seed += seeds.step) {
         const StepResults other = run_alone(spec, steps, watcher, seed);
         widen(reference.loss_noise, other.losses, reference.results.losses);
         widen(reference.norm_noise, other.grad_norms, reference.results.grad_norms);
+        widen(reference.measure_noise, other.measures, reference.results.measures);
         for (const auto& [name, values] : reference.results.weights) {
             double& noise = reference.weight_noise[name];
             noise = std::max(noise, distance(values, other.weights.at(name)));

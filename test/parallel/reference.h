@@ -14,8 +14,9 @@ namespace gptrain::test {
 struct StepResults {
     std::vector<double> losses;  ///< of the steps, then of an evaluation
     std::vector<double> grad_norms;
-    NamedValues weights;  ///< after the last step
-    double counted = 0;   ///< squares of a gradient of ones, over the whole model
+    std::vector<double> measures;  ///< the means of those that a step has
+    NamedValues weights;           ///< after the last step
+    double counted = 0;            ///< squares of a gradient of ones, over the whole model
 };
 
 // The parts of a run on any mesh.
@@ -33,10 +34,17 @@ struct Reference {
     StepResults results;
     std::vector<double> loss_noise;
     std::vector<double> norm_noise;
+    std::vector<double> measure_noise;
     std::map<std::string, double> weight_noise;  ///< 2-norm of the difference, for each tensor
 };
+/// The disturbed runs: with the seeds first, first + step and so on up to 8.
+struct Disturbances {
+    std::uint64_t first = 1;
+    std::uint64_t step = 1;
+};
 /// `watcher`, if any, receives all actions.
-Reference make_reference(const RunSpec& spec, int steps, ActionListener* watcher = nullptr);
+Reference make_reference(const RunSpec& spec, int steps, ActionListener* watcher = nullptr,
+                         const Disturbances& seeds = {});
 
 /// One run of one rank on the tested backend.
 StepResults run_alone(const RunSpec& spec, int steps, ActionListener* watcher = nullptr,

@@ -152,6 +152,14 @@ TEST_CASE("bounds hold with Muon, frozen parameters, a slow host, and any number
         given.spec.model.sliding_window = 256;
         given.spec.model.full_attention_layers = {2, 3};
     }
+    SECTION("all layers have experts") {
+        given.spec.model.experts = ExpertsSpec{.count = 8, .per_token = 2, .ffn_hidden_size = 1024};
+        given.context.capacity = 16e9;
+    }
+    SECTION("some layers have experts") {
+        given.spec.model.experts = ExpertsSpec{.count = 8, .per_token = 2, .ffn_hidden_size = 1024};
+        given.spec.model.experts->layers = {.first_dense = 1, .every = 2};
+    }
     SearchSpace space = whole_space(given.spec);
     space.recompute = {Recompute::selective};
     space.micro_batch = {1};

@@ -80,6 +80,8 @@ Words choices_of(const T& value, const Rule& rule) {
         choices = {as_code("auto"), words_of_rule(rule)};
     } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
         choices = {"a path"};
+    } else if constexpr (std::is_same_v<T, ExpertLayers>) {
+        choices = {as_code("all"), "the keys below", "a list"};
     } else if constexpr (std::is_same_v<T, MlmSpec>) {
         choices = {as_code("mlm"), "the keys below"};
     } else if constexpr (Section<T>) {
@@ -111,7 +113,7 @@ struct ProgramKeys {
     }
     template <class T, class Rule = Any>
     void value(std::string_view key, T& field, const Rule& rule = {}) {
-        if constexpr (Section<T>) {
+        if constexpr (Section<T> && !std::is_same_v<T, ExpertLayers>) {
             go_into(text(key, "."), field);
         } else {
             note(key, field, rule, "", false);
@@ -173,10 +175,19 @@ std::map<std::string, std::string> default_values() {
     std::map<std::string, std::string> defaults;
     const RunSpec open = minimal(
         {"data.validation=[{prefix: /data/v}]", "model.rope_scaling={kind: linear, factor: 2}",
+         "model.experts={count: 4, per_token: 2, ffn_hidden_size: 8, shared: {ffn_hidden_size: 8}, "
+         "router: {groups: {count: 2, keep: 1}}}",
          "faults.loss_spike={factor: 2, window: 5, action: stop}",
          "eval_tasks={tasks: [piqa], interval: 1}", "objective={kind: mlm}", "adapter={kind: lora}",
          "fault_injection={faults: [{kind: kill, step: 1}]}"});
+    const ExpertLayers all;
+    add_values(defaults, "model.experts.layers",
+               {{"first_dense", all.first_dense}, {"every", all.every}});
     add_values(defaults, "", to_json(open));
+    RunSpec no_groups = open;
+    no_groups.model.experts->router.groups.reset();
+    no_groups.model.experts->shared.reset();
+    add_values(defaults, "", to_json(no_groups));
     add_values(defaults, "", to_json(minimal()));
     return defaults;
 }

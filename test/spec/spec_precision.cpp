@@ -86,6 +86,17 @@ TEST_CASE("tp that cuts blocks of int8 is a warning") {
     CHECK(holds(warning("4", "320", "2"),
                 "head_dim 192 and model.ffn_hidden_size 320 / "
                 "parallel.tensor 2 is not a multiple of 64"));
+    const std::string experts =
+        "model.experts={count: 4, per_token: 2, ffn_hidden_size: 8, "
+        "shared: {ffn_hidden_size: 64}, layers: ";
+    const auto with_experts = [&](const std::string& layers) {
+        return plan_of({"model.hidden_size=512", "model.ffn_hidden_size=320", "parallel.tensor=2",
+                        "precision.frozen=int8", experts + layers + "}"},
+                       {2, false, true})
+            .int8_warning;
+    };
+    CHECK(holds(with_experts("all"), "int8: model.experts.shared.ffn_hidden_size 64 / "));
+    CHECK(holds(with_experts("[0]"), "model.ffn_hidden_size 320 and model.experts.shared."));
 }
 
 }  // namespace gptrain::test

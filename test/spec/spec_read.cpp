@@ -31,6 +31,15 @@ model:
   normalization: rmsnorm
   norm_eps: 1.0e-6
   activation: swiglu
+  experts:
+    count: 64
+    per_token: 8
+    ffn_hidden_size: 768
+    shared: {ffn_hidden_size: 1536, gate: true}
+    layers: {first_dense: 1, every: 2}
+    router: {score: sigmoid, normalize: false, scale: 2.5, logit_bias: true, groups: {count: 8, keep: 4}}
+    balance: {bias_rate: 0.002, aux_weight: 0.01, sequence_aux_weight: 0.02, z_weight: 0.03}
+    upcycling_noise: 0.05
   bias: false
   qkv_bias: true
   tie_embeddings: false
@@ -88,6 +97,14 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.seed == 99);
     CHECK(spec.device == DeviceChoice::cpu);
     CHECK(spec.output_dir == "/runs/gpt2-124m");
+    const ExpertsSpec experts = {64,
+                                 8,
+                                 768,
+                                 SharedExpertSpec{1536, true},
+                                 {.first_dense = 1, .every = 2},
+                                 {RouterScore::sigmoid, false, 2.5, true, RouterGroupsSpec{8, 4}},
+                                 {0.002, 0.01, 0.02, 0.03},
+                                 0.05};
     const ModelVariant variant = {PositionEmbedding::rope,
                                   5e5,
                                   RopeScaling{RopeScalingKind::yarn, 8, 4096, 2, 5, 16, 2, 1.25},
@@ -97,6 +114,7 @@ TEST_CASE("every key of the design is read") {
                                   Normalization::rmsnorm,
                                   1e-6,
                                   Activation::swiglu,
+                                  experts,
                                   false,
                                   false,
                                   0.1,

@@ -34,6 +34,7 @@ model:
   normalization: layernorm
   norm_eps: 1.0e-05
   activation: gelu
+  experts: none
   bias: true
   qkv_bias: auto
   tie_embeddings: true
@@ -169,16 +170,15 @@ TEST_CASE("a written spec reads back as itself") {
 
 TEST_CASE("as JSON a spec has the same keys, with the types of their values") {
     const Json json = to_json(minimal({"training.rampup.samples=7", "faults.time_limit=auto"}));
-    CHECK(
-        to_line(json["model"]) ==
-        R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
-        R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
-        R"("max_position_embeddings":"auto","position_embedding":"learned",)"
-        R"("rope_theta":10000.0,"rope_scaling":"none","sliding_window":"none",)"
-        R"("full_attention_layers":[],"qk_norm":false,)"
-        R"("normalization":"layernorm","norm_eps":1e-05,)"
-        R"("activation":"gelu","bias":true,"qkv_bias":"auto","tie_embeddings":true,"dropout":0.0,)"
-        R"("init_std":0.02})");
+    CHECK(to_line(json["model"]) ==
+          R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
+          R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
+          R"("max_position_embeddings":"auto","position_embedding":"learned",)"
+          R"("rope_theta":10000.0,"rope_scaling":"none","sliding_window":"none",)"
+          R"("full_attention_layers":[],"qk_norm":false,)"
+          R"("normalization":"layernorm","norm_eps":1e-05,)"
+          R"("activation":"gelu","experts":"none","bias":true,"qkv_bias":"auto",)"
+          R"("tie_embeddings":true,"dropout":0.0,"init_std":0.02})");
     CHECK(to_line(json["data"]["train"]) == R"([{"prefix":"/data/x","weight":1.0}])");
     CHECK(to_line(json["training"]["rampup"]) == R"({"start":16,"increment":16,"samples":7})");
     CHECK(to_line(json["optimizer"]["betas"]) == "[0.9,0.95]");

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import torch
 
+from torch_fixture import experts
 from torch_fixture.cases import option
 
 
@@ -41,6 +42,9 @@ def tensor_shapes(c):
             shapes[f"h.{i}.attn.k_norm.weight"] = (c["head_dim"],)
         linear(f"h.{i}.attn.proj", hidden, q)
         norm(f"h.{i}.ln_2")
+        if experts.has_experts(c, i):
+            shapes.update(experts.tensor_shapes(c, i))
+            continue
         linear(f"h.{i}.mlp.fc", ffn, hidden)
         if c["activation"] == "swiglu":
             linear(f"h.{i}.mlp.gate", ffn, hidden)
@@ -172,7 +176,7 @@ def virtual_rows(c, w):
     return x
 
 
-def mean_loss(c, w, ids, targets, token_weights):
+def mean_loss(c, w, ids, targets, token_weights, routing):
     r = w["wte.weight"][ids.clamp(min=0)]
     if "virtual_tokens" in c:
         rows = virtual_rows(c, w)[ids.clamp(max=-1) + c["virtual_tokens"]]
@@ -182,7 +186,8 @@ def mean_loss(c, w, ids, targets, token_weights):
         r = r + w["wpe.weight"][: c["seq_length"]]
     for i in range(c["num_layers"]):
         r = r + attention(c, w, i, norm(c, w, f"h.{i}.ln_1", r))
-        r = r + mlp(c, w, i, norm(c, w, f"h.{i}.ln_2", r))
+        n = norm(c, w, f"h.{i}.ln_2", r)
+        r = r + (experts.experts(c, w, i, n, routing) if experts.has_experts(c, i) else mlp(c, w, i, n))
     head = w["wte.weight" if c["tie_embeddings"] else "head.weight"]
     logits = norm(c, w, "ln_f", r) @ head.T
     if c.get("loss") == "cross_entropy":

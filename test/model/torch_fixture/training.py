@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from torch_fixture.cases import option
+from torch_fixture.experts import Routing, move_balance
 from torch_fixture.model import mean_loss
 
 STEPS = 10
@@ -34,7 +35,9 @@ class Muon:
             momentum = self.state[w]
             momentum.mul_(c["momentum"]).add_(w.grad)
             u = w.grad + c["momentum"] * momentum if c["nesterov"] else momentum
-            update = self.scale(*w.shape) * self.orthogonal(u)
+            matrices = u if u.ndim == 3 else u[None]  # one for each expert
+            orthogonal = torch.stack([self.orthogonal(x) for x in matrices]).view(u.shape)
+            update = self.scale(*w.shape[-2:]) * orthogonal
             with torch.no_grad():
                 w -= rate * c["lr_scale"] * (update + c["weight_decay"] * w)
 
@@ -61,6 +64,8 @@ def train(c, batch, weights, dtype):
     def is_trained(name):
         if "lora_rank" in c:
             return "lora_" in name
+        if name.endswith(".balance"):
+            return False
         return "virtual_tokens" not in c or name.startswith("prompt.")
 
     w = {name: torch.tensor(x, dtype=dtype, requires_grad=is_trained(name))
@@ -69,19 +74,21 @@ def train(c, batch, weights, dtype):
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=dtype)
     with_muon = option(c, "optimizer") == "muon"
-    blocks = [x for name, x in w.items() if name.startswith("h.") and x.ndim == 2]
+    blocks = [x for name, x in w.items()
+              if name.startswith("h.") and x.ndim >= 2 and not name.endswith("router.weight")]
     muon = Muon(c, blocks if with_muon else [])
     others = [x for x in trained.values() if x not in muon.state]
     optimizer = torch.optim.AdamW(
-        [dict(params=[x for x in others if x.ndim == 2], weight_decay=c["weight_decay"]),
-         dict(params=[x for x in others if x.ndim != 2], weight_decay=0.0)],
+        [dict(params=[x for x in others if x.ndim >= 2], weight_decay=c["weight_decay"]),
+         dict(params=[x for x in others if x.ndim < 2], weight_decay=0.0)],
         betas=(c["beta1"], c["beta2"]), eps=c["eps"])
     out = {"losses": [], "grad_norms": [], "learning_rates": []}
     for step in range(1, STEPS + 1):
         for x in w.values():
             x.grad = None
-        loss = mean_loss(c, w, ids, targets, token_weights)
-        loss.backward()
+        routing = Routing(token_weights)
+        loss = mean_loss(c, w, ids, targets, token_weights, routing)
+        (loss + routing.loss).backward()
         if step == 1:
             out["loss"] = loss.item()
             out.update({"grad/" + name: x.grad.numpy().copy() for name, x in trained.items()})
@@ -91,6 +98,7 @@ def train(c, batch, weights, dtype):
             group["lr"] = learning_rate(c, step)
         optimizer.step()
         muon.step(learning_rate(c, step))
+        move_balance(c, w, routing)
         out["losses"].append(loss.item())
         out["grad_norms"].append(norm_before.item())
         out["learning_rates"].append(learning_rate(c, step))

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Usage: experts_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. A mixture of experts from its spec to a
+# checkpoint that goes on exactly, on any mesh; text from it, copies of a dense model, and errors.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/rank_lib.sh"
+make_data
+make_spec
+sed -i 's/^model: {\(.*\)}/model: {\1, activation: swiglu, bias: false, ffn_hidden_size: 24,/' run.yaml
+sed -i '/^model:/a\    experts: {count: 4, per_token: 2, ffn_hidden_size: 24, balance: {bias_rate: 0.01}}}' run.yaml
+cat >>run.yaml <<END
+precision: {compute: fp32}
+faults: {replica_check_interval: 2}
+END
+few="training.global_batch_size=8 training.steps=6 checkpoint.interval=3 checkpoint.keep_last=4"
+
+losses() { sed -n 's/^{"step": \([4-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+# near A B: the losses after step 3 are equal, but for rounding.
+near() {
+    (($(losses "$1" | wc -l) == 3)) || fail "$1: $(losses "$1")"
+    paste <(losses "$1") <(losses "$2") | awk '
+        { apart = $2 > $4 ? $2 - $4 : $4 - $2
+          if (NF != 4 || $1 != $3 || apart > 1e-4 * $2) exit 1 }' ||
+        fail "$1 and $2: $(paste <(losses "$1") <(losses "$2"))"
+}
+
+for mesh in one dp tp; do
+    run_on $mesh $mesh
+    run_on $mesh $mesh-parts training.steps=3 lr_schedule.decay_steps=20
+    run_on $mesh $mesh-parts
+    history $mesh >$mesh.history
+    history $mesh-parts >$mesh-parts.history
+    same $mesh.history $mesh-parts.history
+    same_shards $mesh $mesh-parts 6
+    near $mesh one
+done
+says "$(checkpoint one 6)/manifest.json" '"name":"h.1.experts.fc.weight"' \
+    '"group":"weight","name":"h.0.router.balance"'
+says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.router.balance"'
+says one/metrics.jsonl '"expert_load": {"0": {"largest": ' '"unused_experts": {"0": {"experts": ' \
+    '"router_entropy": {"0": {"mean": ' '"router_loss": {"0": {"mean": '
+
+# What one mesh saved, another continues.
+cp -r tp moved
+run_on dp moved training.steps=9
+says out "resumed from moved/checkpoints/step-000006"
+
+# inspect counts active parameters; text is the same on one rank and on two.
+expect_exit 0 "$gptrain" inspect run.yaml
+says out "active"
+write=(generate --checkpoint one --prompt "a" --max-tokens 8 --seed 4)
+expect_exit 0 "$gptrain" "${write[@]}"
+[[ -s out ]] || fail "no text"
+cp out alone
+timeout --signal=KILL 60 "$mpirun" -n 2 "$gptrain" "${write[@]}" --set parallel.tensor=2 >out 2>err
+ran 0 $? "2 ranks, ${write[*]}"
+same alone out
+
+# Experts start as copies of a dense model's mlp, whose loss they have at first.
+sed '/^    experts:/d; s/ffn_hidden_size: 24,$/ffn_hidden_size: 24}/' run.yaml >dense.yaml
+cp run.yaml mixture.yaml
+cp dense.yaml run.yaml
+train 0 dense training.steps=10
+cp mixture.yaml run.yaml
+first_loss() { sed -n 's/^{"step": 1, "loss": \([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
+train 0 copies init_from=dense training.steps=1
+says out "each expert starts as a copy of the mlp of its layer"
+cp dense.yaml run.yaml
+train 0 more init_from=dense training.steps=1
+awk -v a="$(first_loss copies)" -v b="$(first_loss more)" \
+    'BEGIN { exit !(a > 0 && (a > b ? a - b : b - a) < 1e-5 * b) }' ||
+    fail "the copies begin with $(first_loss copies), the dense model with $(first_loss more)"
+cp mixture.yaml run.yaml
+train 0 noisy init_from=dense training.steps=1 model.experts.upcycling_noise=0.1
+[[ $(first_loss noisy) != "$(first_loss copies)" ]] || fail "noise changes nothing"
+train 2 wide init_from=dense model.experts.ffn_hidden_size=32
+says err "/dense: has no experts" "model.experts.ffn_hidden_size is 32, and has to be model.ffn_hidden_size, 24"
+
+# Errors name the key.
+train 2 wrong model.experts.per_token=1
+says err "model.experts"
+train 2 wrong precision.compute=fp8
+says err "model.experts"
+expect_exit 2 "$gptrain" export one --format gguf --output one.gguf
+says err "experts"
