@@ -11,13 +11,18 @@
 namespace gptrain {
 namespace {
 
+DType dtype_of(const ForeignTensor& tensor, DType dtype) {
+    return tensor.always_f32 ? DType::f32 : dtype;
+}
+
 std::int64_t bytes_of(const ForeignTensor& tensor, DType dtype) {
-    return checked_mul(tensor.shape.elements(), size_of(dtype));
+    return checked_mul(tensor.shape.elements(), size_of(dtype_of(tensor, dtype)));
 }
 
 using ShardFiles = std::vector<std::vector<ForeignTensor>>;
 
-/// Distributes the tensors over files, in order.
+/// Distributes the tensors over files, in order. In a file, those with larger elements come first,
+/// so that all are aligned.
 ShardFiles split(std::vector<ForeignTensor> tensors, const HfExport& request) {
     ShardFiles files(1);
     std::int64_t bytes = 0;
@@ -31,8 +36,11 @@ ShardFiles split(std::vector<ForeignTensor> tensors, const HfExport& request) {
         files.back().push_back(std::move(tensor));
     }
     for (std::vector<ForeignTensor>& file : files) {
-        std::sort(file.begin(), file.end(),
-                  [](const ForeignTensor& a, const ForeignTensor& b) { return a.name < b.name; });
+        std::sort(file.begin(), file.end(), [&](const ForeignTensor& a, const ForeignTensor& b) {
+            const std::int64_t sizes[] = {size_of(dtype_of(a, request.dtype)),
+                                          size_of(dtype_of(b, request.dtype))};
+            return sizes[0] != sizes[1] ? sizes[0] > sizes[1] : a.name < b.name;
+        });
     }
     return files;
 }
@@ -79,17 +87,17 @@ private:
         std::vector<NamedShape> shapes;
         std::int64_t bytes = 0;
         for (const ForeignTensor& tensor : tensors) {
-            shapes.push_back({tensor.name, tensor.shape});
+            shapes.push_back({tensor.name, tensor.shape, dtype_of(tensor, request_.dtype)});
             bytes = checked_add(bytes, bytes_of(tensor, request_.dtype));
         }
-        const std::string prefix = safetensors_prefix(shapes, request_.dtype);
+        const std::string prefix = safetensors_prefix(shapes);
         File file(folder_ / name, File::Mode::create);
         file.reserve(checked_add(bytes, std::ssize(prefix)));
         file.write(prefix);
         std::vector<float> values;
         for (const ForeignTensor& tensor : tensors) {
             read_foreign(tensor, shapes_, weights_, values);
-            write_floats(file, tensor.name, values, request_.dtype);
+            write_floats(file, tensor.name, values, dtype_of(tensor, request_.dtype));
         }
         file.sync();
         file.close();

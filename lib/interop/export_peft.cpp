@@ -74,8 +74,9 @@ private:
     void add(const ForeignTensor& tensor) {
         if (tensor.shape.rank() != 2) return;
         std::vector<std::string> adapted;
-        for (const std::string& part : tensor.parts)
-            if (tensors_.contains(text(module_of(part), lora_a_suffix))) adapted.push_back(part);
+        for (const TensorPart& part : tensor.parts)
+            if (tensors_.contains(text(module_of(part.name), lora_a_suffix)))
+                adapted.push_back(part.name);
         if (adapted.empty()) return;
         transposed_ = tensor.transposed;
         const std::string module = module_of(tensor.name);
@@ -90,7 +91,7 @@ private:
         b.values.resize(static_cast<std::size_t>(outputs * rank));
         std::int64_t row = 0;
         std::int64_t column = 0;
-        for (const std::string& part : tensor.parts) {
+        for (const auto& [part, expert] : tensor.parts) {
             const std::int64_t rows = tensors_.at(part).global[0];
             if (std::find(adapted.begin(), adapted.end(), part) != adapted.end()) {
                 const std::vector<float> own = read(text(module_of(part), lora_a_suffix));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "interop/hf_experts.h"
 #include "model/layout.h"
 
 namespace gptrain {
@@ -95,52 +96,56 @@ TensorNames gguf_names_of(HfClass hf_class) {
 /// Lists the tensors of a model as another program names and stores them.
 class TensorList {
 public:
-    TensorList(const ModelShape& model, const TensorNames& names)
+    /// The tensors of a layer's experts, if there are any.
+    using ExpertLists = std::function<std::vector<ForeignTensor>(std::int64_t layer)>;
+
+    TensorList(const ModelShape& model, const TensorNames& names, ExpertLists experts)
         : model_(model),
           names_(names),
+          experts_(std::move(experts)),
           norm_biases_(model.normalization == Normalization::layernorm) {}
 
     std::vector<ForeignTensor> list() {
-        add(text(names_.embedding, ".weight"), {model_.vocab, model_.hidden}, {"wte.weight"});
+        add(text(names_.embedding, ".weight"), {model_.vocab, model_.hidden}, {{"wte.weight"}});
         if (model_.position_embedding == PositionEmbedding::learned) {
             add(text(names_.positions, ".weight"), {model_.max_positions, model_.hidden},
-                {"wpe.weight"});
+                {{"wpe.weight"}});
         }
         for (std::int64_t i = 0; i < model_.layers; ++i)
-            block(text(names_.block, i, "."), BlockId{i}.name + ".");
+            block(i, text(names_.block, i, "."), BlockId{i}.name + ".");
         norm(std::string(names_.ln_f), "ln_f");
         if (!model_.tie_embeddings || names_.needs_head) {
             add(text(names_.head, ".weight"), {model_.vocab, model_.hidden},
-                {model_.tie_embeddings ? "wte.weight" : "head.weight"});
+                {{model_.tie_embeddings ? "wte.weight" : "head.weight"}});
         }
         return std::move(tensors_);
     }
 
 private:
-    void add(std::string name, const Shape& shape, std::vector<std::string> parts,
+    void add(std::string name, const Shape& shape, std::vector<TensorPart> parts,
              bool transposed = false) {
         tensors_.push_back({std::move(name), shape, std::move(parts), transposed});
     }
 
     void norm(const std::string& theirs, const std::string& ours) {
-        add(theirs + ".weight", {model_.hidden}, {ours + ".weight"});
+        add(theirs + ".weight", {model_.hidden}, {{ours + ".weight"}});
         if (!norm_biases_) return;
         add(theirs + ".bias", {model_.hidden}, with_biases(ours + ".bias"));
     }
 
     /// The tensor, or nothing in a model without biases.
-    std::vector<std::string> with_biases(const std::string& name) const {
-        return model_.bias ? std::vector{name} : std::vector<std::string>{};
+    std::vector<TensorPart> with_biases(const std::string& name) const {
+        return model_.bias ? std::vector<TensorPart>{{name}} : std::vector<TensorPart>{};
     }
 
     /// A linear layer; `ours` are stacked.
     void linear(const std::string& theirs, std::int64_t outputs, std::int64_t inputs,
                 const std::vector<std::string>& ours, bool bias) {
-        std::vector<std::string> weights;
-        std::vector<std::string> biases;
+        std::vector<TensorPart> weights;
+        std::vector<TensorPart> biases;
         for (const std::string& name : ours) {
-            weights.push_back(name + ".weight");
-            if (bias) biases.push_back(name + ".bias");
+            weights.push_back({name + ".weight"});
+            if (bias) biases.push_back({name + ".bias"});
         }
         const Shape shape = names_.transposes ? Shape{inputs, outputs} : Shape{outputs, inputs};
         add(theirs + ".weight", shape, std::move(weights), names_.transposes);
@@ -156,7 +161,7 @@ private:
             tensors_[i].interleaved = model_.head_dim;
     }
 
-    void block(const std::string& theirs, const std::string& ours) {
+    void block(std::int64_t layer, const std::string& theirs, const std::string& ours) {
         const std::int64_t q_rows = model_.heads * model_.head_dim;
         const std::int64_t kv_rows = model_.groups * model_.head_dim;
         const auto at = [&](std::string_view name) { return text(theirs, name); };
@@ -172,11 +177,16 @@ private:
             linear(at(names_.v), kv_rows, model_.hidden, {v}, model_.qkv_bias);
         }
         if (model_.qk_norm) {
-            add(at(names_.q_norm) + ".weight", {model_.head_dim}, {q + "_norm.weight"});
-            add(at(names_.k_norm) + ".weight", {model_.head_dim}, {k + "_norm.weight"});
+            add(at(names_.q_norm) + ".weight", {model_.head_dim}, {{q + "_norm.weight"}});
+            add(at(names_.k_norm) + ".weight", {model_.head_dim}, {{k + "_norm.weight"}});
         }
         linear(at(names_.attn_proj), model_.hidden, q_rows, {ours + "attn.proj"}, model_.bias);
         norm(at(names_.ln_2), ours + "ln_2");
+        if (model_.has_experts(layer)) {
+            for (ForeignTensor& tensor : experts_(layer))
+                tensors_.push_back(std::move(tensor));
+            return;
+        }
         linear(at(names_.fc), model_.ffn, model_.hidden, {ours + "mlp.fc"}, model_.bias);
         if (model_.activation == Activation::swiglu)
             linear(at(names_.gate), model_.ffn, model_.hidden, {ours + "mlp.gate"}, model_.bias);
@@ -185,6 +195,7 @@ private:
 
     const ModelShape& model_;
     TensorNames names_;
+    ExpertLists experts_;
     bool norm_biases_;
     std::vector<ForeignTensor> tensors_;
 };
@@ -233,12 +244,17 @@ std::map<std::string, Shape> model_shapes(const ModelShape& model) {
     return shapes;
 }
 
-std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class) {
-    return TensorList(model, hf_names_of(hf_class)).list();
+std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class,
+                                      const std::function<bool(std::int64_t)>& fused) {
+    const auto experts = [&](std::int64_t layer) {
+        return hf_expert_tensors(model, hf_class, layer, fused && fused(layer));
+    };
+    return TensorList(model, hf_names_of(hf_class), experts).list();
 }
 
 std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class) {
-    return TensorList(model, gguf_names_of(hf_class)).list();
+    GPTRAIN_CHECK(!model.experts, "GGUF files with experts");
+    return TensorList(model, gguf_names_of(hf_class), {}).list();
 }
 
 std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {
@@ -246,6 +262,15 @@ std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {
     const std::int64_t half = interleaved / 2;
     const std::int64_t feature = row % interleaved;
     return row - feature + (feature < half ? 2 * feature : 2 * (feature - half) + 1);
+}
+
+Shard shard_of(const TensorPart& part, const std::map<std::string, Shape>& shapes) {
+    Shard shard = Shard::whole(part.name, shapes.at(part.name));
+    if (!part.expert) return shard;
+    shard.box.offset[0] = *part.expert;
+    shard.box.extent[0] = 1;
+    shard.flat_end = shard.box.extent.elements();
+    return shard;
 }
 
 std::vector<float> read_all(const WeightReader& ours, const Shard& tensor) {
@@ -258,8 +283,8 @@ void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape
                   const WeightReader& ours, std::vector<float>& to) {
     to.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0F);
     std::size_t filled = 0;
-    for (const std::string& name : tensor.parts) {
-        const Shard whole = Shard::whole(name, shapes.at(name));
+    for (const TensorPart& part : tensor.parts) {
+        const Shard whole = shard_of(part, shapes);
         const auto count = static_cast<std::size_t>(whole.elements());
         ours(whole, std::span(to).subspan(filled, count));
         filled += count;

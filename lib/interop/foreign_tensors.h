@@ -4,26 +4,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "interop/foreign_tensor.h"
 #include "interop/hf_config.h"
 #include "tensor/shard.h"
 
 namespace gptrain {
-
-/// A tensor of another program's file: a stack of ours, or zeros where our model has nothing.
-struct ForeignTensor {
-    std::string name;
-    Shape shape;  ///< as in the file
-    /// Ours, stacked along dim 0. None: every element is 0.
-    std::vector<std::string> parts;
-    bool transposed = false;  ///< the file holds the stack as [in, out]
-    /// If not 0: the rows of each head, of which the file takes one of the first half, one of the
-    /// second half, and so on.
-    std::int64_t interleaved = 0;
-};
 
 /// A model's tensors (docs/checkpoints.md, "Tensors"), in the order of checkpoints.
 std::vector<Shard> whole_tensors(const ModelShape& model);
@@ -31,7 +21,9 @@ std::vector<Shard> whole_tensors(const ModelShape& model);
 std::map<std::string, Shape> model_shapes(const ModelShape& model);
 
 /// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).
-std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class);
+/// `fused`: for a layer with experts, whether they are fused (hf_experts.h); unset: nowhere.
+std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class,
+                                      const std::function<bool(std::int64_t)>& fused = {});
 /// The same as llama.cpp has them in GGUF files.
 std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class);
 
@@ -40,6 +32,9 @@ std::int64_t stored_row(std::int64_t row, std::int64_t interleaved);
 
 /// to = the elements of a shard of one of our tensors (group "weight"), as fp32.
 using WeightReader = std::function<void(const Shard& part, std::span<float> to)>;
+
+/// The shard of a part, whole. `shapes`: those of our tensors.
+Shard shard_of(const TensorPart& part, const std::map<std::string, Shape>& shapes);
 
 /// All elements of one of our tensors.
 std::vector<float> read_all(const WeightReader& ours, const Shard& tensor);

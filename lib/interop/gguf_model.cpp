@@ -77,6 +77,10 @@ void check_same(std::string_view key, const auto& written, const auto& read) {
 }  // namespace
 
 void check_gguf_model(const ModelShape& model) {
+    if (model.experts) {
+        fail(ExitCode::usage,
+             "gptrain writes no GGUF files of models with model.experts; export with --format hf");
+    }
     const HfClass hf_class = hf_class_of(model);
     if (hf_class == HfClass::starcoder2 && model.heads * model.head_dim != model.hidden) {
         no_architecture(hf_class, "model.head_dim ", model.head_dim,

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "base/error.h"
+#include "interop/hf_expert_classes.h"
 
 namespace gptrain {
 namespace {
@@ -21,6 +21,7 @@ constexpr auto classes = std::to_array<HfClassNames>({
      .activation = "activation_function",
      .activation_word = "gelu_new",
      .norm_eps = "layer_norm_epsilon",
+     .default_eps = 1e-5,
      .tied = true},
     {.hf_class = HfClass::llama, .model_type = "llama", .architecture = "LlamaForCausalLM"},
     {.hf_class = HfClass::mistral, .model_type = "mistral", .architecture = "MistralForCausalLM"},
@@ -32,13 +33,35 @@ constexpr auto classes = std::to_array<HfClassNames>({
     {.hf_class = HfClass::stablelm,
      .model_type = "stablelm",
      .architecture = "StableLmForCausalLM",
-     .norm_eps = "layer_norm_eps"},
+     .norm_eps = "layer_norm_eps",
+     .default_eps = 1e-5},
     {.hf_class = HfClass::starcoder2,
      .model_type = "starcoder2",
      .architecture = "Starcoder2ForCausalLM",
      .activation_word = "gelu_pytorch_tanh",
      .norm_eps = "norm_epsilon",
+     .default_eps = 1e-5,
      .tied = true},
+    {.hf_class = HfClass::mixtral,
+     .model_type = "mixtral",
+     .architecture = "MixtralForCausalLM",
+     .experts = "num_local_experts",
+     .expert_ffn = "intermediate_size",
+     .default_eps = 1e-5,
+     .default_theta = 1e6},
+    {.hf_class = HfClass::qwen2_moe,
+     .model_type = "qwen2_moe",
+     .architecture = "Qwen2MoeForCausalLM",
+     .experts = "num_experts"},
+    {.hf_class = HfClass::qwen3_moe,
+     .model_type = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .experts = "num_experts"},
+    {.hf_class = HfClass::glm4_moe,
+     .model_type = "glm4_moe",
+     .architecture = "Glm4MoeForCausalLM",
+     .experts = "n_routed_experts",
+     .default_eps = 1e-5},
 });
 
 /// Puts `theirs` in the place of the key `ours`.
@@ -55,14 +78,10 @@ void replace_key(std::string& message, std::string_view ours, std::string_view t
     }
 }
 
-[[noreturn]] void no_class(const auto&... what) {
-    fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
-}
-
 void require_default_heads(const ModelShape& model, std::string_view class_name) {
     if (model.heads * model.head_dim == model.hidden) return;
-    no_class("this model's model.head_dim ", model.head_dim, ": ", class_name,
-             " needs model.hidden_size / model.num_attention_heads");
+    no_hf_class("this model's model.head_dim ", model.head_dim, ": ", class_name,
+                " needs model.hidden_size / model.num_attention_heads");
 }
 
 }  // namespace
@@ -90,6 +109,16 @@ std::string with_hf_keys(std::string message, HfClass hf_class) {
         {"model.full_attention_layers", "layer_types"},
         {"model.tie_embeddings", "tie_word_embeddings"},
         {"data.eod_id", "eos_token_id"},
+        {"model.experts.count", names.experts},
+        {"model.experts.per_token", "num_experts_per_tok"},
+        {"model.experts.ffn_hidden_size", names.expert_ffn},
+        {"model.experts.shared.ffn_hidden_size",
+         hf_class == HfClass::glm4_moe ? "n_shared_experts" : "shared_expert_intermediate_size"},
+        {"model.experts.router.groups.count", "n_group"},
+        {"model.experts.router.groups.keep", "topk_group"},
+        {"model.experts.router.scale", "routed_scaling_factor"},
+        {"model.experts.router.normalize", "norm_topk_prob"},
+        {"model.experts.balance.aux_weight", "router_aux_loss_coef"},
     };
     for (const auto& [ours, theirs] : keys)
         replace_key(message, ours, theirs);
@@ -113,6 +142,7 @@ bool has_windows(const ModelShape& model) {
 }
 
 HfClass hf_class_of(const ModelShape& model) {
+    if (model.experts) return hf_class_with_experts(model);
     const bool rope = model.position_embedding == PositionEmbedding::rope;
     const bool rmsnorm = model.normalization == Normalization::rmsnorm;
     const bool swiglu = model.activation == Activation::swiglu;
@@ -124,8 +154,8 @@ HfClass hf_class_of(const ModelShape& model) {
     if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
         require_default_heads(model, "GPT-2");
         if (model.groups != model.heads) {
-            no_class("learned positions with model.num_query_groups ", model.groups,
-                     " below model.num_attention_heads ", model.heads);
+            no_hf_class("learned positions with model.num_query_groups ", model.groups,
+                        " below model.num_attention_heads ", model.heads);
         }
         return HfClass::gpt2;
     }
@@ -145,12 +175,12 @@ HfClass hf_class_of(const ModelShape& model) {
         require_default_heads(model, "StableLM");
         return HfClass::stablelm;
     }
-    no_class("this combination: model.position_embedding ", name_of(model.position_embedding),
-             ", model.normalization ", name_of(model.normalization), ", model.activation ",
-             name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
-             model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
-             window ? text(*model.sliding_window) : "none",
-             window && !all_windows ? " except in model.full_attention_layers" : "");
+    no_hf_class("this combination: model.position_embedding ", name_of(model.position_embedding),
+                ", model.normalization ", name_of(model.normalization), ", model.activation ",
+                name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
+                model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
+                window ? text(*model.sliding_window) : "none",
+                window && !all_windows ? " except in model.full_attention_layers" : "");
 }
 
 }  // namespace gptrain

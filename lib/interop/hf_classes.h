@@ -4,28 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "interop/hf_class.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
-
-/// The classes of transformers that a run spec can express.
-enum class HfClass {
-    gpt2,        ///< learned positions, LayerNorm, GELU
-    llama,       ///< rope, RMSNorm, SwiGLU
-    mistral,     ///< the same with a sliding window
-    ministral,   ///< the same with the window in some layers
-    qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
-    qwen3,       ///< the same as llama with norms of q and k; windows in some layers
-    stablelm,    ///< rope, LayerNorm, SwiGLU
-    starcoder2,  ///< rope, LayerNorm, GELU
-};
-
-/// True for Llama and those that differ from it in windows alone. llama.cpp has one architecture
-/// for them.
-constexpr bool is_llama(HfClass hf_class) {
-    return hf_class == HfClass::llama || hf_class == HfClass::mistral ||
-           hf_class == HfClass::ministral;
-}
 
 /// The names of a class in config.json, and the keys and defaults in which the classes differ.
 struct HfClassNames {
@@ -40,6 +22,10 @@ struct HfClassNames {
     std::string_view activation = "hidden_act";
     std::string_view activation_word = "silu";  ///< the default
     std::string_view norm_eps = "rms_norm_eps";
+    std::string_view experts = {};  ///< how many; empty: the class has none
+    std::string_view expert_ffn = "moe_intermediate_size";
+    double default_eps = 1e-6;
+    double default_theta = 10000.0;
     bool tied = false;  ///< the default of tie_word_embeddings
 };
 

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/float_values.h"
 #include "base/log.h"
+#include "interop/hf_experts.h"
 #include "interop/hf_read_back.h"
 #include "spec/make_plan.h"
 
@@ -157,8 +158,15 @@ void HfFolder::open_indexed() {
 
 void HfFolder::place_tensors() {
     const std::map<std::string, Shape> shapes = model_shapes(shape_);
+    std::vector<std::string_view> names;
+    for (const auto& [name, file] : tensors_)
+        names.push_back(name);
+    if (shape_.experts) check_hf_experts(shape_, config_.hf_class, names, folder_.string());
+    const auto fused = [&](std::int64_t layer) {
+        return tensors_.contains(fused_experts_name(layer));
+    };
     std::set<std::string> used;
-    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
+    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class, fused))
         used.insert(place(tensor, shapes));
     if (shape_.tie_embeddings) check_tied_head();
     for (const auto& [name, file] : tensors_) {
@@ -174,7 +182,7 @@ void HfFolder::check_tied_head() const {
     const SafetensorsEntry& entry = file.tensors().find(head_name)->second;
     const std::string source = text(file.path().string(), ": tensor ", head_name);
     const StoredTensor head = {.bytes = file.bytes_of(entry), .dtype = weight_dtype(entry, source)};
-    if (same_values(head, places_.at("wte.weight"))) return;
+    if (same_values(head, places_.at("wte.weight").front())) return;
     fail(ExitCode::bad_input, source, " differs from the embedding, but the model of ",
          hf_config_name,
          " ties them; set tie_word_embeddings to false there to use the tensor, or remove it");
@@ -220,8 +228,8 @@ void HfFolder::check(const ModelShape& model, const WeightReader& weights) const
     std::set<std::string> ours;
     for (const Shard& tensor : tensors)
         ours.insert(tensor.name);
-    for (const auto& [name, place] : places_) {
-        GPTRAIN_CHECK(ours.contains(name) || all_zero(place.bytes, place.dtype), name,
+    for (const auto& [name, places] : places_) {
+        GPTRAIN_CHECK(ours.contains(name) || all_zero(places[0].bytes, places[0].dtype), name,
                       " was not read back as 0");
     }
 }

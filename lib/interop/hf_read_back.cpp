@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "interop/hf_expert_config.h"
 #include "spec/spec_json.h"
 
 namespace gptrain {
@@ -35,7 +36,23 @@ ModelShape readable(ModelShape model, HfClass hf_class) {
     if (model.rope_scaling) model.rope_scaling = used_scaling(*model.rope_scaling);
     if (model.position_embedding == PositionEmbedding::learned) model.rope_theta = plain.rope_theta;
     if (hf_class == HfClass::gpt2) model.bias = model.qkv_bias = true;
+    if (model.experts) model.experts = readable_hf_experts(model, hf_class);
+    if (hf_class == HfClass::mixtral) model.ffn = model.experts->ffn_hidden_size;
     return model;
+}
+
+void check_same(const ExpertsSpec& ours, const ExpertsSpec& theirs) {
+    const auto check = [](std::string_view key, const auto& written, const auto& read) {
+        GPTRAIN_CHECK(written == read, "model.experts.", key, " ", written, " was read back as ",
+                      read);
+    };
+    check("count", ours.count, theirs.count);
+    check("per_token", ours.per_token, theirs.per_token);
+    check("ffn_hidden_size", ours.ffn_hidden_size, theirs.ffn_hidden_size);
+    check("router.score", name_of(ours.router.score), name_of(theirs.router.score));
+    check("router.normalize", ours.router.normalize, theirs.router.normalize);
+    check("router.scale", ours.router.scale, theirs.router.scale);
+    GPTRAIN_CHECK(ours == theirs, "model.experts was not read back as it was written");
 }
 
 void check_same(const ModelShape& ours, const ModelShape& theirs) {
@@ -63,6 +80,8 @@ void check_same(const ModelShape& ours, const ModelShape& theirs) {
     check("activation", name_of(ours.activation), name_of(theirs.activation));
     check("bias", ours.bias, theirs.bias);
     check("qkv_bias", ours.qkv_bias, theirs.qkv_bias);
+    check("experts", ours.experts.has_value(), theirs.experts.has_value());
+    if (ours.experts) check_same(*ours.experts, *theirs.experts);
     check("tie_embeddings", ours.tie_embeddings, theirs.tie_embeddings);
     check("init_std", ours.init_std, theirs.init_std);
     GPTRAIN_CHECK(ours == theirs, "the model was not read back as it was written");

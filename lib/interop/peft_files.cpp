@@ -12,9 +12,9 @@ void write_weights(const std::filesystem::path& path, const std::vector<PeftTens
                    DType dtype) {
     std::vector<NamedShape> shapes;
     for (const PeftTensor& tensor : tensors)
-        shapes.push_back({tensor.name, tensor.shape});
+        shapes.push_back({tensor.name, tensor.shape, dtype});
     File file(path, File::Mode::create);
-    file.write(safetensors_prefix(shapes, dtype));
+    file.write(safetensors_prefix(shapes));
     for (const PeftTensor& tensor : tensors)
         write_floats(file, tensor.name, tensor.values, dtype);
     file.sync();
@@ -31,7 +31,7 @@ void check_weights(const std::filesystem::path& path, const std::vector<PeftTens
                                      .dtype = weight_dtype(entry, path.string()),
                                      .rows = tensor.shape[0]};
         std::vector<float> read(tensor.values.size());
-        read_stored(stored, Shard::whole(tensor.name, tensor.shape), read);
+        read_stored({&stored, 1}, Shard::whole(tensor.name, tensor.shape), read);
         std::vector<float> written = tensor.values;
         round_floats(written, dtype);
         GPTRAIN_CHECK(read == written, tensor.name, " was not written right");

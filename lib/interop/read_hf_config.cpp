@@ -1,83 +1,20 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "base/error.h"
 #include "interop/hf_config.h"
+#include "interop/hf_expert_config.h"
+#include "interop/hf_members.h"
 
 namespace gptrain {
 namespace {
 
-// Sizes in a config.json are below this; make_plan sets the bounds that hold for runs.
-constexpr std::int64_t largest_size = std::int64_t{1} << 24;
-
-/// Members of config.json, where null is the same as absent.
-class Config {
-public:
-    Config(const Json& json, const std::string& source) : json_(json), source_(source) {
-        if (!json.is_object()) fail(ExitCode::bad_input, source, ": must be a JSON object");
-    }
-
-    [[noreturn]] void refuse(std::string_view key, const auto&... why) const {
-        std::string value = to_line(json_.at(std::string(key)));
-        if (value.size() > 200) value = value.substr(0, 200) + "...";
-        fail(ExitCode::bad_input, source_, ": '", key, "' is ", value, "; ", why...);
-    }
-
-    bool has(std::string_view key) const {
-        const auto found = json_.find(std::string(key));
-        return found != json_.end() && !found->is_null();
-    }
-    std::int64_t size(std::string_view key) const {
-        const std::int64_t value = JsonReader(json_, source_).integer(key);
-        if (value < 1 || value > largest_size)
-            refuse(key, "it must be between 1 and ", largest_size);
-        return value;
-    }
-    std::int64_t size(std::string_view key, std::int64_t otherwise) const {
-        return has(key) ? size(key) : otherwise;
-    }
-    double number(std::string_view key, double otherwise) const {
-        if (!has(key)) return otherwise;
-        const double value = JsonReader(json_, source_).number(key);
-        if (!(value > 0)) refuse(key, "it must be above 0");
-        return value;
-    }
-    double number_from_0(std::string_view key, double otherwise) const {
-        const double value = has(key) ? JsonReader(json_, source_).number(key) : otherwise;
-        if (!(value >= 0)) refuse(key, "it must be at least 0");
-        return value;
-    }
-    bool flag(std::string_view key, bool otherwise) const {
-        return has(key) ? JsonReader(json_, source_).boolean(key) : otherwise;
-    }
-    /// Refuses every value except `only`.
-    void require(std::string_view key, const Json& only, const Json& otherwise) const {
-        const Json& value = has(key) ? json_.at(std::string(key)) : otherwise;
-        if (value == only) return;
-        if (has(key)) refuse(key, "gptrain supports only ", to_line(only));
-        fail(ExitCode::bad_input, source_, ": key '", key, "' is missing, which means ",
-             to_line(otherwise), "; gptrain supports only ", to_line(only));
-    }
-    /// Refuses every value.
-    void require_absent(std::string_view key, std::string_view what) const {
-        if (has(key)) refuse(key, "gptrain has no ", what);
-    }
-    std::string word(std::string_view key) const { return JsonReader(json_, source_).string(key); }
-    const Json& json() const { return json_; }
-    const std::string& source() const { return source_; }
-
-private:
-    const Json& json_;
-    std::string source_;
-};
-
-const HfClassNames& class_in(const Config& config) {
+const HfClassNames& class_in(const HfMembers& config) {
     const std::string type = config.word("model_type");
     const HfClassNames* found = find_class(type);
     if (found == nullptr) {
         config.refuse("model_type",
-                      "gptrain reads gpt2, llama, mistral, ministral, qwen2, qwen3, stablelm and "
-                      "starcoder2");
+                      "gptrain reads gpt2, llama, mistral, ministral, qwen2, qwen3, stablelm, "
+                      "starcoder2, mixtral, qwen2_moe, qwen3_moe and glm4_moe");
     }
     if (config.has("architectures") &&
         config.json().at("architectures") != Json::array({found->architecture})) {
@@ -91,7 +28,7 @@ bool is_any(std::string_view word, std::initializer_list<std::string_view> words
 }
 
 /// transformers (ACT2FN) has several words for one function.
-Activation activation_in(const Config& config, const HfClassNames& names) {
+Activation activation_in(const HfMembers& config, const HfClassNames& names) {
     const std::string word = config.has(names.activation) ? config.word(names.activation)
                                                           : std::string(names.activation_word);
     if (names.activation_word == "silu") {
@@ -107,11 +44,11 @@ Activation activation_in(const Config& config, const HfClassNames& names) {
 
 /// The settings of rotations in config.json: as in transformers rope_scaling, unless it is empty,
 /// or else rope_parameters.
-std::optional<Config> rope_in(const Config& config) {
+std::optional<HfMembers> rope_in(const HfMembers& config) {
     for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
         if (!config.has(key)) continue;
-        const Config rope(config.json().at(std::string(key)),
-                          text(config.source(), ": '", key, "'"));
+        const HfMembers rope(config.json().at(std::string(key)),
+                             text(config.source(), ": '", key, "'"));
         for (const auto& [member, value] : rope.json().items())
             if (value.is_object()) rope.refuse(member, "gptrain rotates alike in all layers");
         if (!rope.json().empty()) return rope;
@@ -120,13 +57,13 @@ std::optional<Config> rope_in(const Config& config) {
 }
 
 /// "rope_type", or as version 4 called it at first, "type".
-std::string rope_type_in(const Config& rope) {
+std::string rope_type_in(const HfMembers& rope) {
     for (const std::string_view key : {"rope_type", "type"})
         if (rope.has(key)) return rope.word(key);
     return "default";
 }
 
-std::optional<RopeScaling> rope_scaling_in(const Config& config, const Config& rope,
+std::optional<RopeScaling> rope_scaling_in(const HfMembers& config, const HfMembers& rope,
                                            const ModelSpec& model) {
     const std::string type = rope_type_in(rope);
     if (type == "default") return std::nullopt;
@@ -165,9 +102,9 @@ std::optional<RopeScaling> rope_scaling_in(const Config& config, const Config& r
     return scaling;
 }
 
-void read_rope(const Config& config, ModelSpec& model) {
-    model.rope_theta = config.number("rope_theta", 10000.0);
-    const std::optional<Config> rope = rope_in(config);
+void read_rope(const HfMembers& config, double default_theta, ModelSpec& model) {
+    model.rope_theta = config.number("rope_theta", default_theta);
+    const std::optional<HfMembers> rope = rope_in(config);
     if (!rope) return;
     rope->require("partial_rotary_factor", 1.0, 1.0);
     model.rope_scaling = rope_scaling_in(config, *rope, model);
@@ -175,7 +112,7 @@ void read_rope(const Config& config, ModelSpec& model) {
 }
 
 /// The window: null is none, an absent key `otherwise`.
-void read_window(const Config& config, ModelSpec& model, std::optional<std::int64_t> otherwise) {
+void read_window(const HfMembers& config, ModelSpec& model, std::optional<std::int64_t> otherwise) {
     if (config.has("sliding_window"))
         model.sliding_window = config.size("sliding_window");
     else if (!config.json().contains("sliding_window"))
@@ -183,7 +120,7 @@ void read_window(const Config& config, ModelSpec& model, std::optional<std::int6
 }
 
 /// The layers without the window.
-void read_layer_types(const Config& config, ModelSpec& model) {
+void read_layer_types(const HfMembers& config, ModelSpec& model) {
     const Json& types = JsonReader(config.json(), config.source()).array("layer_types");
     if (std::ssize(types) != model.num_layers)
         config.refuse("layer_types", "it needs an entry for each layer");
@@ -197,7 +134,7 @@ void read_layer_types(const Config& config, ModelSpec& model) {
 }
 
 /// Qwen: the window of the layers that layer_types names, or else from max_window_layers on.
-void read_layer_windows(const Config& config, ModelSpec& model) {
+void read_layer_windows(const HfMembers& config, ModelSpec& model) {
     if (!config.flag("use_sliding_window", false)) return;
     read_window(config, model, 4096);
     if (!model.sliding_window) return;
@@ -210,7 +147,7 @@ void read_layer_windows(const Config& config, ModelSpec& model) {
         model.full_attention_layers.push_back(layer);
 }
 
-void read_llama(const Config& config, ModelSpec& model) {
+void read_llama(const HfMembers& config, ModelSpec& model) {
     config.require_absent("sliding_window", "sliding window in this class");
     model.bias = config.flag("attention_bias", false);
     if (config.flag("mlp_bias", false) != model.bias) {
@@ -220,13 +157,13 @@ void read_llama(const Config& config, ModelSpec& model) {
     }
 }
 
-void read_qwen2(const Config& config, ModelSpec& model) {
+void read_qwen2(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
     model.qkv_bias = true;
     read_layer_windows(config, model);
 }
 
-void read_qwen3(const Config& config, ModelSpec& model) {
+void read_qwen3(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
     model.qk_norm = true;
     config.require("attention_bias", false, false);
@@ -235,7 +172,7 @@ void read_qwen3(const Config& config, ModelSpec& model) {
 }
 
 /// With layer_types transformers reads a Mistral as a Ministral.
-void read_mistral(const Config& config, ModelSpec& model) {
+void read_mistral(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
     read_window(config, model, 4096);
     if (!model.sliding_window || !config.has("layer_types")) return;
@@ -245,31 +182,64 @@ void read_mistral(const Config& config, ModelSpec& model) {
     model.full_attention_layers.clear();
 }
 
-void read_stablelm(const Config& config, ModelSpec& model) {
+/// `otherwise`: the part of a head's features that is rotated if the key is absent.
+void require_whole_rotation(const HfMembers& config, double otherwise) {
+    const std::optional<HfMembers> rope = rope_in(config);
+    if (!rope || !rope->has("partial_rotary_factor"))
+        config.require("partial_rotary_factor", 1.0, otherwise);
+}
+
+void read_stablelm(const HfMembers& config, ModelSpec& model) {
     model.normalization = Normalization::layernorm;
     model.bias = false;
     model.qkv_bias = config.flag("use_qkv_bias", false);
     config.require("qk_layernorm", false, false);
     config.require("use_parallel_residual", false, false);
-    const std::optional<Config> rope = rope_in(config);
-    if (!rope || !rope->has("partial_rotary_factor"))
-        config.require("partial_rotary_factor", 1.0, 0.25);
+    require_whole_rotation(config, 0.25);
 }
 
-void read_starcoder2(const Config& config, ModelSpec& model) {
+void read_starcoder2(const HfMembers& config, ModelSpec& model) {
     model.normalization = Normalization::layernorm;
     model.bias = config.flag("use_bias", true);
     read_window(config, model, std::nullopt);
 }
 
-void read_gpt2(const Config& config, ModelSpec& model) {
+void read_mixtral(const HfMembers& config, ModelSpec& model) {
+    model.bias = false;
+    read_window(config, model, std::nullopt);
+}
+
+/// Without layer_types, versions of transformers disagree about the layers with a window.
+void read_qwen2_moe(const HfMembers& config, ModelSpec& model) {
+    model.bias = false;
+    model.qkv_bias = config.flag("qkv_bias", true);
+    if (config.flag("use_sliding_window", false) && !config.has("layer_types"))
+        config.refuse("use_sliding_window", "gptrain then needs layer_types");
+    read_layer_windows(config, model);
+}
+
+void read_qwen3_moe(const HfMembers& config, ModelSpec& model) {
+    model.bias = false;
+    model.qk_norm = true;
+    config.require("attention_bias", false, false);
+    if (config.flag("use_sliding_window", false)) read_window(config, model, 4096);
+}
+
+void read_glm4_moe(const HfMembers& config, ModelSpec& model) {
+    model.bias = false;
+    model.qkv_bias = config.flag("attention_bias", false);
+    model.qk_norm = config.flag("use_qk_norm", false);
+    require_whole_rotation(config, 0.5);
+}
+
+void read_gpt2(const HfMembers& config, ModelSpec& model) {
     model.position_embedding = PositionEmbedding::learned;
     config.require("scale_attn_weights", true, true);
     config.require("scale_attn_by_inverse_layer_idx", false, false);
     config.require("add_cross_attention", false, false);
 }
 
-void read_variant(const Config& config, const HfClassNames& names, ModelSpec& model) {
+void read_variant(const HfMembers& config, const HfClassNames& names, ModelSpec& model) {
     if (names.hf_class == HfClass::gpt2) return read_gpt2(config, model);
     model.position_embedding = PositionEmbedding::rope;
     model.normalization = Normalization::rmsnorm;
@@ -282,12 +252,18 @@ void read_variant(const Config& config, const HfClassNames& names, ModelSpec& mo
         case HfClass::qwen3: read_qwen3(config, model); break;
         case HfClass::stablelm: read_stablelm(config, model); break;
         case HfClass::starcoder2: read_starcoder2(config, model); break;
+        case HfClass::mixtral: read_mixtral(config, model); break;
+        case HfClass::qwen2_moe: read_qwen2_moe(config, model); break;
+        case HfClass::qwen3_moe: read_qwen3_moe(config, model); break;
+        case HfClass::glm4_moe: read_glm4_moe(config, model); break;
     }
-    read_rope(config, model);
+    read_rope(config, names.default_theta, model);
+    if (!names.experts.empty()) read_hf_experts(config, names, model);
 }
 
 /// The ids under a key (one or a list) that are in the vocabulary.
-std::vector<std::int64_t> ids_in(const Config& config, std::string_view key, std::int64_t vocab) {
+std::vector<std::int64_t> ids_in(const HfMembers& config, std::string_view key,
+                                 std::int64_t vocab) {
     std::vector<std::int64_t> ids;
     if (!config.has(key)) return ids;
     const Json& value = config.json().at(std::string(key));
@@ -306,7 +282,7 @@ std::optional<std::int64_t> first_of(const std::vector<std::int64_t>& ids) {
 }  // namespace
 
 HfConfig read_hf_config(const Json& json, const std::string& source) {
-    const Config config(json, source);
+    const HfMembers config(json, source);
     const HfClassNames& names = class_in(config);
     config.require_absent("quantization_config", "quantized weights; export it as bf16 first");
     HfConfig result{.hf_class = names.hf_class, .model = {}, .ids = {}};
@@ -323,7 +299,7 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.vocab_size = config.size("vocab_size");
     model.max_position_embeddings = config.size(names.positions);
     model.activation = activation_in(config, names);
-    model.norm_eps = config.number(names.norm_eps, names.norm_eps == "rms_norm_eps" ? 1e-6 : 1e-5);
+    model.norm_eps = config.number(names.norm_eps, names.default_eps);
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
     model.init_std = config.number_from_0("initializer_range", model.init_std);
     read_variant(config, names, model);
@@ -335,7 +311,7 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
 }
 
 SpecialIds special_ids(const Json& json, const std::string& source, std::int64_t vocab) {
-    const Config config(json, source);
+    const HfMembers config(json, source);
     const std::vector<std::int64_t> ends = ids_in(config, "eos_token_id", vocab);
     SpecialIds ids = {.bos = first_of(ids_in(config, "bos_token_id", vocab)),
                       .eos = first_of(ends)};

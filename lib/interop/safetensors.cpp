@@ -148,10 +148,10 @@ DType weight_dtype(const SafetensorsEntry& entry, const std::string& source) {
          "; weights must be F32, F16 or BF16");
 }
 
-std::string safetensors_prefix(std::span<const NamedShape> tensors, DType dtype) {
+std::string safetensors_prefix(std::span<const NamedShape> tensors) {
     Json header = {{"__metadata__", {{"format", "pt"}}}};
     std::int64_t offset = 0;
-    for (const auto& [name, shape] : tensors) {
+    for (const auto& [name, shape, dtype] : tensors) {
         const std::int64_t end = checked_add(offset, checked_mul(shape.elements(), size_of(dtype)));
         header[name] = {{"dtype", name_in_file(dtype)},
                         {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},

@@ -57,10 +57,11 @@ DType weight_dtype(const SafetensorsEntry& entry, const std::string& source);
 struct NamedShape {
     std::string name;
     Shape shape;
+    DType dtype = DType::f32;
 };
 
-/// The bytes before the data of a file with these tensors, all of `dtype`, which lie in the order
-/// of their names. With the metadata that PyTorch's loaders expect.
-std::string safetensors_prefix(std::span<const NamedShape> tensors, DType dtype);
+/// The bytes before the data of a file with these tensors, which lie in the given order. With the
+/// metadata that PyTorch's loaders expect.
+std::string safetensors_prefix(std::span<const NamedShape> tensors);
 
 }  // namespace gptrain

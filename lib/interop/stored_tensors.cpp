@@ -53,21 +53,28 @@ void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, 
                            .transposed = tensor.transposed,
                            .interleaved = tensor.interleaved};
     stored.rows = tensor.shape[tensor.transposed ? 1 : 0];
-    for (const std::string& part : tensor.parts) {
-        to.emplace(part, stored);
-        stored.row += shapes.at(part)[0];
+    for (const TensorPart& part : tensor.parts) {
+        const Shape& shape = shapes.at(part.name);
+        std::vector<StoredTensor>& places = to[part.name];
+        places.resize(static_cast<std::size_t>(part.expert ? shape[0] : 1));
+        places[static_cast<std::size_t>(part.expert.value_or(0))] = stored;
+        stored.row += shape[part.expert ? 1 : 0];
     }
 }
 
-void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to) {
-    const bool matrix = part.global.rank() == 2;
-    const std::int64_t width = matrix ? part.box.extent[1] : 1;
-    const std::int64_t columns = matrix ? part.global[1] : 1;
+void read_stored(std::span<const StoredTensor> places, const Shard& part, std::span<float> to) {
+    const int rank = part.global.rank();
+    const std::int64_t width = rank > 1 ? part.box.extent[rank - 1] : 1;
+    const std::int64_t columns = rank > 1 ? part.global[rank - 1] : 1;
+    const std::int64_t rows = rank > 1 ? part.global[rank - 2] : part.global[0];
     for (std::int64_t flat = part.flat_begin; flat < part.flat_end;) {
         // The elements up to the end of the box's row.
         const std::int64_t count = std::min(width - flat % width, part.flat_end - flat);
         const std::int64_t index = part.global_index(flat);
-        const std::int64_t row = stored.row + stored_row(index / columns, stored.interleaved);
+        const auto expert = static_cast<std::size_t>(index / columns / rows);
+        const StoredTensor& stored = places[expert];
+        const std::int64_t row =
+            stored.row + stored_row(index / columns % rows, stored.interleaved);
         const std::int64_t column = index % columns;
         const auto out = to.subspan(static_cast<std::size_t>(flat - part.flat_begin),
                                     static_cast<std::size_t>(count));
@@ -85,15 +92,15 @@ void check_stored(const StoredTensors& stored, std::span<const Shard> tensors,
     std::vector<float> ours;
     std::vector<float> theirs;
     for (Shard part : tensors) {
-        const StoredTensor& place = stored.find(part.name)->second;
+        const std::vector<StoredTensor>& places = stored.find(part.name)->second;
         const std::int64_t end = part.flat_end;
         for (; part.flat_begin < end; part.flat_begin = part.flat_end) {
             part.flat_end = std::min(part.flat_begin + piece_elements, end);
             ours.resize(static_cast<std::size_t>(part.elements()));
             theirs.resize(ours.size());
             weights(part, ours);
-            round_floats(ours, place.dtype);
-            read_stored(place, part, theirs);
+            round_floats(ours, places.front().dtype);
+            read_stored(places, part, theirs);
             GPTRAIN_CHECK(std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)) == 0,
                           part.name, " was not read back as it was written");
         }

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/file.h"
@@ -13,7 +14,8 @@
 
 namespace gptrain {
 
-/// Where one of our tensors is: in rows [row, ...) of the stack that a file's tensor holds.
+/// Where one of our tensors, or an expert's matrix in it, is: in rows [row, ...) of the stack that
+/// a file's tensor holds.
 struct StoredTensor {
     std::span<const std::byte> bytes;  ///< of the file's tensor
     DType dtype = DType::f32;          ///< fp32, bf16 or fp16
@@ -23,15 +25,16 @@ struct StoredTensor {
     std::int64_t rows = 0;  ///< of the stack
 };
 
-/// By the names of our tensors.
-using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+/// By the names of our tensors: where each is, or each expert's matrix of it.
+using StoredTensors = std::map<std::string, std::vector<StoredTensor>, std::less<>>;
 
 /// Adds the parts of a foreign tensor that is stored in `bytes`. `shapes`: those of our tensors.
 void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, DType dtype,
                  const std::map<std::string, Shape>& shapes, StoredTensors& to);
 
-/// to = the elements of a shard of one of our tensors. Several threads may call it.
-void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to);
+/// to = the elements of a shard of one of our tensors, which is in `places`. Several threads
+/// may call it.
+void read_stored(std::span<const StoredTensor> places, const Shard& part, std::span<float> to);
 
 /// Compares every element of our `tensors` in a file that was written, a few MiB at a time, with
 /// the weights, rounded as the file has them. A difference is an Error (bug).

@@ -1,4 +1,5 @@
 #include "interop/hf_config.h"
+#include "interop/hf_expert_config.h"
 
 namespace gptrain {
 namespace {
@@ -62,6 +63,14 @@ std::int64_t first_windowed(const ModelShape& model) {
     return first;
 }
 
+/// Qwen.
+void add_windows(const ModelShape& model, const Json& window, Json& config) {
+    config["use_sliding_window"] = model.sliding_window.has_value();
+    config["sliding_window"] = window;
+    config["max_window_layers"] = first_windowed(model);
+    config["layer_types"] = layer_types(model);
+}
+
 /// Adds the keys that only some classes have.
 void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
     const Json window = model.sliding_window ? Json(*model.sliding_window) : Json(nullptr);
@@ -72,16 +81,28 @@ void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
             config["mlp_bias"] = model.bias;
             break;
         case HfClass::mistral: config["sliding_window"] = window; break;
+        case HfClass::mixtral:
+            config["sliding_window"] = has_windows(model) ? window : Json(nullptr);
+            break;
         case HfClass::ministral:
             config["sliding_window"] = window;
             config["layer_types"] = layer_types(model);
             break;
         case HfClass::qwen3: config["attention_bias"] = false; [[fallthrough]];
-        case HfClass::qwen2:
-            config["use_sliding_window"] = model.sliding_window.has_value();
+        case HfClass::qwen2: add_windows(model, window, config); break;
+        case HfClass::qwen2_moe:
+            config["qkv_bias"] = model.qkv_bias;
+            add_windows(model, window, config);
+            break;
+        case HfClass::qwen3_moe:
+            config["attention_bias"] = false;
+            config["use_sliding_window"] = has_windows(model);
             config["sliding_window"] = window;
-            config["max_window_layers"] = first_windowed(model);
-            config["layer_types"] = layer_types(model);
+            break;
+        case HfClass::glm4_moe:
+            config["partial_rotary_factor"] = 1.0;
+            config["attention_bias"] = model.qkv_bias;
+            config["use_qk_norm"] = model.qk_norm;
             break;
         case HfClass::stablelm:
             config["partial_rotary_factor"] = 1.0;
@@ -112,11 +133,12 @@ Json rope_config(const ModelShape& model, const HfClassNames& names) {
                    {"attention_dropout", model.dropout}};
     config[std::string(names.norm_eps)] = model.norm_eps;
     add_class_keys(model, names.hf_class, config);
+    if (model.experts) add_hf_experts(model, names, config);
     Json rope = rope_scaling_config(model);
     config["rope_theta"] = model.rope_theta;
     config["rope_scaling"] = model.rope_scaling ? rope : Json(nullptr);
     rope["rope_theta"] = model.rope_theta;
-    if (names.hf_class == HfClass::stablelm) rope["partial_rotary_factor"] = 1.0;
+    if (config.contains("partial_rotary_factor")) rope["partial_rotary_factor"] = 1.0;
     config["rope_parameters"] = rope;
     return config;
 }

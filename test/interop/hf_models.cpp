@@ -69,9 +69,10 @@ void export_again(const HfFolder& folder, const std::filesystem::path& to,
 }
 
 const std::vector<std::string> names = {
-    "gpt2",       "gpt2_erf",  "llama",      "llama3",         "llama_biases",
-    "llama_tied", "ministral", "mistral",    "mistral_window", "qwen2",
-    "qwen3",      "stablelm",  "starcoder2", "starcoder2_erf", "starcoder2_untied"};
+    "glm4_moe",         "gpt2",      "gpt2_erf",  "llama",          "llama3",     "llama_biases",
+    "llama_tied",       "ministral", "mistral",   "mistral_window", "mixtral",    "qwen2",
+    "qwen2_moe",        "qwen3",     "qwen3_moe", "stablelm",       "starcoder2", "starcoder2_erf",
+    "starcoder2_untied"};
 
 /// The index of the largest of each row of logits.
 std::vector<std::int64_t> likeliest(std::span<const float> logits, std::int64_t vocab) {
@@ -84,7 +85,9 @@ std::vector<std::int64_t> likeliest(std::span<const float> logits, std::int64_t 
 }
 
 TEST_CASE("models of transformers compute the same logits here") {
-    for (const std::string& name : names) {
+    std::vector<std::string> all = names;
+    all.push_back("mixtral_fused");
+    for (const std::string& name : all) {
         INFO(name);
         const SafetensorsFile expected(models / name / "logits.safetensors");
         const std::vector<float> theirs = floats_in(expected, "logits");
@@ -154,7 +157,7 @@ TEST_CASE("an export is split into files of the size asked for") {
 }
 
 TEST_CASE("any box and range of a tensor is read") {
-    for (const char* name : {"gpt2", "llama"}) {
+    for (const char* name : {"gpt2", "llama", "mixtral", "mixtral_fused"}) {
         const HfFolder folder(models / name);
         for (const Shard& whole : whole_tensors(folder.shape())) {
             std::vector<float> all(static_cast<std::size_t>(whole.elements()));
@@ -228,6 +231,11 @@ TEST_CASE("a setting that an export has lost is an error that names it, with bot
                          "model.activation gelu_erf was read back as gelu"));
     CHECK(test::contains(lost("gpt2", [](Json& config) { config["initializer_range"] = 0.5; }),
                          "model.init_std 0.02 was read back as 0.5"));
+    CHECK(test::contains(without("qwen3_moe", "norm_topk_prob"),
+                         "model.experts.router.normalize true was read back as false"));
+    CHECK(test::contains(
+        lost("glm4_moe", [](Json& config) { config["routed_scaling_factor"] = 1.0; }),
+        "was read back as 1"));
     // The same shapes of tensors.
     CHECK(test::contains(lost("llama",
                               [](Json& config) {

@@ -43,6 +43,15 @@ def write_configs():
     }
     for name, change in changes.items():
         (folder / f"{name}.json").write_text(json.dumps({**llama, **change}))
+    with_experts = {
+        "no-layer": ("qwen3_moe", {"mlp_only_layers": [0, 1, 2]}),
+        "list-of-layers": ("qwen3_moe", {"num_hidden_layers": 200000}),
+        "huge": ("mixtral", {"num_local_experts": 2 ** 24, "num_hidden_layers": 2 ** 24}),
+        "half-rotated": ("glm4_moe", {"rope_parameters": {"partial_rotary_factor": 0.5}}),
+    }
+    for name, (model, change) in with_experts.items():
+        config = json.loads((folder / f"good-{model}.json").read_text())
+        (folder / f"experts-{name}.json").write_text(json.dumps({**config, **change}))
     (folder / "list.json").write_text("[]")
     (folder / "cut.json").write_text(json.dumps(llama)[:-5])
     (folder / "empty.json").write_text("")

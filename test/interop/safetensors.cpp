@@ -21,9 +21,9 @@ std::string entry(const std::string& shape, const std::string& offsets,
 }
 
 TEST_CASE("what is written is read back") {
-    const std::vector<NamedShape> tensors = {{"a", {2, 3}}, {"b", {4}}};
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        const std::string prefix = safetensors_prefix(tensors, dtype);
+        const std::string prefix =
+            safetensors_prefix(std::vector<NamedShape>{{"a", {2, 3}, dtype}, {"b", {4}, dtype}});
         CHECK(prefix.size() % 8 == 0);
         const test::TempFolder folder;
         const std::int64_t bytes = 10 * size_of(dtype);
@@ -87,7 +87,7 @@ TEST_CASE("files that are cut off or something else are refused") {
         test::fill(folder / "x", bytes);
         return test::message_of(ExitCode::bad_input, [&] { SafetensorsFile(folder / "x"); });
     };
-    const std::string good = safetensors_prefix(std::vector<NamedShape>{{"a", {2}}}, DType::f32);
+    const std::string good = safetensors_prefix(std::vector<NamedShape>{{"a", {2}}});
     CHECK(refused(good + "12345678").empty());
     for (const std::string& bytes :
          {std::string(), std::string("1234567"), good.substr(0, 20), good, good + "1234567",

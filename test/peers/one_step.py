@@ -76,7 +76,9 @@ def step_of(proof, folder):
     model = shown[shown.index("model:\n"):]
     (proof.work / "run.yaml").write_text(
         f"{model}\n{SPEC}init_from: {folder}\noutput_dir: run-{folder.name}\n", encoding="utf-8")
-    proof.run(proof.gptrain, "--config", "run.yaml")
+    # The loss of transformers has no part for the balance of experts.
+    balance = ["--set", "model.experts.balance.aux_weight=0"] if "aux_weight:" in model else []
+    proof.run(proof.gptrain, "--config", "run.yaml", *balance)
     run = proof.work / f"run-{folder.name}"
     lines = (run / "metrics.jsonl").read_text(encoding="ascii")
     step = next(line for line in map(json.loads, lines.splitlines()) if line.get("step") == 1)
@@ -99,7 +101,10 @@ def step_of_peer(proof, folder, model):
     name = f"gradients-{folder.name}"
     model.save_pretrained(proof.work / name)
     proof.run(proof.gptrain, "import", name, "--output", f"{name}-imported")
-    return loss.item(), norm.item(), datasets(proof.work / f"{name}-imported", "weight")
+    weights = datasets(proof.work / f"{name}-imported", "weight")
+    # The bias of the choice of experts has no gradient.
+    return loss.item(), norm.item(), {one: values for one, values in weights.items()
+                                      if not one.endswith(".balance")}
 
 
 def largest(name, gradients):

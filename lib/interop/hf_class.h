@@ -1,0 +1,36 @@
+// The names of the classes of Hugging Face's transformers that compute what one of our models does.
+#pragma once
+
+#include "base/error.h"
+
+namespace gptrain {
+
+/// The classes of transformers that a run spec can express.
+enum class HfClass {
+    gpt2,        ///< learned positions, LayerNorm, GELU
+    llama,       ///< rope, RMSNorm, SwiGLU
+    mistral,     ///< the same with a sliding window
+    ministral,   ///< the same with the window in some layers
+    qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
+    qwen3,       ///< the same as llama with norms of q and k; windows in some layers
+    stablelm,    ///< rope, LayerNorm, SwiGLU
+    starcoder2,  ///< rope, LayerNorm, GELU
+    mixtral,     ///< the same as mistral with experts chosen by softmax in all layers
+    qwen2_moe,   ///< the same as qwen2 with experts chosen by softmax, and a gated shared one
+    qwen3_moe,   ///< the same as qwen3 with experts chosen by softmax; windows in all layers
+    glm4_moe,    ///< rope, RMSNorm, SwiGLU; experts chosen by sigmoid, and a shared one
+};
+
+/// True for Llama and those that differ from it in windows alone. llama.cpp has one architecture
+/// for them.
+constexpr bool is_llama(HfClass hf_class) {
+    return hf_class == HfClass::llama || hf_class == HfClass::mistral ||
+           hf_class == HfClass::ministral;
+}
+
+/// Ends the program's attempt to find a class for a model.
+[[noreturn]] void no_hf_class(const auto&... what) {
+    fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,94 @@
+#include "interop/hf_expert_classes.h"
+
+namespace gptrain {
+namespace {
+
+[[noreturn]] void no_class(const auto&... what) {
+    no_hf_class("experts with ", what...);
+}
+
+void require_block(const ModelShape& model) {
+    if (model.position_embedding != PositionEmbedding::rope)
+        no_class("model.position_embedding ", name_of(model.position_embedding));
+    if (model.normalization != Normalization::rmsnorm)
+        no_class("model.normalization ", name_of(model.normalization));
+    if (model.activation != Activation::swiglu)
+        no_class("model.activation ", name_of(model.activation));
+    if (model.bias) no_class("model.bias true");
+    if (model.experts->router.logit_bias) no_class("model.experts.router.logit_bias true");
+}
+
+/// Layers with a window.
+std::int64_t windows(const ModelShape& model) {
+    std::int64_t count = 0;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        count += model.has_window(layer) ? 1 : 0;
+    return count;
+}
+
+std::int64_t dense_layers(const ModelShape& model) {
+    std::int64_t count = 0;
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        count += model.has_experts(layer) ? 0 : 1;
+    return count;
+}
+
+HfClass softmax_class(const ModelShape& model) {
+    const ExpertsSpec& experts = *model.experts;
+    const auto none = [](const auto&... what) {
+        no_class(what..., " and model.experts.router.score softmax");
+    };
+    if (experts.router.scale != 1) none("model.experts.router.scale ", experts.router.scale);
+    if (experts.router.groups) none("model.experts.router.groups");
+    if (experts.balance.bias_rate)
+        none("a bias of the choice (model.experts.balance.bias_rate is not none)");
+    if (experts.shared) {
+        if (!experts.shared->gate) none("model.experts.shared.gate false");
+        if (model.qk_norm) none("model.experts.shared, model.qk_norm true");
+        return HfClass::qwen2_moe;
+    }
+    if (windows(model) > 0 && windows(model) < model.layers)
+        none("model.full_attention_layers, without model.experts.shared,");
+    if (model.qkv_bias) none("model.qkv_bias true, without model.experts.shared,");
+    if (model.qk_norm) return HfClass::qwen3_moe;
+    const auto only_qwen = [&](const auto&... what) {
+        none(what..., ", without model.experts.shared and model.qk_norm");
+    };
+    if (!experts.router.normalize) only_qwen("model.experts.router.normalize false");
+    if (dense_layers(model) > 0) only_qwen("model.experts.layers that leave out a layer");
+    return HfClass::mixtral;
+}
+
+HfClass sigmoid_class(const ModelShape& model) {
+    const ExpertsSpec& experts = *model.experts;
+    const auto none = [](const auto&... what) {
+        no_class(what..., " and model.experts.router.score sigmoid");
+    };
+    if (windows(model) > 0) none("model.sliding_window ", *model.sliding_window);
+    if (!experts.shared) none("no model.experts.shared");
+    if (experts.shared->gate) none("model.experts.shared.gate true");
+    if (experts.shared->ffn_hidden_size % experts.ffn_hidden_size != 0) {
+        none("model.experts.shared.ffn_hidden_size ", experts.shared->ffn_hidden_size,
+             ", no multiple of model.experts.ffn_hidden_size ", experts.ffn_hidden_size, ",");
+    }
+    if (experts.router.groups && experts.router.groups->count > 1 &&
+        experts.count < 2 * experts.router.groups->count) {
+        none("model.experts.router.groups of a single expert");
+    }
+    // The layers without experts have to be the first ones.
+    for (std::int64_t layer = dense_layers(model); layer < model.layers; ++layer) {
+        if (!model.has_experts(layer))
+            none("model.experts.layers that leave out a layer after one with experts");
+    }
+    return HfClass::glm4_moe;
+}
+
+}  // namespace
+
+HfClass hf_class_with_experts(const ModelShape& model) {
+    require_block(model);
+    return model.experts->router.score == RouterScore::softmax ? softmax_class(model)
+                                                               : sigmoid_class(model);
+}
+
+}  // namespace gptrain
