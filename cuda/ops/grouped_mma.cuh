@@ -50,7 +50,7 @@ struct MmaShared {
     SharedProduct<Product> next;
 };
 
-/// What a thread copies of an operand: a 16-byte piece of every few rows of a tile.
+/// A thread's copies of an operand: a 16-byte piece of every few rows of a tile.
 template <bool by_k, class T>
 class OperandCopy {
 public:

@@ -11,7 +11,7 @@ namespace gptrain::cuda {
 /// Added to sums of scores before they divide.
 constexpr float router_tiny = 1e-20f;
 
-/// What the score of an expert needs besides its logit. All lanes have the same.
+/// The score of an expert needs these numbers besides its logit. All lanes have the same.
 struct ScoreBase {
     bool softmax;
     float largest;  ///< logit; softmax only

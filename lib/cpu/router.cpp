@@ -74,7 +74,7 @@ void choose(const RouterRule& rule, std::int64_t experts, const ChoiceMemory& me
     largest.sort();
 }
 
-/// What the scores of the chosen are divided by to be weights without scale.
+/// The divisor that turns the scores of the chosen into weights without scale.
 float divisor(const RouterRule& rule, const float* scores, const std::int32_t* chosen,
               std::int64_t per_token) {
     if (!rule.normalize) return 1;

@@ -1,4 +1,4 @@
-// What the ops of a router compute from the logits of a token.
+// Scores and shares of experts from the logits of a token, for the ops of a router.
 #pragma once
 
 #include <cmath>

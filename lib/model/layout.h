@@ -116,7 +116,7 @@ struct ChunkPart {
 /// group keep their order, without gaps. All tp ranks have the same layout: vocabulary rows that a
 /// rank lacks are padding, which is never initialised, updated or counted. Frozen parameters come
 /// after all others: only the buffer of weights holds them. The balances of routers
-/// (ModelTensor::balance) come last, in an fp32 buffer of their own.
+/// (ModelTensor::balance) come last, in a separate fp32 buffer.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ParameterGroup> groups;

@@ -51,7 +51,7 @@ public:
     /// The values that the model computes with. Those of a trained FP8 group are valid only from an
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values here.
-    /// Those of a range of balances are in fp32.
+    /// Balances are in fp32.
     Tensor weights(const FlatRange& range) const {
         if (range.begin < layout_.elements) return view(weights_, range);
         return view(balances_, {range.begin - layout_.elements, range.end - layout_.elements});

@@ -108,7 +108,7 @@ std::vector<std::size_t> choose(const RouterRule& rule, const Numbers& choice, s
     return largest(choice, candidates, count);
 }
 
-/// What a token's scores are divided by to be weights without scale.
+/// The divisor that turns a token's scores into weights without scale.
 Bounded weight_divisor(const RouterRule& rule, const Numbers& scores, const Array& chosen,
                        std::int64_t t) {
     if (!rule.normalize) return 1.0;

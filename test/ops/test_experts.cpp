@@ -1,4 +1,4 @@
-// What the ops of experts promise besides their formulas.
+// Promises of the ops of experts besides their formulas.
 #include <cmath>
 
 #include "backends.h"
