@@ -26,13 +26,6 @@ std::int64_t windows(const ModelShape& model) {
     return count;
 }
 
-std::int64_t dense_layers(const ModelShape& model) {
-    std::int64_t count = 0;
-    for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        count += model.has_experts(layer) ? 0 : 1;
-    return count;
-}
-
 HfClass softmax_class(const ModelShape& model) {
     const ExpertsSpec& experts = *model.experts;
     const auto none = [](const auto&... what) {
@@ -55,7 +48,8 @@ HfClass softmax_class(const ModelShape& model) {
         none(what..., ", without model.experts.shared and model.qk_norm");
     };
     if (!experts.router.normalize) only_qwen("model.experts.router.normalize false");
-    if (dense_layers(model) > 0) only_qwen("model.experts.layers that leave out a layer");
+    if (model.expert_layers(model.layers) < model.layers)
+        only_qwen("model.experts.layers that leave out a layer");
     return HfClass::mixtral;
 }
 
@@ -76,7 +70,8 @@ HfClass sigmoid_class(const ModelShape& model) {
         none("model.experts.router.groups of a single expert");
     }
     // The layers without experts have to be the first ones.
-    for (std::int64_t layer = dense_layers(model); layer < model.layers; ++layer) {
+    const std::int64_t dense = model.layers - model.expert_layers(model.layers);
+    for (std::int64_t layer = dense; layer < model.layers; ++layer) {
         if (!model.has_experts(layer))
             none("model.experts.layers that leave out a layer after one with experts");
     }

@@ -1,4 +1,4 @@
-// What a plan makes of layers of two kinds.
+// Plans of models with layers of two kinds.
 #include "planned_spec.h"
 #include "spec/layer_split.h"
 #include "spec/model_cost.h"
