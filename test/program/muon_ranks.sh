@@ -12,27 +12,7 @@ END
 sed -i 's/^optimizer: .*/optimizer: {name: muon, lr: 0.01, eps: 1.0e-4}/' run.yaml
 few="training.global_batch_size=8 training.steps=6 checkpoint.interval=3 checkpoint.keep_last=4"
 
-losses() { sed -n 's/^{"step": \([4-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
-
-# near A B: the losses after step 3 are equal, but for rounding.
-near() {
-    (($(losses "$1" | wc -l) == 3)) || fail "$1: $(losses "$1")"
-    paste <(losses "$1") <(losses "$2") | awk '
-        { apart = $2 > $4 ? $2 - $4 : $4 - $2
-          if (NF != 4 || $1 != $3 || apart > 1e-4 * $2) exit 1 }' ||
-        fail "$1 and $2: $(paste <(losses "$1") <(losses "$2"))"
-}
-
-for mesh in one dp tp pp cp dp_tp; do
-    run_on $mesh $mesh
-    run_on $mesh $mesh-parts training.steps=3 lr_schedule.decay_steps=20
-    run_on $mesh $mesh-parts
-    history $mesh >$mesh.history
-    history $mesh-parts >$mesh-parts.history
-    same $mesh.history $mesh-parts.history
-    same_shards $mesh $mesh-parts 6
-    near $mesh one
-done
+resumes_on_meshes one dp tp pp cp dp_tp
 says "$(checkpoint one 6)/manifest.json" '"group":"momentum_buffer","name":"h.0.attn.q.weight"' \
     '"group":"exp_avg","name":"wte.weight"'
 says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.attn.q.weight"'
@@ -45,7 +25,7 @@ moved() {
         "${set[@]}" "${options[@]}" >out 2>err
     ran 0 $? "$2 from $1"
     options=()
-    near "$1-to-$2" one
+    late_near "$1-to-$2" one
 }
 moved dp tp
 moved tp pp
@@ -59,7 +39,7 @@ run_on one frozen-one "$frozen"
 for mesh in dp cp dp_tp; do
     run_on $mesh frozen-$mesh "$frozen" training.steps=3 lr_schedule.decay_steps=20
     run_on $mesh frozen-$mesh "$frozen"
-    near frozen-$mesh frozen-one
+    late_near frozen-$mesh frozen-one
 done
 
 # The optimizer of a run is that of its checkpoint.

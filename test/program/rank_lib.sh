@@ -89,3 +89,31 @@ END
     chmod +x start-daemon
     two_nodes=(--host nodea:2,nodeb:2 -mca plm_rsh_agent "$work/start-daemon" -mca btl self,tcp)
 }
+
+# late_losses OUTPUT-DIR: the losses of steps 4 to 6.
+late_losses() { sed -n 's/^{"step": \([4-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+
+# late_near A B: the losses after step 3 are equal, but for rounding.
+late_near() {
+    (($(late_losses "$1" | wc -l) == 3)) || fail "$1: $(late_losses "$1")"
+    paste <(late_losses "$1") <(late_losses "$2") | awk '
+        { apart = $2 > $4 ? $2 - $4 : $4 - $2
+          if (NF != 4 || $1 != $3 || apart > 1e-4 * $2) exit 1 }' ||
+        fail "$1 and $2: $(paste <(late_losses "$1") <(late_losses "$2"))"
+}
+
+# resumes_on_meshes MESH...: on each mesh a run of six steps that stops after three equals one that
+# does not, and has the losses of mesh one, which comes first.
+resumes_on_meshes() {
+    local mesh
+    for mesh in "$@"; do
+        run_on "$mesh" "$mesh"
+        run_on "$mesh" "$mesh-parts" training.steps=3 lr_schedule.decay_steps=20
+        run_on "$mesh" "$mesh-parts"
+        history "$mesh" >"$mesh.history"
+        history "$mesh-parts" >"$mesh-parts.history"
+        same "$mesh.history" "$mesh-parts.history"
+        same_shards "$mesh" "$mesh-parts" 6
+        late_near "$mesh" one
+    done
+}
