@@ -89,7 +89,9 @@ std::int64_t router_scratch_bytes(const OpLimits& limits) {
 
 std::int64_t expert_rows_scratch_bytes(const OpLimits& limits) {
     if (limits.experts == 0) return 0;
-    return sort_by_row_scratch_bytes(limits.sequences * limits.seq_length * limits.per_token);
+    // PlaceRows keeps where the slots of each rank begin.
+    return sort_by_row_scratch_bytes(limits.expert_slots) +
+           Scratch::bytes_of<int>(limits.experts + 1);
 }
 
 std::int64_t optimizer_scratch_bytes() {

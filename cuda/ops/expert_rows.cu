@@ -25,22 +25,25 @@ struct GatherArgs {
     const T* x;
     std::int64_t stride;
     const std::int32_t* slots;
-    const std::int32_t* count;
+    const std::int32_t* count;  ///< of the rows; null: `all`
+    int all;
     const float* weights;  ///< may be null
     T* rows;
     int per_token;
     int hidden;
 };
 
-template <class T, bool aligned>
+/// `with_gaps`: all rows, of which some have no slot and become 0.
+template <class T, bool aligned, bool with_gaps>
 __global__ void __launch_bounds__(256) gather_kernel(GatherArgs<T> args) {
-    const int count = load(args.count);
+    const int count = with_gaps ? args.all : load(args.count);
     const int at = thread_piece<T>();
     if (at >= args.hidden || !is_block_row(0, count)) return;
-    Vec16<T> pieces[rows_per_block];
+    Vec16<T> pieces[rows_per_block] = {};
     float weights[rows_per_block] = {};
     for (int i = 0; i < rows_per_block; ++i) {
         const int slot = args.slots[block_row(i, count)];
+        if (with_gaps && slot < 0) continue;
         const T* row = args.x + slot / args.per_token * args.stride;
         pieces[i] = load_piece<aligned>(row, at, args.hidden);
         if (args.weights != nullptr) weights[i] = args.weights[slot];
@@ -222,8 +225,10 @@ LaunchShape warp_per_row(std::int64_t rows) {
 void run(const GatherRows& args, const OpContext& context) {
     const std::int64_t hidden = args.rows.size(1);
     GPTRAIN_CHECK(args.rows.contiguous() && args.x.size(1) == hidden && hidden <= INT32_MAX &&
-                      args.slots.elements() >= args.rows.size(0) && args.per_token >= 1,
+                      args.slots.elements() >= args.rows.size(0) && args.per_token >= 1 &&
+                      args.rows.size(0) <= INT32_MAX,
                   "rows ", args.rows.shape().to_text(), " of ", args.x.shape().to_text());
+    const bool with_gaps = args.offsets.empty();
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
         const Rows<T> x(args.x);
@@ -231,15 +236,21 @@ void run(const GatherRows& args, const OpContext& context) {
             .x = x.data,
             .stride = x.stride,
             .slots = args.slots.as<std::int32_t>(),
-            .count = args.offsets.as<std::int32_t>() + args.offsets.elements() - 1,
+            .count =
+                with_gaps ? nullptr : args.offsets.as<std::int32_t>() + args.offsets.elements() - 1,
+            .all = static_cast<int>(args.rows.size(0)),
             .weights = pointer_or_null<float>(args.weights),
             .rows = args.rows.as<T>(),
             .per_token = static_cast<int>(args.per_token),
             .hidden = static_cast<int>(hidden)};
         const bool aligned =
             is_aligned(x.data, x.stride, hidden) && is_aligned(gather.rows, hidden, hidden);
-        launch_pieces(piece_grid(args.rows.size(0), hidden, piece_width<T>),
-                      aligned ? gather_kernel<T, true> : gather_kernel<T, false>, gather, context);
+        const auto kernel =
+            with_gaps ? aligned ? gather_kernel<T, true, true> : gather_kernel<T, false, true>
+            : aligned ? gather_kernel<T, true, false>
+                      : gather_kernel<T, false, false>;
+        launch_pieces(piece_grid(args.rows.size(0), hidden, piece_width<T>), kernel, gather,
+                      context);
     });
 }
 

@@ -7,6 +7,7 @@
 namespace gptrain::cuda {
 
 void run(const GroupByExpert& args, const OpContext& context);
+void run(const PlaceRows& args, const OpContext& context);
 void run(const GatherRows& args, const OpContext& context);
 void run(const CombineRows& args, const OpContext& context);
 void run(const WeightRows& args, const OpContext& context);

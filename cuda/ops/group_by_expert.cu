@@ -12,15 +12,9 @@ __global__ void __launch_bounds__(block_size)
                        std::int32_t* slots, std::int32_t* places) {
     const int row = block_index().x * block_size + thread_index();
     if (row > experts.tokens) return;
-    const auto expert_of = [&](int at) {
-        return at < experts.tokens ? experts.row_of(order[at]) : experts.table_rows;
-    };
-    const int expert = expert_of(row);
-    // Experts without rows begin where the next one does.
-    for (int e = row == 0 ? 0 : expert_of(row - 1) + 1; e <= expert; ++e)
-        offsets[e] = row;
+    set_begins(experts, order, row, offsets);
     if (row == experts.tokens) return;
-    const bool has_row = expert < experts.table_rows;
+    const bool has_row = experts.row_of(order[row]) < experts.table_rows;
     if (has_row) slots[row] = order[row];
     places[order[row]] = has_row ? row : -1;
 }

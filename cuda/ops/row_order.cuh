@@ -25,4 +25,16 @@ struct TokenRows {
 /// section 5.2.5). The result is in scratch memory.
 const int* sort_by_row(const TokenRows& tokens, const OpContext& context);
 
+/// For each position of the sorted tokens, and the one past the last: sets `begins` of the row that
+/// begins there, and of those before it that have no tokens. Together they set table_rows + 1.
+__device__ inline void set_begins(const TokenRows& tokens, const int* order, int at,
+                                  std::int32_t* begins) {
+    const auto row_at = [&](int i) {
+        return i < tokens.tokens ? tokens.row_of(order[i]) : tokens.table_rows;
+    };
+    const int last = row_at(at);
+    for (int row = at == 0 ? 0 : row_at(at - 1) + 1; row <= last; ++row)
+        begins[row] = at;
+}
+
 }  // namespace gptrain::cuda

@@ -13,6 +13,7 @@ struct Given {
     double token_weight_sum;
     double learning_rate;
     double loss_limit;
+    std::int64_t repeats;
 };
 
 /// `sums`: the loss and the measures.
@@ -21,10 +22,13 @@ __global__ void begin(StepState* state, Given given, double* sums, std::int64_t 
     state->token_weight_sum = given.token_weight_sum;
     state->learning_rate = given.learning_rate;
     state->loss_limit = given.loss_limit;
+    state->repeats = given.repeats;
+    if (given.repeats != 0) state->waits = 0;
     state->grad_square_sum = 0;
     state->grad_norm = 0;
     state->grad_factor = 0;
     state->skip = Skip::none;
+    state->unplaced_rows = 0;
     state->faulty_sequence = -1;
     state->faulty_tensor = -1;
     for (std::int64_t i = 0; i < count; ++i)
@@ -65,6 +69,11 @@ __global__ void decide(StepState* state, StepPolicy policy) {
         if (factor < 1) clip = factor;
     }
     state->grad_factor = clip / state->loss_scale;
+    if (state->unplaced_rows > 0 || state->waits != 0) {
+        state->skip = Skip::repeat;
+        state->waits = 1;
+        return;
+    }
     const bool finite = is_finite(state->loss_sum) && is_finite(state->grad_square_sum);
     const bool above =
         state->loss_limit > 0 && state->loss_sum / state->token_weight_sum > state->loss_limit;
@@ -81,7 +90,7 @@ void run(const BeginStep& args, const OpContext& context) {
     const Tensor sums = args.step.sums();
     launch(context.stream, one_thread, begin, step_state(args.step),
            Given{args.given.step, args.given.token_weight_sum, args.given.learning_rate,
-                 args.given.loss_limit},
+                 args.given.loss_limit, args.given.repeats},
            sums.as<double>(), sums.elements());
 }
 

@@ -33,7 +33,7 @@ struct OpLimits {
     std::int64_t vocab = 0;         ///< V
     std::int64_t head_rows = 0;     ///< rows of logits computed at a time
     std::int64_t experts = 0;       ///< E; 0: none
-    std::int64_t per_token = 0;     ///< K
+    std::int64_t expert_slots = 0;  ///< the most that are ordered at once: T K, or rows received
     std::int64_t expert_width = 0;  ///< largest P O or I of a grouped linear layer
 };
 

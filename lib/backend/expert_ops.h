@@ -142,12 +142,33 @@ struct GroupByExpert {
     void tensors(const auto& list) const { list.reads(chosen).writes(offsets, slots, places); }
 };
 
-/// rows[r] = x[slots[r] / K], with weights times weights[slots[r]], rounded once
+/// Gives the rows of the slots places in P messages of C rows each, to the ranks that divide the
+/// experts among them: rank p has the experts p E' .. (p + 1) E' - 1, E' = `experts_per_rank`. A
+/// message has the rows of its experts in the order of the slots, from its begin on. Slots with
+/// chosen = -1, and those that find their message full, have place -1; `unplaced` counts the
+/// latter.
+struct PlaceRows {
+    static constexpr std::string_view name = "place_rows";
+    Tensor chosen;   ///< i32 [T, K]
+    Tensor weights;  ///< fp32 [T, K]
+    std::int64_t experts_per_rank = 1;
+    Tensor places;    ///< i32 [T, K], =: the row in [P C] of each slot
+    Tensor slots;     ///< i32 [P, C], =: the slot of each row, or -1
+    Tensor experts;   ///< i32 [P, C], =: chosen - p E' of the slot, or -1
+    Tensor weighted;  ///< fp32 [P, C], =: the weight of the slot, or 0
+    Tensor unplaced;  ///< fp64 [1] or empty, +=
+    void tensors(const auto& list) const {
+        list.reads(chosen, weights).writes(places, slots, experts, weighted).updates(unplaced);
+    }
+};
+
+/// rows[r] = x[slots[r] / K], with weights times weights[slots[r]], rounded once. Without offsets
+/// all R rows are written: those with slot -1 are 0.
 struct GatherRows {
     static constexpr std::string_view name = "gather_rows";
     Tensor x;                    ///< [T, H] rows
     Tensor slots;                ///< i32 [R]
-    Tensor offsets;              ///< i32 [E + 1]
+    Tensor offsets;              ///< i32 [E + 1], or empty
     std::int64_t per_token = 1;  ///< K
     Tensor rows;                 ///< [R, H], =
     Tensor weights = {};         ///< fp32 [T, K] or empty

@@ -38,8 +38,8 @@ using Ops = OpList<
     CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // experts
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
-    MeasureLoads, UpdateBalance, GroupByExpert, GatherRows, CombineRows, WeightRows, GateRows,
-    GateRowsBackward, GroupedForward, GroupedInputGrad, GroupedWeightGrad,
+    MeasureLoads, UpdateBalance, GroupByExpert, PlaceRows, GatherRows, CombineRows, WeightRows,
+    GateRows, GateRowsBackward, GroupedForward, GroupedInputGrad, GroupedWeightGrad,
     // step and optimizer
     BeginStep, CheckLoss, Clear, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum,
     Normalise, Combine, MuonUpdate>;

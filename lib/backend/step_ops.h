@@ -52,7 +52,9 @@ struct StepPolicy {
 /// Computes grad_norm, skip and grad_factor from loss_sum, grad_square_sum and token_weight_sum,
 /// then the carried counters and the next step's loss scale. A step with no learned tokens counts
 /// as skipped, but does not count towards consecutive skips or the loss scale, because it is not
-/// evidence of a problem.
+/// evidence of a problem. If rows are unplaced, or an earlier step waits to be repeated, skip is
+/// `repeat`, `waits` becomes 1, and no counter moves; BeginStep of the step that repeats sets
+/// `waits` to 0.
 struct DecideStep {
     static constexpr std::string_view name = "decide_step";
     StepRef step;

@@ -16,6 +16,7 @@ enum class Skip : std::int64_t {
     not_finite = 1,       ///< the loss or a gradient
     loss_limit = 2,       ///< the loss is above the step's limit
     nothing_learned = 3,  ///< every token of the global batch has weight 0
+    repeat = 4,           ///< it, or an earlier step, has unplaced rows: the host repeats it
 };
 
 /// The beginning of the step-state tensor, one per run. The numbers of the measures follow it.
@@ -24,7 +25,8 @@ struct StepState {
     std::int64_t step;        ///< counted from 1
     double token_weight_sum;  ///< over the global batch
     double learning_rate;
-    double loss_limit;  ///< for the mean loss; above it the update is skipped; 0: no limit
+    double loss_limit;     ///< for the mean loss; above it the update is skipped; 0: no limit
+    std::int64_t repeats;  ///< 1: it repeats the step that waits for it; else 0
 
     // Carried from step to step, and saved in checkpoints.
     double loss_scale;              ///< 1 unless fp16
@@ -32,12 +34,14 @@ struct StepState {
     std::int64_t updates;           ///< AdamW updates so far, counted by its bias correction
     std::int64_t skipped_steps;     ///< in total
     std::int64_t skipped_in_a_row;  ///< up to this step
+    std::int64_t waits;             ///< 1: a step has to be repeated; until then none updates
 
     // Results of the step.
     double grad_square_sum;  ///< of the gradients as stored, each parameter counted once
     double grad_norm;        ///< before clipping, with the loss scale removed
     double grad_factor;      ///< clip factor / loss scale: AdamW multiplies stored gradients by it
     Skip skip;
+    double unplaced_rows;  ///< rows of experts without a place in a message (PlaceRows)
 
     // Where a fault is, -1 if unknown. Differs between ranks.
     std::int64_t faulty_sequence;  ///< first sequence, in the global batch, of the first microbatch
@@ -80,6 +84,7 @@ struct StepRef {
     Tensor token_weight_sum() const { return numbers(offsetof(StepState, token_weight_sum), 1); }
     Tensor loss_sum() const { return numbers(offsetof(StepState, loss_sum), 1); }
     Tensor grad_square_sum() const { return numbers(offsetof(StepState, grad_square_sum), 1); }
+    Tensor unplaced_rows() const { return numbers(offsetof(StepState, unplaced_rows), 1); }
     /// fp64 [n, 2]: sum and weight of each number of a measure; empty if there are none.
     Tensor measure(Measure which) const {
         const auto row = static_cast<std::size_t>(which);

@@ -46,6 +46,7 @@ std::vector<Axis> spanned_axes(Axis axis) {
     switch (axis) {
         case Axis::dp_cp: return {Axis::dp, Axis::cp};
         case Axis::model: return {Axis::tp, Axis::pp};
+        case Axis::tokens: return {Axis::tp, Axis::cp, Axis::dp};
         case Axis::embedding_ends: return {Axis::pp};
         default: return {axis};
     }

@@ -24,11 +24,14 @@ namespace gptrain {
 enum class Axis {
     tp,
     cp,
-    dp,     ///< sends no messages: gradients are summed over `dp_cp`
-    pp,     ///< stages: neighbours have channels, everything else goes over `model`
-    dp_cp,  ///< ranks with the same parameters: gradients are summed over them
-    model,  ///< tp x pp: ranks that together hold one copy of the parameters
-    kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
+    dp,             ///< sends no messages: gradients are summed over `dp_cp`
+    pp,             ///< stages: neighbours have channels, everything else goes over `model`
+    dp_cp,          ///< ranks with the same parameters: gradients are summed over them
+    model,          ///< tp x pp: ranks that together hold one copy of the parameters
+    kv,             ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
+    tokens,         ///< tp x cp x dp: sends no messages; experts and expert_copies are parts of it
+    experts,        ///< ranks that divide the experts among them and exchange rows of tokens
+    expert_copies,  ///< ranks with the same experts: their gradients are summed over them
     embedding_ends,  ///< first and last stage, if they share the embedding
 };
 constexpr auto words_of(Axis) {
@@ -40,6 +43,9 @@ constexpr auto words_of(Axis) {
                                       {dp_cp, "dp x cp"},
                                       {model, "tp x pp"},
                                       {kv, "k/v sharers"},
+                                      {tokens, "tp x cp x dp"},
+                                      {experts, "experts"},
+                                      {expert_copies, "copies of experts"},
                                       {embedding_ends, "first and last stage"}});
 }
 constexpr int axes = count_to(Axis::embedding_ends);
@@ -77,7 +83,10 @@ struct SubAxis {
 };
 /// All of them. Communicators, where groups lie on nodes and how they are reported follow from this
 /// list.
-constexpr std::array<SubAxis, 1> sub_axes = {{{Axis::kv, Axis::tp, &MeshShape::kv}}};
+constexpr std::array<SubAxis, 3> sub_axes = {
+    {{Axis::kv, Axis::tp, &MeshShape::kv},
+     {Axis::experts, Axis::tokens, &MeshShape::expert},
+     {Axis::expert_copies, Axis::tokens, &MeshShape::expert, true}}};
 
 /// The entry of an axis in `sub_axes`; null if it has none.
 const SubAxis* find_sub_axis(Axis axis);
@@ -165,6 +174,7 @@ public:
     Communicator& dp_cp() const { return (*this)[Axis::dp_cp]; }
     Communicator& model() const { return (*this)[Axis::model]; }
     Communicator& kv() const { return (*this)[Axis::kv]; }
+    Communicator& experts() const { return (*this)[Axis::experts]; }
     Communicator& embedding_ends() const { return (*this)[Axis::embedding_ends]; }
     /// The stage with the head, and the rank in tp x pp of its first rank.
     int head_stage() const { return head_stage_; }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
+#include "base/at.h"
 #include "cpu/parallel.h"
 #include "cpu/router_scores.h"
 #include "tensor/dtype_switch.h"
@@ -98,16 +100,54 @@ void run(const GroupByExpert& args) {
     offsets[0] = 0;
 }
 
+void run(const PlaceRows& args) {
+    const std::int64_t ranks = args.slots.size(0);
+    const std::int64_t length = args.slots.size(1);
+    const auto* chosen = args.chosen.as<std::int32_t>();
+    const auto* weights = args.weights.as<float>();
+    auto* places = args.places.as<std::int32_t>();
+    auto* slots = args.slots.as<std::int32_t>();
+    auto* experts = args.experts.as<std::int32_t>();
+    auto* weighted = args.weighted.as<float>();
+    std::fill_n(slots, ranks * length, -1);
+    std::fill_n(experts, ranks * length, -1);
+    std::fill_n(weighted, ranks * length, 0.0f);
+    std::vector<std::int64_t> used(static_cast<std::size_t>(ranks), 0);
+    std::int64_t unplaced = 0;
+    for (std::int64_t slot = 0; slot < args.chosen.elements(); ++slot) {
+        places[slot] = -1;
+        if (chosen[slot] < 0) continue;
+        const std::int64_t rank = chosen[slot] / args.experts_per_rank;
+        std::int64_t& rows = at(used, rank);
+        if (rows == length) {
+            ++unplaced;
+            continue;
+        }
+        const std::int64_t place = rank * length + rows++;
+        places[slot] = static_cast<std::int32_t>(place);
+        slots[place] = static_cast<std::int32_t>(slot);
+        experts[place] = static_cast<std::int32_t>(chosen[slot] - rank * args.experts_per_rank);
+        weighted[place] = weights[slot];
+    }
+    if (!args.unplaced.empty()) *args.unplaced.as<double>() += static_cast<double>(unplaced);
+}
+
 void run(const GatherRows& args) {
     const std::int64_t width = args.rows.size(1);
     const auto* slots = args.slots.as<std::int32_t>();
-    const std::int64_t count = args.offsets.as<std::int32_t>()[args.offsets.elements() - 1];
+    const std::int64_t count = args.offsets.empty()
+                                   ? args.rows.size(0)
+                                   : args.offsets.as<std::int32_t>()[args.offsets.elements() - 1];
     const auto* weights = pointer_or_null<float>(args.weights);
     with_compute_type(args.rows.dtype(), [&](auto type) {
         using T = decltype(type);
         const Rows<T> x(args.x);
         const Rows<T> rows(args.rows);
         for_rows(count, width, [&](std::int64_t r) {
+            if (slots[r] < 0) {
+                std::fill_n(rows[r], width, T{});
+                return;
+            }
             const T* row = x[slots[r] / args.per_token];
             if (weights == nullptr) {
                 std::memcpy(rows[r], row, static_cast<std::size_t>(width) * sizeof(T));

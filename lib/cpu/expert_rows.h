@@ -6,6 +6,7 @@
 namespace gptrain::cpu {
 
 void run(const GroupByExpert& args);
+void run(const PlaceRows& args);
 void run(const GatherRows& args);
 void run(const CombineRows& args);
 void run(const WeightRows& args);

@@ -32,10 +32,13 @@ void run(const BeginStep& args) {
     state.token_weight_sum = args.given.token_weight_sum;
     state.learning_rate = args.given.learning_rate;
     state.loss_limit = args.given.loss_limit;
+    state.repeats = args.given.repeats;
+    if (state.repeats != 0) state.waits = 0;
     state.grad_square_sum = 0;
     state.grad_norm = 0;
     state.grad_factor = 0;
     state.skip = Skip::none;
+    state.unplaced_rows = 0;
     state.faulty_sequence = -1;
     state.faulty_tensor = -1;
     const Tensor sums = args.step.sums();
@@ -55,6 +58,11 @@ void run(const DecideStep& args) {
                             ? std::min(1.0, args.policy.clip_grad / (state.grad_norm + 1e-6))
                             : 1.0;
     state.grad_factor = clip / state.loss_scale;
+    if (state.unplaced_rows > 0 || state.waits != 0) {
+        state.skip = Skip::repeat;
+        state.waits = 1;
+        return;
+    }
     const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
     const bool above =
         state.loss_limit > 0 && state.loss_sum / state.token_weight_sum > state.loss_limit;

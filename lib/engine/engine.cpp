@@ -112,16 +112,18 @@ const Schedule& Engine::schedule_of(std::int64_t microbatches) {
     return schedule_;
 }
 
-void Engine::step(const StepBatch& batch, double loss_limit) {
+void Engine::step(const StepBatch& batch, double loss_limit, const ExpertSlicing& experts) {
     StepState start{};
     start.step = batch.step;
     start.token_weight_sum = batch.weight_sum;
     start.learning_rate = plan_.lr.at(batch.step);
     start.loss_limit = loss_limit;
+    start.repeats = experts.repeats ? 1 : 0;
     backend_.run(BeginStep{.step = state_, .given = start});
     optimizer_.clear_gradients();
     balance_.begin();
-    executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
+    executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches,
+                    experts.slices);
     {
         const ProfileRange range(backend_, "gradient sums");
         grad_sums_.sum_all(memory_[MemoryUse::workspace]);

@@ -17,6 +17,12 @@
 
 namespace gptrain {
 
+/// How a step computes its experts, if ranks divide them (parallel.expert).
+struct ExpertSlicing {
+    std::int64_t slices = 1;  ///< Pass::expert_slices
+    bool repeats = false;     ///< the step repeats one that was skipped (Skip::repeat)
+};
+
 class Engine {
 public:
     /// Allocates all memory of the run, except for checkpoints. With a memory plan it allocates
@@ -33,8 +39,9 @@ public:
     /// Zeroes the weights; call it before they are loaded where they have not been initialised.
     void clear_weights() { parameters_.clear(backend_); }
     /// One optimizer step. A loss above `loss_limit` (0: no limit) skips the update. The host need
-    /// not wait for the step.
-    void step(const StepBatch& batch, double loss_limit = 0);
+    /// not wait for the step. If rows of experts found no place in messages, this step and all
+    /// later ones update nothing (Skip::repeat) until it is repeated with more slices.
+    void step(const StepBatch& batch, double loss_limit = 0, const ExpertSlicing& experts = {});
     /// The sums of a batch over all data ranks, without dropout.
     EvaluationSums evaluate(const StepBatch& batch);
 

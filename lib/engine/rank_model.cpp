@@ -26,6 +26,17 @@ std::optional<TokenMasking> masking_of(const RunPlan& plan) {
     return TokenMasking{.rule = *mlm, .seed = plan.seed, .vocab_size = plan.model.vocab};
 }
 
+/// The most that are ordered at once: those of all tokens, or the rows of the messages from the
+/// ranks that divide the experts.
+std::int64_t expert_slots(const RunPlan& plan) {
+    if (!plan.model.experts) return 0;
+    const ExpertsSpec& experts = *plan.model.experts;
+    const std::int64_t ranks = plan.mesh.expert;
+    const std::int64_t sent =
+        experts.message_rows(plan.micro_batch_size * plan.stream_length(), ranks);
+    return std::max(plan.micro_batch_size * plan.local_length() * experts.per_token, ranks * sent);
+}
+
 }  // namespace
 
 ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
@@ -155,7 +166,7 @@ OpLimits op_limits(const RunPlan& plan) {
         .vocab = model.vocab,
         .head_rows = plan.head_rows,
         .experts = experts.count,
-        .per_token = experts.per_token,
+        .expert_slots = expert_slots(plan),
         .expert_width =
             std::max(input_width(model.activation, experts.ffn_hidden_size), model.hidden)};
 }

@@ -77,6 +77,9 @@ struct Pass {
     StepRef step;
     bool training = true;  ///< enables dropout
     bool again = false;    ///< it repeats a forward that has been counted and measured
+    /// Slices of the tokens of a layer whose rows go to the ranks of experts one slice after the
+    /// other; 0: as many as messages need that hold any choice.
+    std::int64_t expert_slices = 0;
     /// Its weight gradients (of a forward: the head's) are the first of the step in their chunk.
     bool first_gradients = false;
     /// The texts of a batch [1, T] of several. If empty, each row of the batch is a text.

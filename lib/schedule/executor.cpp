@@ -65,6 +65,7 @@ void Executor::load(const Action& action, std::span<const Microbatch> microbatch
 Pass Executor::pass(std::int64_t slot, bool training) const {
     Pass pass = {.batch = at(stage_.memory.batches, slot), .step = step_, .training = training};
     pass.step.slot = slot;
+    if (training) pass.expert_slices = expert_slices_;
     return pass;
 }
 
@@ -105,8 +106,10 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
             chunk.backward(now, saved, ends, part_of(action.kind), final);
         }
     };
-    // A record must not contain communication: of tp or cp, of buckets, or of weights on their way.
-    const bool alone = context.mesh.tp().size() == 1 && context.mesh.cp().size() == 1;
+    // A record must not contain communication: of tp, cp or experts, of buckets, or of weights on
+    // their way.
+    const Mesh& mesh = context.mesh;
+    const bool alone = mesh.tp().size() == 1 && mesh.cp().size() == 1 && mesh.experts().size() == 1;
     if (!alone || final || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
@@ -126,7 +129,9 @@ GptChunk::GradsFinal Executor::grads_final(const Schedule& schedule, std::size_t
     return [this, begin](std::int64_t end) { grad_buckets_->ready({begin, end}); };
 }
 
-void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
+void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                     std::int64_t expert_slices) {
+    expert_slices_ = expert_slices;
     runner_.listeners().on_step_begin();
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];

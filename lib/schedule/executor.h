@@ -44,7 +44,8 @@ public:
 
     /// Runs forward and backward of a step: adds the weighted loss to the step state (last stage),
     /// overwrites or adds to main_grad (cleared_ranges), and sums the gradients over dp and cp.
-    void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
+    void train(const Schedule& schedule, std::span<const Microbatch> microbatches,
+               std::int64_t expert_slices = 1);
     /// Adds the weighted loss and the measures of the microbatches to a step state (the loss on the
     /// last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches,
@@ -68,6 +69,7 @@ private:
     StepRef step_;
     GradBuckets* grad_buckets_;
     ActionRunner runner_;
+    std::int64_t expert_slices_ = 1;  ///< of training
 };
 
 }  // namespace gptrain

@@ -61,12 +61,22 @@ struct ExpertsSpec {
     std::int64_t ffn_hidden_size = 0;
     std::optional<SharedExpertSpec> shared = {};
     ExpertLayers layers = {};
+    /// Of an expert axis: the largest part of a rank's rows that a message to one rank holds, over
+    /// an equal share.
+    double load = 1.5;
     RouterSpec router = {};
     BalanceSpec balance = {};
     /// Standard deviation of what is added to each copy of an mlp that an expert starts as.
     double upcycling_noise = 0;
 
     RouterRule rule() const;
+    /// The most rows that `tokens` tokens of a rank can have for one of `ranks` ranks that divide
+    /// the experts among them.
+    std::int64_t most_rows(std::int64_t tokens, std::int64_t ranks) const;
+    /// Rows of the message to each of them, for all tokens at once.
+    std::int64_t message_rows(std::int64_t tokens, std::int64_t ranks) const;
+    /// The fewest slices of the tokens, each sent alone, whose rows always fit in such messages.
+    std::int64_t most_slices(std::int64_t tokens, std::int64_t ranks) const;
     bool operator==(const ExpertsSpec&) const = default;
 };
 

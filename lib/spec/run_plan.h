@@ -82,7 +82,8 @@ struct MeshShape {
     std::int64_t pipeline = 1;
     std::int64_t context = 1;
     std::int64_t tensor = 1;
-    std::int64_t kv = 1;  ///< neighbours on tp that share k/v heads
+    std::int64_t kv = 1;      ///< neighbours on tp that share k/v heads
+    std::int64_t expert = 1;  ///< ranks that divide the experts among them (Axis::experts)
     std::int64_t size() const { return data * pipeline * context * tensor; }
 };
 

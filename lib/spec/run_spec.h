@@ -172,6 +172,7 @@ struct ParallelSpec {
     std::int64_t context = 1;
     ContextMethod context_method = ContextMethod::ring;
     std::optional<std::int64_t> data;
+    std::int64_t expert = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     bool shard_optimizer = true;
 

@@ -76,8 +76,10 @@ TEST_CASE("ops of experts take no more scratch than their formula says", "[choic
     const Tensor of_tokens = logits.tensor(DType::f32, {tokens, experts});
     const Tensor choice = chosen.tensor(DType::i32, {tokens, per_token});
     const Tensor token_weights = weights.tensor(DType::f32, {tokens});
-    const OpLimits limits = {
-        .sequences = 1, .seq_length = tokens, .experts = experts, .per_token = per_token};
+    const OpLimits limits = {.sequences = 1,
+                             .seq_length = tokens,
+                             .experts = experts,
+                             .expert_slots = tokens * per_token};
     const std::int64_t of_router = router_scratch_bytes(limits);
     for (const std::int64_t groups : {1, 2, 3, 33, 129}) {
         if (tokens % groups != 0) continue;
@@ -107,11 +109,28 @@ TEST_CASE("ops of experts take no more scratch than their formula says", "[choic
                         .step = {Tensor(logits.data(), DType::u8, {1}), {}}},
             context);
     }));
-    CHECK_NOTHROW(run_with(expert_rows_scratch_bytes(limits), [&](const OpContext& context) {
+    const std::int64_t of_rows = expert_rows_scratch_bytes(limits);
+    CHECK_NOTHROW(run_with(of_rows, [&](const OpContext& context) {
         run(GroupByExpert{.chosen = choice,
                           .offsets = offsets.tensor(DType::i32, {experts + 1}),
                           .slots = slots.tensor(DType::i32, {tokens * per_token}),
                           .places = places.tensor(DType::i32, {tokens, per_token})},
+            context);
+    }));
+    // The most ranks: each has one expert.
+    const DeviceBytes sent(tokens * experts * 4), to(tokens * experts * 4),
+        with(tokens * experts * 4);
+    const DeviceBytes of_slots(tokens * per_token * 4);
+    const Shape messages = {experts, tokens};
+    CHECK_NOTHROW(run_with(of_rows, [&](const OpContext& context) {
+        run(PlaceRows{.chosen = choice,
+                      .weights = of_slots.tensor(DType::f32, {tokens, per_token}),
+                      .experts_per_rank = 1,
+                      .places = places.tensor(DType::i32, {tokens, per_token}),
+                      .slots = sent.tensor(DType::i32, messages),
+                      .experts = to.tensor(DType::i32, messages),
+                      .weighted = with.tensor(DType::f32, messages),
+                      .unplaced = loss.tensor(DType::f64, {1})},
             context);
     }));
 }

@@ -10,10 +10,10 @@ struct Size {
     std::int64_t slots() const { return tokens * per_token; }
 };
 
-constexpr Size sizes[] = {{1, 1, 1, 1},      {1, 4, 2, 5},    {3, 2, 2, 16},
-                          {7, 8, 3, 13},     {33, 12, 2, 40}, {129, 1, 1, 24},
-                          {150, 64, 8, 33},  {300, 5, 5, 8},  {4096, 64, 6, 2048, true},
-                          {20, 300, 4, 130}, {2100, 16, 2, 1}};
+constexpr Size sizes[] = {{1, 1, 1, 1},      {1, 4, 2, 5},     {3, 2, 2, 16},
+                          {7, 8, 3, 13},     {33, 12, 2, 40},  {129, 1, 1, 24},
+                          {150, 64, 8, 33},  {300, 5, 5, 8},   {4096, 64, 6, 2048, true},
+                          {20, 300, 4, 130}, {2100, 16, 2, 1}, {37, 4, 1, 1}};
 
 OpCase make_case(std::string_view op, const Size& size, DType dtype) {
     OpLimits limits;
@@ -22,7 +22,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype) {
     limits.seq_length = size.tokens;
     limits.hidden = size.hidden;
     limits.experts = size.experts;
-    limits.per_token = size.per_token;
+    limits.expert_slots = size.slots();
     OpCase result(text(op, " ", name_of(dtype), " T", size.tokens, " E", size.experts, " K",
                        size.per_token, " H", size.hidden),
                   limits);
@@ -54,6 +54,13 @@ std::vector<double> choices(const Size& size, Choice choice) {
     return chosen;
 }
 
+std::vector<double> values_of(const Array& array) {
+    std::vector<double> values;
+    for (const Bounded& x : array.values())
+        values.push_back(x.value);
+    return values;
+}
+
 /// The order of the rows.
 struct Order {
     std::vector<double> offsets, slots, places;
@@ -73,15 +80,39 @@ struct Order {
         slots.resize(static_cast<std::size_t>(rows));
         places = values_of(slot_rows);
     }
-
-private:
-    static std::vector<double> values_of(const Array& array) {
-        std::vector<double> values;
-        for (const Bounded& x : array.values())
-            values.push_back(x.value);
-        return values;
-    }
 };
+
+/// The messages to the ranks that divide the experts among them.
+struct Messages {
+    Size size;
+    std::int64_t ranks, length;
+
+    std::int64_t experts_per_rank() const { return size.experts / ranks; }
+    Shape shape() const { return {ranks, length}; }
+};
+
+/// One rank; more experts of a token than a rank has; a rank for each expert; messages that always
+/// suffice, that are exactly full, and that are too short.
+constexpr Messages messages[] = {
+    {{1, 1, 1, 1}, 1, 1},       {{129, 1, 1, 24}, 1, 100},  {{7, 8, 3, 13}, 4, 3},
+    {{20, 600, 4, 8}, 600, 2},  {{33, 12, 2, 40}, 3, 66},   {{300, 5, 5, 8}, 5, 300},
+    {{150, 64, 8, 33}, 64, 20}, {{2100, 16, 2, 1}, 8, 700}, {{4096, 64, 6, 2048, true}, 8, 4608}};
+
+/// The slot of each row of them, or -1.
+std::vector<double> message_slots(const Messages& to, Choice choice) {
+    Array chosen({to.size.slots()});
+    const std::vector<double> of_slots = choices(to.size, choice);
+    std::copy(of_slots.begin(), of_slots.end(), chosen.values().begin());
+    const Array weights(chosen.shape());
+    Array places(chosen.shape());
+    Array slots(to.shape());
+    Array experts(to.shape());
+    Array weighted(to.shape());
+    Array unplaced;
+    reference::place_rows(chosen, weights, to.experts_per_rank(), places, slots, experts, weighted,
+                          unplaced);
+    return values_of(slots);
+}
 
 /// The rows of the slots that have one; those behind hold NaN, or -1 if integers.
 Operand rows_of(OpCase& op, Role role, DType dtype, const Size& size, const Order& order,
@@ -141,6 +172,62 @@ OpCase gather(const Size& size, DType dtype, Choice choice, bool weighted, std::
                                .offsets = at[offsets],
                                .per_token = size.per_token,
                                .rows = whole_rows(at[rows], size),
+                               .weights = at[weights]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::gather_rows(at[x], at[slots], at[weights], size.per_token, at[rows]);
+    };
+    return op;
+}
+
+OpCase place(const Messages& to, Choice choice, bool counts) {
+    const Size& size = to.size;
+    OpCase op = make_case(text("place_rows ", static_cast<int>(choice), " P", to.ranks, " C",
+                               to.length, counts ? " counts" : ""),
+                          size, DType::f32);
+    const Shape shape = {size.tokens, size.per_token};
+    const auto chosen = op.input(DType::i32, shape, given(choices(size, choice)));
+    const auto weights = op.input(DType::f32, shape, random_values());
+    const auto places = op.output(DType::i32, shape);
+    const auto slots = op.output(DType::i32, to.shape());
+    const auto experts = op.output(DType::i32, to.shape());
+    const auto weighted = op.output(DType::f32, to.shape());
+    const auto unplaced = counts ? op.updated(DType::f64, {1}, constant(3)) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(PlaceRows{.chosen = at[chosen],
+                              .weights = at[weights],
+                              .experts_per_rank = to.experts_per_rank(),
+                              .places = at[places],
+                              .slots = at[slots],
+                              .experts = at[experts],
+                              .weighted = at[weighted],
+                              .unplaced = at[unplaced]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::place_rows(at[chosen], at[weights], to.experts_per_rank(), at[places], at[slots],
+                              at[experts], at[weighted], at[unplaced]);
+    };
+    return op;
+}
+
+/// All rows of the messages, of which some have no slot.
+OpCase gather_messages(const Messages& to, DType dtype, Choice choice, bool weighted) {
+    const Size& size = to.size;
+    OpCase op = make_case(text("gather_rows ", static_cast<int>(choice), " P", to.ranks, " C",
+                               to.length, weighted ? " weights" : ""),
+                          size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.hidden}, random_values());
+    const auto slots =
+        op.input(DType::i32, {to.ranks * to.length}, given(message_slots(to, choice)));
+    const auto rows = op.output(dtype, {to.ranks * to.length, size.hidden});
+    const auto weights =
+        weighted ? op.input(DType::f32, {size.tokens, size.per_token}, random_values()) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(GatherRows{.x = at[x],
+                               .slots = at[slots],
+                               .offsets = {},
+                               .per_token = size.per_token,
+                               .rows = at[rows],
                                .weights = at[weights]});
     };
     op.reference = [=](Arrays& at) {
@@ -257,6 +344,17 @@ std::vector<OpCase> expert_cases() {
             for (const bool in_place : {false, true})
                 cases.push_back(gate(size, dtype, in_place));
             cases.push_back(gate_backward(size, dtype));
+        }
+    }
+    for (const Messages& to : messages) {
+        for (const Choice choice : {Choice::all, Choice::some, Choice::none, Choice::first}) {
+            if (to.size.large && choice != Choice::all) continue;
+            for (const bool counts : {false, true})
+                cases.push_back(place(to, choice, counts));
+            for (const DType dtype : compute_dtypes) {
+                for (const bool weighted : {false, true})
+                    cases.push_back(gather_messages(to, dtype, choice, weighted));
+            }
         }
     }
     return cases;

@@ -54,7 +54,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype) {
     limits.hidden = size.inputs;
     limits.widest = std::max(size.inputs, size.parts * size.outputs);
     limits.experts = size.experts();
-    limits.per_token = 1;
+    limits.expert_slots = size.rows() + size.behind;
     limits.expert_width = limits.widest;
     OpCase result(text(op, " ", name_of(dtype), " R", size.rows(), " E", size.experts(), " P",
                        size.parts, " I", size.inputs, " O", size.outputs),

@@ -33,7 +33,7 @@ OpCase make_case(std::string_view op, const Size& size, const RouterRule& rule) 
     limits.sequences = 1;
     limits.seq_length = size.tokens;
     limits.experts = size.experts;
-    limits.per_token = size.per_token;
+    limits.expert_slots = size.tokens * size.per_token;
     OpCase result(
         text(op, " ", name_of(rule.score), rule.normalize ? " normalize" : "", " T", size.tokens,
              " E", size.experts, " K", size.per_token, " groups", size.groups),

@@ -121,6 +121,10 @@ void update_balance(const Array& counts, double rate, Array& balance);
 
 /// Slots without a row stay as they are.
 void group_by_expert(const Array& chosen, Array& offsets, Array& slots, Array& places);
+/// unplaced +=
+void place_rows(const Array& chosen, const Array& weights, std::int64_t experts_per_rank,
+                Array& places, Array& slots, Array& experts, Array& weighted, Array& unplaced);
+/// A row without a slot is 0.
 void gather_rows(const Array& x, const Array& slots, const Array& weights, std::int64_t per_token,
                  Array& rows);
 void combine_rows(const Array& rows, const Array& places, const Array& weights, Array& y,

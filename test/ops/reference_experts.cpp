@@ -1,4 +1,5 @@
 // The references of the rows of experts and of their linear layers.
+#include "base/at.h"
 #include "reference.h"
 
 namespace gptrain::reference {
@@ -19,11 +20,40 @@ void group_by_expert(const Array& chosen, Array& offsets, Array& slots, Array& p
     }
 }
 
+void place_rows(const Array& chosen, const Array& weights, std::int64_t experts_per_rank,
+                Array& places, Array& slots, Array& experts, Array& weighted, Array& unplaced) {
+    const std::int64_t count = std::ssize(chosen.values());
+    for (std::int64_t slot = 0; slot < count; ++slot)
+        places(slot) = -1.0;
+    for (std::int64_t rank = 0; rank < slots.size(0); ++rank) {
+        std::vector<std::int64_t> own;
+        for (std::int64_t slot = 0; slot < count; ++slot) {
+            const std::int64_t expert = chosen.integer(slot) - rank * experts_per_rank;
+            if (expert >= 0 && expert < experts_per_rank) own.push_back(slot);
+        }
+        for (std::int64_t i = 0; i < slots.size(1); ++i) {
+            const bool filled = i < std::ssize(own);
+            const std::int64_t slot = filled ? at(own, i) : -1;
+            slots(rank, i) = static_cast<double>(slot);
+            experts(rank, i) =
+                filled ? static_cast<double>(chosen.integer(slot) - rank * experts_per_rank) : -1.0;
+            weighted(rank, i) = filled ? weights(slot) : Bounded(0.0);
+            if (filled) places(slot) = static_cast<double>(rank * slots.size(1) + i);
+        }
+        const std::int64_t over = std::max<std::int64_t>(std::ssize(own) - slots.size(1), 0);
+        if (!unplaced.empty()) unplaced(0).value += static_cast<double>(over);
+    }
+}
+
 void gather_rows(const Array& x, const Array& slots, const Array& weights, std::int64_t per_token,
                  Array& rows) {
     for (std::int64_t r = 0; r < rows.size(0); ++r) {
         const std::int64_t slot = slots.integer(r);
         for (std::int64_t h = 0; h < rows.size(1); ++h) {
+            if (slot < 0) {
+                rows(r, h) = 0.0;
+                continue;
+            }
             const Bounded value = x(slot / per_token, h);
             rows(r, h) = weights.empty() ? value : weights(slot) * value;
         }

@@ -42,7 +42,7 @@ Result run_layer(Backend& backend, DType dtype, std::int64_t experts, std::int64
                              .hidden = inputs,
                              .widest = parts * outputs,
                              .experts = experts,
-                             .per_token = 1,
+                             .expert_slots = rows,
                              .expert_width = parts * outputs};
     backend.use_scratch(scratch.take(backend.scratch_bytes(limits)));
     backend.run(GroupedForward{
@@ -66,7 +66,7 @@ Routed route(Backend& backend, const RouterRule& rule, const std::vector<double>
     const DeviceTensor weights(backend, HostTensor(DType::f32, {1, per_token}));
     ScratchMemory scratch(backend);
     backend.use_scratch(scratch.take(backend.scratch_bytes(
-        {.sequences = 1, .seq_length = 1, .experts = experts, .per_token = per_token})));
+        {.sequences = 1, .seq_length = 1, .experts = experts, .expert_slots = per_token})));
     backend.run(RouterForward{.logits = scores.tensor(),
                               .balance = {},
                               .rule = rule,
