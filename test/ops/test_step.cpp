@@ -25,6 +25,12 @@ StepState decide(Backend& backend, const StepState& before, const StepPolicy& po
     });
 }
 
+StepState begin(Backend& backend, const StepState& before, const StepState& given) {
+    return after(backend, before, [&](const StepRef& step) {
+        backend.run(BeginStep{.step = step, .given = given});
+    });
+}
+
 /// A state in the middle of a run, with its gradients summed.
 StepState running_state() {
     StepState state = initial_step_state(1024);
@@ -50,6 +56,8 @@ TEST_CASE("begin_step sets what is given, clears the results and keeps the rest"
         before.skip = Skip::not_finite;
         before.faulty_sequence = 3;
         before.faulty_tensor = 0;
+        before.unplaced_rows = 7;
+        before.repeats = before.waits = 1;
         StepState given{};
         given.step = 13;
         given.token_weight_sum = 64;
@@ -64,10 +72,50 @@ TEST_CASE("begin_step sets what is given, clears the results and keeps the rest"
         expected.skip = Skip::none;
         expected.loss_limit = 5;
         expected.faulty_sequence = expected.faulty_tensor = -1;
-        const StepState got = after(*backend, before, [&](const StepRef& step) {
-            backend->run(BeginStep{.step = step, .given = given});
-        });
-        CHECK(to_host(got) == to_host(expected));
+        expected.waits = 1;
+        CHECK(to_host(begin(*backend, before, given)) == to_host(expected));
+        given.repeats = expected.repeats = 1;
+        expected.waits = 0;
+        CHECK(to_host(begin(*backend, before, given)) == to_host(expected));
+    }
+}
+
+TEST_CASE("no step updates between one with unplaced rows and the one that repeats it") {
+    for (const auto& backend : built_backends()) {
+        const StepPolicy policy = {1.0, 4};  // the loss scale would grow after a clean step
+        // The gradients of the step are summed.
+        const auto next = [&](const StepState& before, bool repeats, double unplaced) {
+            StepState state = running_state();
+            state.repeats = repeats ? 1 : 0;
+            state = begin(*backend, before, state);
+            state.loss_sum = 250;
+            state.grad_square_sum = 1;
+            state.unplaced_rows = unplaced;
+            return decide(*backend, state, policy);
+        };
+        const auto is_left_out = [](const StepState& state) {
+            const StepState old = running_state();
+            return state.skip == Skip::repeat && state.waits == 1 && state.updates == old.updates &&
+                   state.skipped_steps == old.skipped_steps &&
+                   state.skipped_in_a_row == old.skipped_in_a_row &&
+                   state.loss_scale == old.loss_scale && state.clean_steps == old.clean_steps;
+        };
+        StepState state = next(running_state(), false, 5);
+        CHECK(is_left_out(state));
+        CHECK(state.unplaced_rows == 5);
+        state.grad_square_sum = NAN;  // of rows that are missing: no fault
+        CHECK(is_left_out(decide(*backend, state, policy)));
+        state = next(state, false, 0);
+        CHECK(is_left_out(state));
+        // A repetition in which rows are unplaced again has to be repeated.
+        state = next(state, true, 1);
+        CHECK(is_left_out(state));
+        state = next(state, true, 0);
+        CHECK(state.skip == Skip::none);
+        CHECK(state.waits == 0);
+        CHECK(state.updates == 10);
+        CHECK(state.loss_scale == 2048);
+        CHECK(next(state, false, 0).updates == 11);
     }
 }
 
