@@ -109,6 +109,7 @@ Json to_json(const SavedRun& run) {
                  {"interval_loss", run.interval_loss},
                  {"goodput", to_json(run.goodput)},
                  {"spec", run.spec_yaml}};
+    if (!run.expert_slices.is_null()) json["expert_slices"] = run.expert_slices;
     if (run.save_seconds > 0) json["save_seconds"] = run.save_seconds;
     if (run.newest_checkpoint) json["newest_checkpoint"] = *run.newest_checkpoint;
     if (run.peer_axes) json["peer_axes"] = to_json(*run.peer_axes);
@@ -131,6 +132,7 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     run.state.skipped_in_a_row = reader.integer("skipped_in_a_row");
     run.losses = reader.array("losses");
     if (reader.has("interval_loss")) run.interval_loss = reader.object("interval_loss");
+    if (reader.has("expert_slices")) run.expert_slices = reader.object("expert_slices");
     run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
     if (reader.has("save_seconds")) run.save_seconds = reader.number("save_seconds");

@@ -22,6 +22,7 @@ struct SavedRun {
     TimeSpent goodput;
     Json losses;              ///< from LossSpikes
     Json interval_loss;       ///< from IntervalLoss; null in older checkpoints
+    Json expert_slices = {};  ///< from ExpertSlices; null in most checkpoints
     double save_seconds = 0;  ///< that a save takes; 0 if unknown, as in older ones
     /// In local copies: the newest checkpoint of the output directory when they were made, if any.
     std::optional<std::int64_t> newest_checkpoint = {};

@@ -38,6 +38,7 @@ SavedRun run_under_way() {
     for (const int step : {4, 5, 7})
         run.losses.push_back({{"step", step}, {"loss", 1.0 / step}});
     run.interval_loss = {{"loss", 1.0 / 3}, {"weight", 96.0}, {"interval", 10}};
+    run.expert_slices = {{"slices", 4}, {"since", 17}, {"repeats", 3}};
     run.peer_axes = {{Axis::tp, Axis::dp_cp}};
     return run;
 }
@@ -50,9 +51,11 @@ SavedRun written_and_read(const SavedRun& run) {
 }
 
 TEST_CASE("every carried number of the step state is in the list") {
-    // The carried numbers are adjacent in the struct; a new one must be added to the list.
+    // The carried numbers are adjacent in the struct; a new one must be added to the list. `waits`,
+    // the last of them, is 0 in every checkpoint: a run saves no step that has to be repeated.
     constexpr std::size_t begin = offsetof(StepState, loss_scale);
-    constexpr std::size_t end = offsetof(StepState, grad_square_sum);
+    constexpr std::size_t end = offsetof(StepState, waits);
+    STATIC_REQUIRE(end + sizeof(StepState::waits) == offsetof(StepState, grad_square_sum));
     STATIC_REQUIRE(std::size(carried) * 8 == end - begin);
 }
 
@@ -63,6 +66,7 @@ TEST_CASE("all that a checkpoint keeps of a run reads back") {
     CHECK(read.spec_yaml == run.spec_yaml);
     CHECK(read.goodput == run.goodput);
     CHECK(read.interval_loss == run.interval_loss);
+    CHECK(read.expert_slices == run.expert_slices);
     CHECK(read.losses == run.losses);
     CHECK(read.losses.size() == 3);
     CHECK(read.peer_axes == run.peer_axes);
@@ -88,16 +92,19 @@ TEST_CASE("the state of an older checkpoint reads") {
     CheckpointMeta meta;
     meta.state = to_json(run_under_way());
     meta.state.erase("interval_loss");
+    meta.state.erase("expert_slices");
     meta.state.erase("peer_axes");
     meta.state["first_start"] = 7.5;
     CHECK(saved_run(meta).interval_loss.is_null());
+    CHECK(saved_run(meta).expert_slices.is_null());
     CHECK(!saved_run(meta).peer_axes);
 }
 
 TEST_CASE("a checkpoint without one of its numbers is refused by name") {
     Json whole = to_json(run_under_way());
     whole.erase("interval_loss");  // older checkpoints have none
-    whole.erase("peer_axes");      // nor have most newer ones
+    whole.erase("expert_slices");  // nor have most newer ones
+    whole.erase("peer_axes");
     for (const auto& [key, value] : whole.items()) {
         CheckpointMeta meta;
         meta.state = whole;
