@@ -45,6 +45,9 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
     add(metrics.lr, [](double x) { return text("lr ", scientific(x, 2)); });
     add(metrics.tokens_per_s, [](double x) { return text(std::llround(x), " tok/s"); });
     add(metrics.tflops_per_device, [](double x) { return text(significant(x, 3), " TFLOP/s"); });
+    const std::int64_t slices = metrics.expert_slices.value_or(1);
+    const std::int64_t repeats = metrics.repeats.value_or(0);
+    if (slices > 1 || repeats > 0) line += text("  expert_slices ", slices, "  repeats ", repeats);
     add(seconds_left, [](double x) { return text(human_time(x), " left"); });
     return line;
 }

@@ -222,8 +222,11 @@ CommMetric comm_metric(const Json& json, std::string_view axis) {
 StepMetrics step_metrics(const JsonReader& reader, const Json& json) {
     StepMetrics metrics;
     metrics.step = reader.integer("step");
-    for_each_metric(metrics,
-                    [&](std::string_view name, auto& value) { read(reader, json, name, value); });
+    const auto read_metric = [&](std::string_view name, auto& value) {
+        read(reader, json, name, value);
+    };
+    for_each_metric(metrics, read_metric);
+    for_each_rare_metric(metrics, read_metric);
     metrics.measures = read_measures(reader, "");
     if (reader.has("comm")) {
         const Json& comm = reader.object("comm");
@@ -261,6 +264,9 @@ std::string to_text(const StepMetrics& metrics) {
     append_member(line, "step", std::optional(metrics.step));
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
         append_member(line, name, value);
+    });
+    for_each_rare_metric(metrics, [&](std::string_view name, const auto& value) {
+        if (value) append_member(line, name, value);
     });
     append_measures(line, "", metrics.measures);
     append_name(line, "comm");

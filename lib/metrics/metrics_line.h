@@ -44,6 +44,8 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    std::optional<std::int64_t> expert_slices = {};  ///< with an expert axis
+    std::optional<std::int64_t> repeats = {};        ///< the same; since the start of training
     std::vector<ReportedMeasure> measures = {};
     std::vector<CommMetric> comm = {};
     TimeSpent goodput = {};  ///< all 0 if unknown
@@ -64,6 +66,12 @@ void for_each_metric(auto& metrics, const auto& visit) {
     visit("consumed_tokens", metrics.consumed_tokens);
     visit("memory_bytes", metrics.memory_bytes);
     visit("skipped_steps", metrics.skipped_steps);
+}
+
+/// The same for those that only some runs have. The file has them where they are known.
+void for_each_rare_metric(auto& metrics, const auto& visit) {
+    visit("expert_slices", metrics.expert_slices);
+    visit("repeats", metrics.repeats);
 }
 
 /// An evaluation of the weights after `step` steps.

@@ -14,7 +14,7 @@ namespace {
 /// The name of a scalar metric in Prometheus (names have base units) and its description. `factor`
 /// converts to the base unit.
 struct Gauge {
-    std::string_view metric;  ///< as in for_each_metric
+    std::string_view metric;  ///< as in for_each_metric and for_each_rare_metric
     std::string_view name;
     std::string_view help;
     double factor = 1;
@@ -32,7 +32,9 @@ constexpr Gauge gauges[] = {
     {"consumed_samples", "consumed_samples", "Samples since the start of training."},
     {"consumed_tokens", "consumed_tokens", "Tokens since the start of training."},
     {"memory_bytes", "memory_bytes", "Memory that the largest rank allocated."},
-    {"skipped_steps", "skipped_steps", "Updates skipped since the start of training."}};
+    {"skipped_steps", "skipped_steps", "Updates skipped since the start of training."},
+    {"expert_slices", "expert_slices", "Slices in which a step computes its experts."},
+    {"repeats", "repeats", "Repeats of steps with more slices since the start of training."}};
 
 const Gauge& gauge_of(std::string_view metric) {
     const auto found = std::ranges::find(gauges, metric, &Gauge::metric);
@@ -121,7 +123,7 @@ std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
     Writer writer(run);
     writer.begin("step", "Last logged step.");
     writer.value("step", "", metrics.step);
-    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+    const auto write_metric = [&](std::string_view name, const auto& value) {
         const Gauge& gauge = gauge_of(name);
         if (!value || !std::isfinite(static_cast<double>(*value))) return;
         writer.begin(gauge.name, gauge.help);
@@ -130,7 +132,9 @@ std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
         } else {
             writer.value(gauge.name, "", gauge.factor * static_cast<double>(*value));
         }
-    });
+    };
+    for_each_metric(metrics, write_metric);
+    for_each_rare_metric(metrics, write_metric);
     write_measures(writer, "", metrics.measures);
     if (validation && validation->val_loss) {
         writer.begin("val_loss", "Mean cross-entropy per token of the validation data, in nats.");

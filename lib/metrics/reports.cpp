@@ -51,9 +51,11 @@ void Reports::step(const StepMetrics& metrics) {
     if (prometheus_) prometheus_->write(metrics);
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
-    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+    const auto add_metric = [&](std::string_view name, const auto& value) {
         if (value) scalars.push_back({std::string(name), static_cast<double>(*value)});
-    });
+    };
+    for_each_metric(metrics, add_metric);
+    for_each_rare_metric(metrics, add_metric);
     add_measures(scalars, "", metrics.measures);
     for (const CommMetric& axis : metrics.comm) {
         scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});

@@ -255,6 +255,12 @@ std::vector<Chart> charts_of(Runs runs) {
     if (varies(runs, metric(&StepMetrics::skipped_steps)))
         charts.push_back(chart_of(runs, "Skipped updates", "since the start",
                                   metric(&StepMetrics::skipped_steps)));
+    if (varies(runs, metric(&StepMetrics::expert_slices)))
+        charts.push_back(
+            chart_of(runs, "Slices of experts", "in a step", metric(&StepMetrics::expert_slices)));
+    if (varies(runs, metric(&StepMetrics::repeats)))
+        charts.push_back(
+            chart_of(runs, "Repeats of steps", "since the start", metric(&StepMetrics::repeats)));
     add_communication(charts, runs);
     return charts;
 }

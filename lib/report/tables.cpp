@@ -74,19 +74,39 @@ const CommMetric* on_axis(const Row& row, std::string_view axis) {
     return row.metrics != nullptr ? find_axis(row.metrics->comm, axis) : nullptr;
 }
 
-void add_metrics(std::vector<TableColumn>& columns) {
-    const StepMetrics names;
-    std::size_t index = 0;
-    for_each_metric(names, [&](std::string_view name, const auto& /*value*/) {
-        columns.push_back({std::string(name), [at = index++](const Row& row) {
-                               std::string cell;
-                               std::size_t i = 0;
-                               if (row.metrics == nullptr) return cell;
-                               for_each_metric(*row.metrics, [&](auto /*name*/, const auto& value) {
-                                   if (i++ == at) cell = cell_of(value);
-                               });
-                               return cell;
-                           }});
+/// The column of a metric that `visit_all` visits, for_each_metric or for_each_rare_metric.
+TableColumn metric_column(std::string_view wanted, const auto& visit_all) {
+    return {std::string(wanted), [wanted, visit_all](const Row& row) {
+                std::string cell;
+                if (row.metrics == nullptr) return cell;
+                visit_all(*row.metrics, [&](std::string_view name, const auto& value) {
+                    if (name == wanted) cell = cell_of(value);
+                });
+                return cell;
+            }};
+}
+
+/// A column for each metric, for a rare one if any run has it.
+void add_metrics(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs) {
+    const auto all = [](const auto& metrics, const auto& visit) {
+        for_each_metric(metrics, visit);
+    };
+    const auto rare = [](const auto& metrics, const auto& visit) {
+        for_each_rare_metric(metrics, visit);
+    };
+    std::set<std::string_view> known;
+    for (const ReportedRun& run : runs) {
+        for (const StepMetrics& step : run.log.steps) {
+            rare(step, [&](std::string_view name, const auto& value) {
+                if (value) known.insert(name);
+            });
+        }
+    }
+    all(StepMetrics(), [&](std::string_view name, const auto& /*value*/) {
+        columns.push_back(metric_column(name, all));
+    });
+    rare(StepMetrics(), [&](std::string_view name, const auto& /*value*/) {
+        if (known.contains(name)) columns.push_back(metric_column(name, rare));
     });
 }
 
@@ -149,7 +169,7 @@ void add_tasks(std::vector<TableColumn>& columns, std::span<const ReportedRun> r
 
 std::vector<TableColumn> columns_of(std::span<const ReportedRun> runs) {
     std::vector<TableColumn> columns = {{"step", [](const Row& row) { return text(row.step); }}};
-    add_metrics(columns);
+    add_metrics(columns, runs);
     add_measures(columns, runs, &RunLog::steps, &Row::metrics, "");
     columns.push_back({"val_loss", [](const Row& row) {
                            return row.validation != nullptr ? cell_of(row.validation->val_loss)

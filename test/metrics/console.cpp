@@ -30,6 +30,15 @@ TEST_CASE("a step's line says what is known") {
     CHECK(step_line({1000}, 1000, std::nullopt) == "step 1000/1000");
 }
 
+TEST_CASE("a step's line has slices of experts once there are several, or a repeat") {
+    StepMetrics metrics = {.step = 7, .expert_slices = 1, .repeats = 0};
+    CHECK(step_line(metrics, 9, 5.0) == "step 7/9  5 s left");
+    metrics.repeats = 3;
+    CHECK(step_line(metrics, 9, 5.0) == "step 7/9  expert_slices 1  repeats 3  5 s left");
+    metrics = {.step = 7, .expert_slices = 2, .repeats = 0};
+    CHECK(step_line(metrics, 9, std::nullopt) == "step 7/9  expert_slices 2  repeats 0");
+}
+
 TEST_CASE("a loss that is not finite is shown as such where there is no mean") {
     StepMetrics metrics;
     metrics.step = 1;

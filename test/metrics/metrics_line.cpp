@@ -93,6 +93,20 @@ TEST_CASE("a step's measures read back as well") {
     CHECK(to_text(read<StepMetrics>(line)) == line);
 }
 
+TEST_CASE("a step's line has slices of experts only where they are known") {
+    StepMetrics metrics = some_metrics();
+    CHECK(to_text(metrics).find("expert_slices") == std::string::npos);
+    metrics.expert_slices = 2;
+    metrics.repeats = 3;
+    const std::string line = to_text(metrics);
+    CHECK(line.find(R"("skipped_steps": null, "expert_slices": 2, "repeats": 3, "comm")") !=
+          line.npos);
+    const auto again = read<StepMetrics>(line);
+    CHECK(again.expert_slices == 2);
+    CHECK(again.repeats == 3);
+    CHECK(to_text(again) == line);
+}
+
 TEST_CASE("a step's line of an older version has a key more") {
     std::string line = to_text(some_metrics());
     line.insert(line.find("\"consumed_samples\""), "\"mfu\": null, ");

@@ -42,6 +42,14 @@ TEST_CASE("each metric that is known is a gauge with its help and type, in base 
     CHECK_FALSE(contains(text, "comm_seconds{run=\"tiny\",axis=\"dp\"}"));
 }
 
+TEST_CASE("slices of experts are gauges of runs that have them") {
+    const std::string text =
+        prometheus_text("tiny", {.step = 12, .expert_slices = 2, .repeats = 3}, std::nullopt);
+    CHECK(contains(text, "\ngptrain_expert_slices{run=\"tiny\"} 2\n"));
+    CHECK(contains(text, "\ngptrain_repeats{run=\"tiny\"} 3\n"));
+    CHECK_FALSE(contains(prometheus_text("tiny", some_metrics(), std::nullopt), "expert_slices"));
+}
+
 TEST_CASE("results on tasks are labelled with task and metric") {
     const TaskEvaluation tasks = {10, {{"a \"b\"", "acc", 0.5, 0.25}, {"piqa", "acc", 0.75}}};
     const std::string text = prometheus_text("tiny", {.step = 12}, std::nullopt, tasks);

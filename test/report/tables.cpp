@@ -46,6 +46,15 @@ TEST_CASE("a table has a row for each step that was logged or evaluated") {
     CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
 }
 
+TEST_CASE("a table has columns for slices of experts where a run has them") {
+    std::vector<ReportedRun> runs = two_runs();
+    CHECK(to_csv(runs).find("expert_slices") == std::string::npos);
+    runs.push_back(run_of("d", log_of({"{\"step\": 1, \"expert_slices\": 2, \"repeats\": 3}"})));
+    const std::string csv = to_csv(runs);
+    CHECK(csv.find(",skipped_steps,expert_slices,repeats,val_loss") != std::string::npos);
+    CHECK(csv.find("\nd,1,,,,,,,,,,,,,2,3,,") != std::string::npos);
+}
+
 TEST_CASE("the plan's table has the MFU at the measured speed") {
     ReportedRun run = run_of("a", log_of({"{\"step\": 1, \"tokens_per_s\": 50, \"mfu\": null}"}));
     StepEstimate& estimate = run.planned.emplace().estimate.emplace();
