@@ -12,6 +12,12 @@ namespace gptrain {
 struct AxisTotal {
     std::int64_t bytes = 0;  ///< sent by this rank
     double seconds = 0;      ///< its thread spent issuing operations and waiting for them
+
+    AxisTotal& operator+=(const AxisTotal& more) {
+        bytes += more.bytes;
+        seconds += more.seconds;
+        return *this;
+    }
 };
 
 /// Sums since construction or `clear`. If operations and waits run on the device (NCCL), the

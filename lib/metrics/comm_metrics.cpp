@@ -33,12 +33,10 @@ bool connects(Axis axis, const MeshShape& shape) {
 
 }  // namespace
 
-void CommMetrics::add_step(const CommTotals& step) {
-    for (int i = 0; i < axes; ++i) {
-        const auto axis = static_cast<Axis>(i);
-        AxisTotal& sum = sums_[static_cast<std::size_t>(reported_axis(axis, shape_))];
-        sum.bytes += step[axis].bytes;
-        sum.seconds += step[axis].seconds;
+void CommMetrics::add_step(const CommTotals::ByAxis& step) {
+    for (std::size_t i = 0; i < step.size(); ++i) {
+        const Axis reported = reported_axis(static_cast<Axis>(i), shape_);
+        sums_[static_cast<std::size_t>(reported)] += step[i];
     }
     ++steps_;
 }

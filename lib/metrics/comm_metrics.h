@@ -34,7 +34,7 @@ public:
     /// `timed`: the host waits whenever computation waits.
     CommMetrics(const MeshShape& shape, bool timed) : shape_(shape), timed_(timed) {}
 
-    void add_step(const CommTotals& step);
+    void add_step(const CommTotals::ByAxis& step);
     /// The mean over the steps since the last call, for the axes with several ranks, in the order
     /// tp, cp, dp, pp. All ranks call it together, after at least one step.
     std::vector<CommMetric> take(const MpiSession& ranks);

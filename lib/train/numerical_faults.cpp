@@ -46,7 +46,7 @@ void NumericalFaults::report_skip(const RunState& run, std::int64_t samples) con
 std::string NumericalFaults::reason_of_skip(const RunState& run, std::int64_t first_sample) const {
     switch (run.last.skip) {
         case Skip::none:
-        case Skip::repeat: break;
+        case Skip::repeat: break;  // StepRunner has repeated it
         case Skip::nothing_learned: return "no token of the batch is learned";
         case Skip::loss_limit:
             return text("the loss, ", fixed(run.mean_loss(), 4), ", is above ",

@@ -54,9 +54,10 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       effective_(effective_spec(spec_, plan_)),
       report_(inputs, devices, cost.memory),
       state_{.interval_loss = IntervalLoss(spec_.logging.interval),
-             .loss_spikes = LossSpikes(spec_.faults.loss_spike)},
+             .loss_spikes = LossSpikes(spec_.faults.loss_spike),
+             .expert_slices = ExpertSlices(most_expert_slices(plan_))},
       engine_(make_engine(cost)),
-      steps_(*engine_, injected_.get(), devices.observers),
+      steps_(*engine_, injected_.get(), devices.observers, state_.expert_slices),
       checkpoints_(
           inputs, effective_, *engine_, ranks_,
           [this](const std::string& reason) {
@@ -122,6 +123,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
             load_seconds = seconds_since(start);
         }
     }
+    steps_.restore(state_.expert_slices);
     last_equal_ = state_.step;
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);
@@ -216,6 +218,7 @@ ExitCode Run::loop() {
         if (faults_.rollback_due()) {
             record(steps_.finish());
             if (!faults_.failure() && faults_.roll_back(state_)) {
+                steps_.restore(state_.expert_slices);
                 last_equal_ = state_.step;
                 loader = training_loader();
                 continue;
@@ -251,10 +254,9 @@ StepBatch Run::next_batch(BatchLoader& loader) {
     }
 }
 
-void Run::issue_step(const StepBatch& batch) {
-    const auto finished = steps_.issue(batch, state_.loss_spikes.limit(batch.step));
-    report_.add_communication();
-    record(finished);
+void Run::issue_step(StepBatch batch) {
+    const double loss_limit = state_.loss_spikes.limit(batch.step);
+    record(steps_.issue(std::move(batch), loss_limit));
 }
 
 bool Run::results_due() const {

@@ -80,7 +80,7 @@ private:
     /// batch, all throw; a failed disk (io) or bad data (bad_input) first saves the state.
     StepBatch next_batch(BatchLoader& loader);
     /// Issues the next step, then records the results of the one before it.
-    void issue_step(const StepBatch& batch);
+    void issue_step(StepBatch batch);
     /// Adds the results of the next step, if there are any.
     void record(const std::optional<FinishedStep>& finished);
     /// Returns false if a request to stop interrupted it.

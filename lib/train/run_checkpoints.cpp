@@ -131,6 +131,7 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     const std::string state = checkpoint.folder().string() + ": state.";
     run.loss_spikes.restore(saved.losses, state + "losses");
     run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
+    run.expert_slices.restore(saved.expert_slices, state + "expert_slices");
     latest_ = checkpoint.folder();
     loaded_save_seconds_ = saved.save_seconds;
     course_ = checkpoint.course();
@@ -222,6 +223,7 @@ CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {
                                   .goodput = run.goodput.spent(),
                                   .losses = run.loss_spikes.to_json(),
                                   .interval_loss = run.interval_loss.to_json(),
+                                  .expert_slices = run.expert_slices.to_json(),
                                   .save_seconds = save_seconds(),
                                   .peer_axes = peer_axes_});
     return meta;

@@ -36,7 +36,9 @@ void RunReport::step_finished(const FinishedStep& finished, const RunState& run)
     const std::int64_t tokens = finished.samples * plan_.seq_length;
     since_logged_.add(finished.seconds, tokens);
     since_start_.add(finished.seconds, tokens);
+    comm_metrics_.add_step(finished.comm);
     if (!run.skipped()) warn_of_high_loss(run);
+    warn_of_slices(run);
     report_other_memory();
     if (reports_) reports_->done(run.step, run.consumed_samples);
 }
@@ -49,6 +51,17 @@ void RunReport::warn_of_high_loss(const RunState& run) {
          fixed(high_loss_.guessing_loss(), 4),
          ": the model is not learning; lower optimizer.lr (now ", run.last.learning_rate,
          "), lengthen lr_schedule.warmup_steps, or check the data");
+}
+
+void RunReport::warn_of_slices(const RunState& run) {
+    const std::int64_t slices = run.expert_slices.now();
+    if (!sliced_steps_.add(slices) || !reports_) return;
+    const ExpertsSpec& experts = *plan_.model.experts;
+    warn("step ", run.step, ": more than ", SlicedSteps::suitable, " of the last ",
+         SlicedSteps::window, " steps computed their experts in slices (now ", slices,
+         "), each with messages of its own: raise model.experts.load (now ", experts.load,
+         ") as far as memory allows, or balance the experts more, with a larger "
+         "model.experts.balance.bias_rate or sequence_aux_weight");
 }
 
 void RunReport::report_other_memory() {
@@ -77,6 +90,10 @@ void RunReport::log(const RunState& run) {
     metrics.consumed_tokens = tokens_in_samples(run.consumed_samples, plan_.seq_length, phase_);
     metrics.memory_bytes = max_memory_;
     metrics.skipped_steps = run.last.skipped_steps;
+    if (plan_.mesh.expert > 1) {
+        metrics.expert_slices = run.expert_slices.now();
+        metrics.repeats = run.expert_slices.repeats();
+    }
     // If the device computes asynchronously, host time does not measure it.
     if (backend_.is_host() || observers_.stragglers.times_device())
         observers_.stragglers.report(run.step, ranks_, plan_.mesh);

@@ -15,6 +15,7 @@
 #include "train/run_inputs.h"
 #include "train/run_lines.h"
 #include "train/run_state.h"
+#include "train/sliced_steps.h"
 
 namespace gptrain {
 
@@ -36,8 +37,6 @@ public:
     /// The same for an evaluation on tasks.
     bool has_tasks(std::int64_t step) const;
 
-    /// Call it after every step is issued: counts its communication.
-    void add_communication() { comm_metrics_.add_step(observers_.totals); }
     /// Call it after every step, with the state after it.
     void step_finished(const FinishedStep& finished, const RunState& run);
     /// Logs the last step.
@@ -58,6 +57,8 @@ public:
 private:
     /// Warns if the loss stays above that of guessing.
     void warn_of_high_loss(const RunState& run);
+    /// Warns if most steps compute their experts in slices.
+    void warn_of_slices(const RunState& run);
     /// Reports memory outside the plan, after the first step: by then all libraries have allocated
     /// theirs.
     void report_other_memory();
@@ -82,6 +83,7 @@ private:
     Observers& observers_;
     CommMetrics comm_metrics_;
     HighLoss high_loss_;
+    SlicedSteps sliced_steps_;
     std::int64_t device_memory_;      ///< planned bytes of this rank on the device
     std::int64_t max_memory_;         ///< planned bytes of the rank with the largest plan
     std::optional<Reports> reports_;  ///< on rank 0

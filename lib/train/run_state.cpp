@@ -10,6 +10,7 @@ void RunState::add(const FinishedStep& finished) {
     measures = finished.measures;
     ++step;
     consumed_samples += finished.samples;
+    expert_slices = finished.expert_slices;
     goodput.add(&TimeSpent::useful, finished.seconds);
     interval_loss.add(step, skipped() ? std::nullopt : std::optional(loss_sum()));
     if (!skipped()) loss_spikes.add(step, mean_loss());

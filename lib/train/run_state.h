@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "backend/step_state.h"
+#include "comm/comm_totals.h"
 #include "metrics/goodput.h"
+#include "stored/expert_slices.h"
 #include "stored/interval_loss.h"
 #include "stored/loss_spikes.h"
 
@@ -17,6 +19,8 @@ struct FinishedStep {
     std::vector<WeightedSum> measures;
     std::int64_t samples = 0;  ///< of the global batch
     double seconds = 0;        ///< since the previous step finished, or since this one was issued
+    CommTotals::ByAxis comm = {};
+    ExpertSlices expert_slices;  ///< after its repeats, which the seconds and `comm` contain
 };
 
 /// The state of a run besides weights and optimizer state. Checkpoints hold it, except where noted.
@@ -28,6 +32,7 @@ struct RunState {
     double loss_scale = 1;                   ///< used in the last step; not in checkpoints
     IntervalLoss interval_loss;
     LossSpikes loss_spikes;
+    ExpertSlices expert_slices;  ///< of the last step
     Goodput goodput = {};
 
     /// True if the last step skipped its update.

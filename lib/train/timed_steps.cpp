@@ -26,7 +26,8 @@ ObservedEngine checked_engine(const RunSpec& spec, const RunPlan& plan, const Ru
 /// Seconds of the steps after the warm-up.
 std::vector<double> times_of(ObservedEngine& run, const RunPlan& plan, const RunDevices& devices,
                              std::int64_t count, const std::function<bool()>& stop) {
-    StepRunner steps(*run.engine, run.faults.get(), devices.observers);
+    StepRunner steps(*run.engine, run.faults.get(), devices.observers,
+                     ExpertSlices(most_expert_slices(plan)));
     StepBatch batch = made_up_batch(plan, devices.mesh.place().dp);
     std::vector<double> seconds;
     const auto take = [&](const std::optional<FinishedStep>& finished) {

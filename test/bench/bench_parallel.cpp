@@ -98,7 +98,7 @@ Json measure(const Options& options, const MpiSession& session) {
         });
         if (batch.step == 1) continue;
         seconds.push_back(elapsed);
-        comm.add_step(totals);
+        comm.add_step(totals.by_axis());
     }
     return {{"axis", options.axis},
             {"ranks", session.size()},

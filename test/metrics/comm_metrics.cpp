@@ -29,7 +29,7 @@ std::vector<CommMetric> metrics_of(const MeshShape& shape, bool timed) {
         send(totals, Axis::pp, 40 * step);
         send(totals, Axis::embedding_ends, 4000 * step);
         send(totals, Axis::model, 50000 * step);
-        metrics.add_step(totals);
+        metrics.add_step(totals.by_axis());
     }
     return metrics.take({});
 }
