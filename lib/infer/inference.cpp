@@ -34,7 +34,12 @@ RunSpec with_settings(RunSpec spec, const std::string& source,
                       const std::vector<std::string>& settings) {
     for (const std::string& setting : settings)
         check_setting(setting);
-    return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+    RunSpec set = parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+    if (set.parallel.expert > 1)
+        fail(ExitCode::usage, "--set parallel.expert=", set.parallel.expert,
+             ": only training divides the experts; here parallel.tensor splits each of them, and "
+             "parallel.pipeline the layers");
+    return set;
 }
 
 ParameterLayout inference_layout(const RunPlan& plan, const MeshPlace& place) {

@@ -156,6 +156,7 @@ ExpertsSpec readable_hf_experts(const ModelShape& model, HfClass hf_class) {
     if (experts.router.groups && experts.router.groups->count == 1) experts.router.groups.reset();
     const double aux_weight = experts.balance.aux_weight;
     experts.balance = {};
+    experts.load = ExpertsSpec().load;
     experts.upcycling_noise = ExpertsSpec().upcycling_noise;
     if (hf_class != HfClass::glm4_moe) experts.balance.aux_weight = aux_weight;
     return experts;

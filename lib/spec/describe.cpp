@@ -119,7 +119,8 @@ std::string microbatches_text(const RunPlan& plan) {
     const std::int64_t most = plan.microbatches(global);
     const std::string size = text(" x ", plan.micro_batch_size, " on ");
     const std::int64_t longer = global / plan.micro_batch_size % data;
-    if (longer == 0) return text(grouped(most), size, "each data rank");
+    if (plan.microbatches(global, data - 1) == most)
+        return text(grouped(most), size, "each data rank");
     return text(grouped(most), size, counted(longer, "data rank"), ", ", grouped(most - 1), size,
                 data - longer);
 }
@@ -184,7 +185,9 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
            epochs_row(tokens, training_tokens) + lr_rows(plan) +
            row("mesh",
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
-                    " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +
+                    " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"),
+                    mesh.expert > 1 ? text(", of which ", mesh.expert, " divide the experts")
+                                    : "")) +
            pieces_row(plan) +
            row("precision", text(name_of(plan.compute),
                                  plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",

@@ -65,4 +65,30 @@ void check_experts(const RunSpec& spec) {
             "multiplied in 16 bits; set it to bf16");
 }
 
+void check_expert_axis(const RunSpec& spec, const MeshShape& mesh) {
+    const std::int64_t ranks = mesh.expert;
+    if (ranks == 1) return;
+    constexpr std::string_view key = "parallel.expert";
+    require(spec.model.experts.has_value(), key, " ", ranks,
+            " divides experts, but model.experts is none; set that, or parallel.expert to 1");
+    require_multiple("model.experts.count", spec.model.experts->count, key, ranks);
+    require(mesh.tensor == 1 || spec.parallel.sequence_parallel, key, " ", ranks,
+            " with parallel.tensor ", mesh.tensor,
+            " needs parallel.sequence_parallel: true, with which ranks of tensor have different "
+            "tokens; set it, or parallel.expert or parallel.tensor to 1");
+    const std::int64_t all = mesh.data * mesh.context * mesh.tensor;
+    require(all % ranks == 0, key, " ", ranks,
+            " does not divide parallel.data x context x tensor = ", all,
+            ", the ranks with tokens of a layer; set it to a divisor, or change the mesh");
+    // Whole ranks of tensor before some of context, and those before some of data.
+    const auto check_neighbours = [&](std::string_view keys, std::int64_t near) {
+        require(near % ranks == 0 || ranks % near == 0, key, " ", ranks,
+                " takes neighbours, ranks of tensor first, then of context, then of data, but "
+                "neither divides ",
+                keys, " = ", near, " nor is a multiple of it; change one of them");
+    };
+    check_neighbours("parallel.tensor", mesh.tensor);
+    check_neighbours("parallel.context x tensor", mesh.context * mesh.tensor);
+}
+
 }  // namespace gptrain

@@ -27,6 +27,7 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
                 "; change the number of ranks or the mesh");
         mesh.data = target.world_size / mesh.size();
     }
+    mesh.expert = parallel.expert;
     require(mesh.size() == target.world_size,
             "parallel: data x pipeline x context x tensor = ", mesh.size(), ", but the run has ",
             ranks, "; set parallel.data to auto or change the number of ranks");
@@ -212,7 +213,8 @@ void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     const ParallelSpec& parallel = spec.parallel;
     plan.mesh = mesh_of(spec, target);
     plan.model = model_shape(spec);
-    plan.local = local_shape(plan.model, plan.mesh.tensor);
+    check_expert_axis(spec, plan.mesh);
+    plan.local = local_shape(plan.model, plan.mesh);
     plan.mesh.kv = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1);
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
     plan.peer_messages = parallel.peer == PeerMessages::automatic;
@@ -291,7 +293,10 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
 }  // namespace
 
 std::int64_t min_ranks(const ParallelSpec& parallel) {
-    return parallel.data.value_or(1) * parallel.pipeline * parallel.context * parallel.tensor;
+    const std::int64_t of_copy = parallel.context * parallel.tensor;
+    // The experts of an expert axis may need several copies of the rest.
+    const std::int64_t copies = div_ceil(parallel.expert, of_copy);
+    return parallel.data.value_or(copies) * parallel.pipeline * of_copy;
 }
 
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {

@@ -7,7 +7,8 @@
 
 namespace gptrain {
 
-/// The smallest number of ranks for the spec's mesh. `parallel.data: auto` counts as one data rank.
+/// The smallest number of ranks for the spec's mesh. `parallel.data: auto` counts as one data rank,
+/// or as those that parallel.expert needs.
 std::int64_t min_ranks(const ParallelSpec& parallel);
 
 /// The target of a plan.

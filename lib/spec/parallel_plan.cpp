@@ -17,6 +17,8 @@ namespace {
 /// Features that a layer of this kind keeps of each token inside its linear layers, on the side
 /// that is not the residual stream's.
 double saved_inside(const RunPlan& plan, const LayerKind& kind) {
+    // Ranks that divide the experts have rows of the stream's tokens.
+    const auto slices = plan.mesh.expert > 1 ? static_cast<double>(plan.mesh.tensor) : 1.0;
     double saved = 0;
     for (const TensorGroup& group : layer_tensors(plan.local, {kind.first})) {
         // Selective computes the activation again, which the last layer of an mlp reads.
@@ -27,7 +29,8 @@ double saved_inside(const RunPlan& plan, const LayerKind& kind) {
         for (const ModelTensor& tensor : group.tensors) {
             const bool to_stream = tensor.split == TensorSplit::columns;
             const double experts =
-                tensor.active * static_cast<double>(std::max<std::int64_t>(tensor.experts, 1));
+                tensor.experts > 0 ? tensor.active * static_cast<double>(tensor.experts) / slices
+                                   : tensor.active;
             saved += experts * static_cast<double>(to_stream ? tensor.columns : tensor.rows);
         }
     }
@@ -112,19 +115,21 @@ void check_sequence(const RunPlan& plan) {
     }
 }
 
-void split_experts(ExpertsSpec& experts, std::int64_t tensor) {
+/// Ranks that divide the experts have theirs whole.
+void split_experts(ExpertsSpec& experts, const MeshShape& mesh) {
     const auto split = [&](std::string_view key, std::int64_t& width) {
-        require_multiple(key, width, "parallel.tensor", tensor);
-        width /= tensor;
+        require_multiple(key, width, "parallel.tensor", mesh.tensor);
+        width /= mesh.tensor;
     };
-    split("model.experts.ffn_hidden_size", experts.ffn_hidden_size);
+    if (mesh.expert == 1) split("model.experts.ffn_hidden_size", experts.ffn_hidden_size);
     if (experts.shared)
         split("model.experts.shared.ffn_hidden_size", experts.shared->ffn_hidden_size);
 }
 
 }  // namespace
 
-ModelShape local_shape(const ModelShape& model, std::int64_t tensor) {
+ModelShape local_shape(const ModelShape& model, const MeshShape& mesh) {
+    const std::int64_t tensor = mesh.tensor;
     ModelShape local = model;
     if (tensor == 1) return local;
     constexpr std::string_view key = "parallel.tensor";
@@ -137,7 +142,7 @@ ModelShape local_shape(const ModelShape& model, std::int64_t tensor) {
     local.heads = model.heads / tensor;
     local.groups = std::max<std::int64_t>(model.groups / tensor, 1);
     local.ffn = model.ffn / tensor;
-    if (local.experts) split_experts(*local.experts, tensor);
+    if (local.experts) split_experts(*local.experts, mesh);
     local.vocab = div_ceil(model.vocab, tensor);
     require((tensor - 1) * local.vocab < model.vocab, "parallel.tensor ", tensor,
             " leaves a rank without rows of model.vocab_size ", model.vocab, "; lower it");

@@ -9,8 +9,9 @@ namespace gptrain {
 
 /// One tp rank's part of the model: its heads, query groups (at least one, which several ranks then
 /// share), feed-forward features, and rows of the vocabulary, padded to the same number on all
-/// ranks. Sizes that do not divide are an Error (usage).
-ModelShape local_shape(const ModelShape& model, std::int64_t tensor);
+/// ranks. Experts keep their width where ranks divide them (MeshShape::expert), and `count` is that
+/// of the model. Sizes that do not divide are an Error (usage).
+ModelShape local_shape(const ModelShape& model, const MeshShape& mesh);
 
 /// The number of layers of each of `chunks` chunks, in the model's order, each at least 1: as the
 /// spec gives them, or balanced so that chunks take about the same time, counting the head with the

@@ -85,6 +85,9 @@ struct MeshShape {
     std::int64_t kv = 1;      ///< neighbours on tp that share k/v heads
     std::int64_t expert = 1;  ///< ranks that divide the experts among them (Axis::experts)
     std::int64_t size() const { return data * pipeline * context * tensor; }
+    /// True if data ranks divide the experts among them: they exchange rows in every microbatch, so
+    /// all have as many as the one with the most.
+    bool experts_span_data() const { return expert > tensor * context; }
 };
 
 /// The global batch size as a function of c, the samples consumed so far: start + increment *
@@ -223,7 +226,7 @@ struct RunPlan {
         return micro_batch_size == 1 && !pieces_by_rank ? tensor_pieces : 1;
     }
     /// Microbatches of a step of `global_batch_size` sequences on a data rank, by default on the
-    /// first, which has the most.
+    /// first, which has the most; all have as many if experts_span_data.
     std::int64_t microbatches(std::int64_t global_batch_size, std::int64_t data_rank = 0) const;
 };
 

@@ -86,6 +86,7 @@ void visit_keys(auto& keys, ExpertsSpec& experts) {
     keys.required("ffn_hidden_size", experts.ffn_hidden_size, ffn_width);
     keys.open("shared", experts.shared, "none");
     keys.value("layers", experts.layers);
+    keys.value("load", experts.load, RealRange{.low = 1.0});
     keys.value("router", experts.router);
     keys.value("balance", experts.balance);
     keys.value("upcycling_noise", experts.upcycling_noise, not_negative);
@@ -194,6 +195,7 @@ void visit_keys(auto& keys, ParallelSpec& parallel) {
     keys.value("context", parallel.context, rank_count);
     keys.value("context_method", parallel.context_method);
     keys.open("data", parallel.data, "auto", rank_count);
+    keys.value("expert", parallel.expert, rank_count);
     keys.value("schedule", parallel.schedule);
     keys.value("shard_optimizer", parallel.shard_optimizer);
 }

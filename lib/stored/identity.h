@@ -16,7 +16,7 @@ struct Fingerprints {
     std::string adapted;    ///< of the model that an adapter adapts, empty without one
 };
 
-/// The values that must be equal to resume: the model (except dropout,
+/// The values that must be equal to resume: the model (except dropout, model.experts.load,
 /// model.experts.upcycling_noise and the numbers of model.experts.balance, and
 /// max_position_embeddings with rope), the tokenizer, the data sources with their fingerprints,
 /// order and weights, the split, the seed, seq_length, the objective and its mask token, the frozen

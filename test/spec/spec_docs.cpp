@@ -351,7 +351,7 @@ TEST_CASE("run-spec.md gives an example of each key of the mesh") {
             ++examples;
         }
     }
-    CHECK(examples == 12);
+    CHECK(examples == 13);
 }
 
 }  // namespace gptrain::test

@@ -94,19 +94,32 @@ TEST_CASE("layers with experts are named in three ways") {
 }
 
 TEST_CASE("the range of each key of experts ends where it must") {
-    for (const std::string setting :
-         {"count=0", "count=1537", "per_token=0", "ffn_hidden_size=0", "ffn_hidden_size=4194305",
-          "shared={ffn_hidden_size: 0}", "layers={first_dense: -1}", "layers=[-1]",
-          "router.score=relu", "router.scale=0", "router.groups={count: 0, keep: 1}",
-          "router.groups={count: 2, keep: 0}", "router.groups={count: 2}", "balance.bias_rate=-1",
-          "balance.bias_rate=auto", "balance.aux_weight=-1", "balance.sequence_aux_weight=-1",
-          "balance.z_weight=-1", "upcycling_noise=-1"}) {
+    for (const std::string setting : {"count=0",
+                                      "count=1537",
+                                      "per_token=0",
+                                      "ffn_hidden_size=0",
+                                      "ffn_hidden_size=4194305",
+                                      "shared={ffn_hidden_size: 0}",
+                                      "layers={first_dense: -1}",
+                                      "layers=[-1]",
+                                      "router.score=relu",
+                                      "router.scale=0",
+                                      "router.groups={count: 0, keep: 1}",
+                                      "router.groups={count: 2, keep: 0}",
+                                      "router.groups={count: 2}",
+                                      "balance.bias_rate=-1",
+                                      "balance.bias_rate=auto",
+                                      "balance.aux_weight=-1",
+                                      "balance.sequence_aux_weight=-1",
+                                      "balance.z_weight=-1",
+                                      "upcycling_noise=-1",
+                                      "load=0.99"}) {
         CAPTURE(setting);
         CHECK(experts_mistake(text("model.experts.", setting)).starts_with("--set model.experts."));
     }
     for (const std::string setting :
          {"count=1536", "per_token=1", "ffn_hidden_size=1", "shared=none", "router.groups=none",
-          "balance={bias_rate: 0, sequence_aux_weight: 0, z_weight: 0}"}) {
+          "load=1", "balance={bias_rate: 0, sequence_aux_weight: 0, z_weight: 0}"}) {
         CAPTURE(setting);
         CHECK_NOTHROW(minimal(with({text("model.experts.", setting)})));
     }
@@ -120,6 +133,7 @@ TEST_CASE("specs with experts read back as themselves") {
         .ffn_hidden_size = 7,
         .shared = SharedExpertSpec{9, true},
         .layers = {.first_dense = 3, .every = 2},
+        .load = 1.75,
         .router = {RouterScore::sigmoid, false, 0.1 + 0.2, true, RouterGroupsSpec{4, 2}},
         .balance = {{}, 0.5, 0.25, 1e-9}};
     check_reads_back(spec);
@@ -213,6 +227,79 @@ TEST_CASE("ranks of tp share the width of every expert") {
           "model.experts.ffn_hidden_size to 32 or 34, or change the latter");
     CHECK(holds(message("shared.ffn_hidden_size=7"),
                 "model.experts.shared.ffn_hidden_size 7 is not a multiple of 2, parallel.tensor"));
+}
+
+TEST_CASE("ranks that divide the experts have them whole") {
+    const PlanTarget four = {.world_size = 4};
+    const std::vector<std::string> settings =
+        with({"parallel.tensor=2", "parallel.sequence_parallel=true", "parallel.expert=4",
+              "model.experts.ffn_hidden_size=33", "model.experts.shared={ffn_hidden_size: 6}"});
+    const RunPlan plan = plan_of(settings, four);
+    CHECK(plan.mesh.data == 2);
+    CHECK(plan.mesh.expert == 4);
+    CHECK(plan.local.experts->ffn_hidden_size == 33);
+    CHECK(plan.local.experts->shared->ffn_hidden_size == 3);
+    CHECK(plan.local.experts->count == 8);
+    CHECK(holds(describe(plan), "= 4 ranks, of which 4 divide the experts\n"));
+    CHECK_FALSE(holds(describe(plan_of(with({}), four)), "divide the experts"));
+    // The fewest ranks include the copies that the axis spans.
+    CHECK(min_ranks(minimal(settings).parallel) == 4);
+    CHECK(min_ranks(minimal(with({"parallel.context=4", "parallel.expert=2"})).parallel) == 4);
+}
+
+TEST_CASE("keys that contradict parallel.expert are named") {
+    const auto message = [](std::int64_t ranks, std::vector<std::string> settings) {
+        settings.insert(settings.begin(), small);
+        return contradiction(settings, {.world_size = ranks});
+    };
+    const std::string sequence = "parallel.sequence_parallel=true";
+    CHECK(contradiction({"parallel.expert=2"}, {.world_size = 2}) ==
+          "parallel.expert 2 divides experts, but model.experts is none; set that, or "
+          "parallel.expert to 1");
+    CHECK(contradiction({"parallel.expert=1"}) == "(accepted)");
+    CHECK(message(3, {"parallel.expert=3"}) ==
+          "model.experts.count 8 is not a multiple of 3, parallel.expert; set "
+          "model.experts.count to 6 or 9, or change the latter");
+    CHECK(message(2, {"parallel.expert=2", "parallel.tensor=2"}) ==
+          "parallel.expert 2 with parallel.tensor 2 needs parallel.sequence_parallel: true, with "
+          "which ranks of tensor have different tokens; set it, or parallel.expert or "
+          "parallel.tensor to 1");
+    CHECK(message(2, {"parallel.expert=2", "parallel.tensor=2", sequence}) == "(accepted)");
+    CHECK(message(2, {"parallel.expert=4"}) ==
+          "parallel.expert 4 does not divide parallel.data x context x tensor = 2, the ranks with "
+          "tokens of a layer; set it to a divisor, or change the mesh");
+    // Stages do not share experts.
+    CHECK(holds(message(4, {"parallel.expert=4", "parallel.pipeline=2"}),
+                "parallel.expert 4 does not divide parallel.data x context x tensor = 2"));
+    const std::string many = "model.experts.count=24";
+    CHECK(message(12, {many, "parallel.expert=3", "parallel.tensor=4", sequence}) ==
+          "parallel.expert 3 takes neighbours, ranks of tensor first, then of context, then of "
+          "data, but neither divides parallel.tensor = 4 nor is a multiple of it; change one of "
+          "them");
+    CHECK(holds(message(12, {many, "parallel.expert=6", "parallel.context=4"}),
+                "but neither divides parallel.context x tensor = 4 nor is a multiple of it"));
+    for (const std::int64_t expert : {2, 4, 8}) {
+        CAPTURE(expert);
+        CHECK(message(8, {text("parallel.expert=", expert), "parallel.tensor=2",
+                          "parallel.context=2", sequence}) == "(accepted)");
+    }
+}
+
+TEST_CASE("data ranks that divide the experts have equally many microbatches") {
+    const auto counts = [](std::int64_t expert) {
+        const RunPlan plan = plan_of(with({text("parallel.expert=", expert), "parallel.context=2",
+                                           "training.global_batch_size=6"}),
+                                     {.world_size = 8});
+        std::vector<std::int64_t> all;
+        for (std::int64_t rank = 0; rank < 4; ++rank)
+            all.push_back(plan.microbatches(6, rank));
+        CHECK(holds(describe(plan), "2 x 1 on each data rank") == (expert > 2));
+        return all;
+    };
+    using Counts = std::vector<std::int64_t>;
+    CHECK(counts(2) == Counts{2, 2, 1, 1});
+    CHECK(counts(4) == Counts{2, 2, 2, 2});
+    CHECK(counts(8) == Counts{2, 2, 2, 2});
 }
 
 namespace {

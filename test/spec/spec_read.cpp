@@ -37,6 +37,7 @@ model:
     ffn_hidden_size: 768
     shared: {ffn_hidden_size: 1536, gate: true}
     layers: {first_dense: 1, every: 2}
+    load: 1.25
     router: {score: sigmoid, normalize: false, scale: 2.5, logit_bias: true, groups: {count: 8, keep: 4}}
     balance: {bias_rate: 0.002, aux_weight: 0.01, sequence_aux_weight: 0.02, z_weight: 0.03}
     upcycling_noise: 0.05
@@ -76,6 +77,7 @@ parallel:
   context: 5
   context_method: all_to_all
   data: 6
+  expert: 4
   schedule: zero_bubble
   shard_optimizer: false
 precision: {compute: bf16, grad_reduce: bf16}
@@ -102,6 +104,7 @@ TEST_CASE("every key of the design is read") {
                                  768,
                                  SharedExpertSpec{1536, true},
                                  {.first_dense = 1, .every = 2},
+                                 1.25,
                                  {RouterScore::sigmoid, false, 2.5, true, RouterGroupsSpec{8, 4}},
                                  {0.002, 0.01, 0.02, 0.03},
                                  0.05};
@@ -144,7 +147,7 @@ TEST_CASE("every key of the design is read") {
                                            3});
     CHECK(spec.parallel == ParallelSpec{2, true, OverlapTensor::on, PeerMessages::automatic, 3, 4,
                                         std::vector<std::int64_t>{1, 2, 9}, 5,
-                                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble,
+                                        ContextMethod::all_to_all, 6, 4, ScheduleKind::zero_bubble,
                                         false});
     CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
     CHECK(spec.recompute == Recompute::full);

@@ -73,6 +73,7 @@ parallel:
   context: 1
   context_method: ring
   data: auto
+  expert: 1
   schedule: 1f1b
   shard_optimizer: true
 precision:

@@ -61,6 +61,7 @@ TEST_CASE("the numbers of the balance may change, but not whether there is a bia
                   "z_weight: 3}"})
               .empty());
     CHECK(change({"model.experts.upcycling_noise=0.1"}).empty());
+    CHECK(change({"model.experts.load=2"}).empty());
     CHECK(change({"model.experts.balance.bias_rate=none"}) ==
           "ck: cannot resume: model.experts.balance.bias_rate is \"a number\" in the checkpoint "
           "but \"none\" in the run spec; change it back, or start a new run in another output_dir");
