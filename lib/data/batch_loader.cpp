@@ -103,6 +103,12 @@ StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, s
         const std::vector<float>& weights = batch.microbatches.back().weights;
         batch.weight_sum = std::accumulate(weights.begin(), weights.end(), batch.weight_sum);
     }
+    const std::int64_t most = div_ceil(microbatches, shape.data_ranks);
+    if (shape.equal_counts && std::ssize(batch.microbatches) < most) {
+        Microbatch again = batch.microbatches.back();
+        std::ranges::fill(again.weights, 0.0f);
+        batch.microbatches.push_back(std::move(again));
+    }
     return batch;
 }
 

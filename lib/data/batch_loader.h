@@ -23,6 +23,8 @@ struct BatchShape {
     std::int64_t micro_batch_size = 0;
     std::int64_t data_rank = 0;
     std::int64_t data_ranks = 1;
+    /// Ranks with a microbatch less than others repeat their last one, without weight.
+    bool equal_counts = false;
     std::int64_t vocab_size = 0;
     std::int64_t virtual_tokens = 0;     ///< whose ids are below 0
     std::optional<std::int64_t> eod_id;  ///< required by the next two
@@ -42,8 +44,9 @@ struct StepRange {
 
 /// Makes one step's batch on the calling thread. For microbatch m, data rank r of R takes the B
 /// samples from consumed + m (B R) + r B on (Megatron's order), as long as they are in the global
-/// batch: this is one range of samples on every mesh. It must be a multiple of B. An id outside
-/// [-virtual_tokens, vocab_size) is an Error (bad_input) that names file, sequence and token.
+/// batch: this is one range of samples on every mesh. It must be a multiple of B, and with
+/// `equal_counts` of at least B R. An id outside [-virtual_tokens, vocab_size) is an Error
+/// (bad_input) that names file, sequence and token.
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size);
 

@@ -122,6 +122,27 @@ TEST_CASE("data ranks take one microbatch more or less of a step that they do no
     CHECK_THROWS_AS(make_step_batch(source, shape_of(2, 0, 3), 7, 100, 15), Error);
 }
 
+TEST_CASE("data ranks with equal counts repeat a microbatch without weight") {
+    const Numbered source;
+    for (const std::int64_t size : {14, 16, 18}) {
+        double weight_sum = 0;
+        for (std::int64_t rank = 0; rank < 3; ++rank) {
+            BatchShape shape = shape_of(2, rank, 3);
+            StepBatch plain = make_step_batch(source, shape, 7, 100, size);
+            shape.equal_counts = true;
+            const StepBatch equal = make_step_batch(source, shape, 7, 100, size);
+            CHECK(equal.microbatches.size() == 3);
+            weight_sum += equal.weight_sum;
+            if (plain.microbatches.size() == 2) {
+                plain.microbatches.push_back(plain.microbatches.back());
+                std::ranges::fill(plain.microbatches.back().weights, 0.0f);
+            }
+            check_equal(equal, plain);
+        }
+        CHECK(weight_sum == 4.0 * static_cast<double>(size));
+    }
+}
+
 TEST_CASE("microbatches are dealt to data ranks so that their numbers differ by one at most") {
     for (std::int64_t ranks = 1; ranks <= 16; ++ranks) {
         for (std::int64_t microbatches = ranks; microbatches <= 3 * ranks; ++microbatches) {
