@@ -244,8 +244,7 @@ void print_work(RankCosts ranks, const RunPlan& plan, bool cuda) {
     }
     if (plan.mesh.size() == 1) return;
     print("bytes per step, for the rank that sends the most on each axis");
-    for (const MeshAxis& each : mesh_axes) {
-        const Axis axis = each.axis;
+    for (const Axis axis : reported_axes) {
         const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
     }
@@ -266,8 +265,7 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
 void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
-    for (const MeshAxis& each : mesh_axes) {
-        const Axis axis = each.axis;
+    for (const Axis axis : reported_axes) {
         if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
         heads += padded_left(text("sent on ", name_of(axis)), 13);

@@ -11,9 +11,11 @@ const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_vie
 }
 
 Axis reported_axis(Axis axis, const MeshShape& shape) {
-    if (const SubAxis* part = find_sub_axis(axis)) return reported_axis(part->parent, shape);
+    const SubAxis* part = find_sub_axis(axis);
+    if (part != nullptr && axis != Axis::experts) return reported_axis(part->parent, shape);
     switch (axis) {
-        case Axis::dp_cp: return Axis::dp;
+        case Axis::dp_cp:
+        case Axis::tokens: return Axis::dp;
         case Axis::embedding_ends: return Axis::pp;
         case Axis::model: return shape.pipeline > 1 ? Axis::pp : Axis::tp;
         default: return axis;
@@ -22,11 +24,17 @@ Axis reported_axis(Axis axis, const MeshShape& shape) {
 
 namespace {
 
+/// True if several ranks of tp have the same experts.
+bool copies_experts(const MeshShape& shape) {
+    return shape.expert > 1 && group_size(Axis::expert_copies, shape) > 1;
+}
+
 bool connects(Axis axis, const MeshShape& shape) {
     switch (axis) {
         case Axis::tp: return shape.tensor > 1;
         case Axis::cp: return shape.context > 1;
-        case Axis::dp: return shape.data * shape.context > 1;
+        case Axis::dp: return shape.data * shape.context > 1 || copies_experts(shape);
+        case Axis::experts: return shape.expert > 1;
         default: return shape.pipeline > 1;
     }
 }
@@ -43,8 +51,7 @@ void CommMetrics::add_step(const CommTotals::ByAxis& step) {
 
 std::vector<CommMetric> CommMetrics::take(const MpiSession& ranks) {
     std::vector<CommMetric> metrics;
-    for (const MeshAxis& each : mesh_axes) {
-        const Axis axis = each.axis;
+    for (const Axis axis : reported_axes) {
         if (!connects(axis, shape_)) continue;
         const AxisTotal& sum = sums_[static_cast<std::size_t>(axis)];
         CommMetric metric = {.axis = name_of(axis), .bytes = ranks.max(sum.bytes) / steps_};

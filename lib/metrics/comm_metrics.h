@@ -1,6 +1,7 @@
 // Communication in a step, by axis of the mesh, as metrics.jsonl reports it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -15,7 +16,7 @@ namespace gptrain {
 /// the longest issuing operations and waiting for them (communication not hidden by computation; on
 /// pp also the bubble).
 struct CommMetric {
-    std::string_view axis;  ///< "tp", "cp", "dp" or "pp"
+    std::string_view axis;  ///< "tp", "cp", "dp", "pp" or "experts"
     std::int64_t bytes = 0;
     std::optional<double> seconds = {};  ///< nothing if the host cannot measure it
 };
@@ -23,12 +24,17 @@ struct CommMetric {
 /// The metric of an axis; null if there is none.
 const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis);
 
-/// The axis of the mesh under which a communicator is reported, the one whose size requires it:
-/// sums over dp x cp count as dp, a part of an axis as that axis, first and last stage as pp, and
-/// the few bytes over tp x pp as pp, or as tp if there is one stage.
+/// The axes under which communication is reported: those of the mesh, and that of its ranks that
+/// exchange rows of experts.
+constexpr std::array<Axis, 5> reported_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp,
+                                               Axis::experts};
+
+/// The one of them under which a communicator is reported, the one whose size requires it: sums
+/// over dp x cp and over copies of experts count as dp, another part of an axis as that axis, first
+/// and last stage as pp, and the few bytes over tp x pp as pp, or as tp if there is one stage.
 Axis reported_axis(Axis axis, const MeshShape& shape);
 
-/// Sums steps by axis of the mesh.
+/// Sums steps by reported axis.
 class CommMetrics {
 public:
     /// `timed`: the host waits whenever computation waits.
@@ -36,7 +42,7 @@ public:
 
     void add_step(const CommTotals::ByAxis& step);
     /// The mean over the steps since the last call, for the axes with several ranks, in the order
-    /// tp, cp, dp, pp. All ranks call it together, after at least one step.
+    /// of reported_axes. All ranks call it together, after at least one step.
     std::vector<CommMetric> take(const MpiSession& ranks);
 
 private:

@@ -121,8 +121,8 @@ private:
 
 void read_comm(ExactReader& reader, std::vector<CommMetric>& comm) {
     reader.expect("\"comm\": {");
-    for (const MeshAxis& each : mesh_axes) {
-        const std::string_view axis = name_of(each.axis);
+    for (const Axis each : reported_axes) {
+        const std::string_view axis = name_of(each);
         if (!reader.skip(text(comm.empty() ? "\"" : ", \"", axis, "\": {\"bytes\": "))) continue;
         CommMetric& metric = comm.emplace_back(CommMetric{.axis = axis});
         reader.number(metric.bytes);
@@ -231,8 +231,8 @@ StepMetrics step_metrics(const JsonReader& reader, const Json& json) {
     if (reader.has("comm")) {
         const Json& comm = reader.object("comm");
         const JsonReader axes(comm, "comm");
-        for (const MeshAxis& each : mesh_axes) {
-            const std::string_view axis = name_of(each.axis);
+        for (const Axis each : reported_axes) {
+            const std::string_view axis = name_of(each);
             if (axes.has(axis)) metrics.comm.push_back(comm_metric(axes.object(axis), axis));
         }
     }

@@ -26,6 +26,7 @@ Spent spent_on(Axis reported) {
         case Axis::tp: return Spent::tp;
         case Axis::cp: return Spent::cp;
         case Axis::dp: return Spent::dp;
+        case Axis::experts: return Spent::experts;
         default: return Spent::pp;
     }
 }

@@ -11,7 +11,7 @@
 namespace gptrain {
 
 /// The categories of a step's time; their words are printed.
-enum class Spent { gemms, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
+enum class Spent { gemms, attention, other, optimizer, tp, cp, dp, pp, experts, bubble, host };
 constexpr auto words_of(Spent) {
     using enum Spent;
     return std::to_array<Word<Spent>>({{gemms, "GEMMs"},
@@ -22,6 +22,7 @@ constexpr auto words_of(Spent) {
                                        {cp, "cp"},
                                        {dp, "dp"},
                                        {pp, "pp"},
+                                       {experts, "experts"},
                                        {bubble, "bubble"},
                                        {host, "host"}});
 }

@@ -11,9 +11,9 @@ namespace {
 
 std::vector<CommMetric> sent_on_axes(const std::vector<RankCost>& ranks, const MeshShape& mesh) {
     std::vector<CommMetric> comm;
-    for (const MeshAxis& each : mesh_axes) {
-        const std::int64_t most = max_sent_bytes(ranks, each.axis, mesh);
-        if (most > 0) comm.push_back({.axis = name_of(each.axis), .bytes = most});
+    for (const Axis axis : reported_axes) {
+        const std::int64_t most = max_sent_bytes(ranks, axis, mesh);
+        if (most > 0) comm.push_back({.axis = name_of(axis), .bytes = most});
     }
     return comm;
 }

@@ -164,8 +164,8 @@ void add_tasks(std::vector<Chart>& charts, Runs runs) {
 
 /// Seconds of a step on each axis that any run communicates on.
 void add_communication(std::vector<Chart>& charts, Runs runs) {
-    for (const MeshAxis& each : mesh_axes) {
-        const std::string_view axis = name_of(each.axis);
+    for (const Axis each : reported_axes) {
+        const std::string_view axis = name_of(each);
         const Metric seconds = [axis](const StepMetrics& metrics) -> std::optional<double> {
             const CommMetric* comm = find_axis(metrics.comm, axis);
             return comm != nullptr ? comm->seconds : std::nullopt;

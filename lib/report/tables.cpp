@@ -111,8 +111,8 @@ void add_metrics(std::vector<TableColumn>& columns, std::span<const ReportedRun>
 }
 
 void add_comm(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs) {
-    for (const MeshAxis& each : mesh_axes) {
-        const std::string_view axis = name_of(each.axis);
+    for (const Axis each : reported_axes) {
+        const std::string_view axis = name_of(each);
         const auto has_axis = [&](const StepMetrics& metrics) {
             return find_axis(metrics.comm, axis) != nullptr;
         };

@@ -62,6 +62,7 @@ std::string device_line(const MeshShape& mesh, const StartSummary& summary) {
     const std::string_view each = mesh.size() > 1 ? " per rank" : "";
     return text("device: ", summary.device, each, "; mesh: dp ", mesh.data, " pp ", mesh.pipeline,
                 " cp ", mesh.context, " tp ", mesh.tensor,
+                mesh.expert > 1 ? text(" experts ", mesh.expert) : "",
                 "; memory: ", human_bytes(summary.memory_bytes), each);
 }
 

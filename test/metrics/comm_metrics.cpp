@@ -29,6 +29,8 @@ std::vector<CommMetric> metrics_of(const MeshShape& shape, bool timed) {
         send(totals, Axis::pp, 40 * step);
         send(totals, Axis::embedding_ends, 4000 * step);
         send(totals, Axis::model, 50000 * step);
+        send(totals, Axis::experts, 50 * step);
+        send(totals, Axis::expert_copies, 300000 * step);
         metrics.add_step(totals.by_axis());
     }
     return metrics.take({});
@@ -42,7 +44,7 @@ TEST_CASE("every communicator counts as an axis of the mesh, steps by their mean
     CHECK(all[1].axis == "cp");
     CHECK(all[1].bytes == 2 * 20);
     CHECK(all[2].axis == "dp");
-    CHECK(all[2].bytes == 2 * 3030);
+    CHECK(all[2].bytes == 2 * 303030);
     CHECK(all[3].axis == "pp");
     CHECK(all[3].bytes == 2 * 54040);
     for (const CommMetric& metric : all) {
@@ -50,6 +52,17 @@ TEST_CASE("every communicator counts as an axis of the mesh, steps by their mean
         CHECK(metric.seconds > 0);
         CHECK(metric.seconds < 1);
     }
+}
+
+TEST_CASE("the exchange of rows of experts counts by itself, sums over their copies as dp") {
+    const auto all = metrics_of({.tensor = 4, .expert = 2}, true);
+    REQUIRE(all.size() == 3);
+    CHECK(all[0].axis == "tp");
+    CHECK(all[1].axis == "dp");
+    CHECK(all[1].bytes == 2 * 303030);
+    CHECK(all[2].axis == "experts");
+    CHECK(all[2].bytes == 2 * 50);
+    CHECK(metrics_of({.tensor = 2, .expert = 2}, true).size() == 2);
 }
 
 TEST_CASE("axes that connect no ranks are left out") {
@@ -87,7 +100,7 @@ TEST_CASE("seconds are those of issuing and waiting, not of the work in between"
 TEST_CASE("seconds are not told where the host does not wait") {
     const auto dp = metrics_of({.data = 2}, false);
     REQUIRE(dp.size() == 1);
-    CHECK(dp[0].bytes == 2 * 3030);
+    CHECK(dp[0].bytes == 2 * 303030);
     CHECK_FALSE(dp[0].seconds);
 }
 
