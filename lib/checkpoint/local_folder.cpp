@@ -54,7 +54,7 @@ LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem
     hash << std::hex << std::setw(16) << std::setfill('0') << name_hash(run.string());
     return {.run = dir / text(run.filename().string(), "-", hash.str()),
             .mesh = text("dp", mesh.data, "-pp", mesh.pipeline, "-cp", mesh.context, "-tp",
-                         mesh.tensor),
+                         mesh.tensor, mesh.expert > 1 ? text("-ep", mesh.expert) : ""),
             .node = node};
 }
 

@@ -15,6 +15,12 @@ bool lies_inside_nodes(Axis axis, const MeshShape& shape, std::span<const std::s
     return true;
 }
 
+/// True for axes without messages of their own.
+bool is_silent(Axis axis, const MeshShape& shape) {
+    return axis == Axis::dp || axis == Axis::tokens ||
+           (axis == Axis::expert_copies && shape.expert == 1);
+}
+
 /// "tp, cp and dp".
 std::string listed(const std::vector<Axis>& list) {
     std::string words;
@@ -31,7 +37,8 @@ PeerAxes axes_inside_nodes(const MeshShape& shape, std::span<const std::string> 
     PeerAxes inside;
     for (int index = 0; index < axes; ++index) {
         const auto axis = static_cast<Axis>(index);
-        if (axis != Axis::dp && lies_inside_nodes(axis, shape, nodes)) inside.push_back(axis);
+        if (!is_silent(axis, shape) && lies_inside_nodes(axis, shape, nodes))
+            inside.push_back(axis);
     }
     return inside;
 }

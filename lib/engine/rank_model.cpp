@@ -63,6 +63,7 @@ LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
             .chunks = chunk_parts(plan, place.pp),
             .mesh = plan.mesh,
             .tensor_rank = place.tp,
+            .expert_rank = group_on(Axis::experts, rank_of(place, plan.mesh), plan.mesh).rank,
             .sequence_parallel = plan.sequence_parallel,
             .split_tied_embedding = has_tied_ends(plan)};
 }
@@ -134,6 +135,7 @@ BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
             .micro_batch_size = plan.micro_batch_size,
             .data_rank = place.dp,
             .data_ranks = plan.mesh.data,
+            .equal_counts = plan.mesh.experts_span_data(),
             .vocab_size = plan.model.vocab,
             .virtual_tokens = plan.model.virtual_tokens(),
             .eod_id = plan.end_of_document.id,

@@ -14,9 +14,14 @@ Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place) {
 
 ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
-    Sharing sharing;
-    if (plan.optimizer.shard) sharing.owners = sharing.sums;
-    request.sharing = [sharing](const TensorGroup&) { return sharing; };
+    const auto over = [&](Axis sums) {
+        Sharing sharing = {.sums = sums};
+        if (plan.optimizer.shard) sharing.owners = sums;
+        return sharing;
+    };
+    const Sharing all = over(Axis::dp_cp);
+    const Sharing experts = plan.mesh.expert > 1 ? over(Axis::expert_copies) : all;
+    request.sharing = [=](const TensorGroup& group) { return group.of_experts() ? experts : all; };
     // Sums in a dtype other than fp32 are computed in parts, by all ranks.
     request.divides_sums = plan.grad_reduce != DType::f32;
     request.fp8 = plan.fp8;

@@ -35,6 +35,11 @@ void ExpertBalance::measure(const StepRef& step) const {
             mesh.tp().all_reduce(part, Reduce::sum).wait();
     }
     mesh.dp_cp().all_reduce(counts, Reduce::sum).wait();
+    if (mesh.experts().size() > 1) {
+        // All ranks decide alike.
+        for (const Axis axis : {Axis::dp_cp, Axis::model})
+            mesh[axis].all_reduce(step.unplaced_rows(), Reduce::sum).wait();
+    }
     // share_sums adds what all of these ranks have.
     if (mesh.dp_cp().rank() > 0) return;
     context_.backend.run(MeasureLoads{.counts = counts,

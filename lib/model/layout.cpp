@@ -186,9 +186,11 @@ private:
     Shard shard_of(const ModelTensor& tensor, Shape& in_memory) const {
         in_memory = whole_shape(tensor);
         Shard shard = Shard::whole(tensor.name, in_memory);
-        std::int64_t rank = request_.tensor_rank;
-        std::int64_t ranks = request_.mesh.tensor;
-        if (tensor.split == TensorSplit::none) {
+        // Ranks that divide the experts have theirs whole.
+        const bool divided = tensor.experts > 0 && request_.mesh.expert > 1;
+        std::int64_t rank = divided ? request_.expert_rank : request_.tensor_rank;
+        std::int64_t ranks = divided ? request_.mesh.expert : request_.mesh.tensor;
+        if (!divided && tensor.split == TensorSplit::none) {
             shard.owned = rank == 0;
             return shard;
         }
@@ -197,8 +199,8 @@ private:
             rank /= request_.mesh.kv;
             ranks /= request_.mesh.kv;
         }
-        const int rows = tensor.experts > 0 ? 1 : 0;
-        const int dim = tensor.split == TensorSplit::columns ? rows + 1 : rows;
+        const int rows = tensor.experts > 0 && !divided ? 1 : 0;
+        const int dim = tensor.split == TensorSplit::columns && !divided ? rows + 1 : rows;
         const Part part = part_of(in_memory[dim], ranks, rank);
         shard.box.offset[dim] = part.begin;
         shard.box.extent[dim] = part.valid;

@@ -81,7 +81,7 @@ struct GroupRows {
 /// "h.i.mlp.fc_gate" stacks fc, gate.
 struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
-    /// This rank's rows and columns, without padding; of experts [P, E, rows, columns] for P
+    /// This rank's rows and columns, without padding; of E experts [P, E, rows, columns] for P
     /// members.
     Shape shape;
     std::vector<GroupRows> rows;
@@ -142,6 +142,7 @@ struct LayoutRequest {
     std::vector<ChunkPart> chunks;  ///< this rank's, in the model's order
     MeshShape mesh = {};
     std::int64_t tensor_rank = 0;  ///< on tp
+    std::int64_t expert_rank = 0;  ///< on experts
     bool sequence_parallel = false;
     bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
     /// The sharing of a group's parameters.

@@ -8,10 +8,9 @@ namespace {
 /// Frozen weights are drawn in fp32, this many elements at a time, then rounded.
 constexpr std::int64_t drawn_elements = std::int64_t{1} << 20;
 
-/// True unless all ranks of dp x cp have and update the same parameters.
-bool differ_on_dp_cp(const ParameterLayout& layout, const Mesh& mesh) {
-    return mesh.dp_cp().size() > 1 &&
-           std::any_of(layout.parameters.begin(), layout.parameters.end(),
+/// True unless exactly the ranks of dp x cp have and update the same parameters.
+bool are_shared_otherwise(const ParameterLayout& layout) {
+    return std::any_of(layout.parameters.begin(), layout.parameters.end(),
                        [](const Parameter& each) { return each.sharing != Sharing(); });
 }
 
@@ -28,7 +27,7 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
       muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.dtype()),
-      differ_on_dp_cp_(differ_on_dp_cp(parameters.layout(), mesh)) {
+      sums_over_dp_cp_(are_shared_otherwise(parameters.layout())) {
     for (const FlatRange& range : cleared_ranges(parameters_.layout()))
         cleared_.push_back(parameters_.grads(range));
     allocate(memory);
@@ -54,7 +53,7 @@ void Optimizer::allocate(Memory& memory) {
                               {"exp_avg_sq", state(MemoryUse::optimizer)}};
         }
         const bool is_first = owner_of(range.parameter->sharing, mesh_).saves;
-        if (range.shard.owned && (is_first || !differ_on_dp_cp_)) {
+        if (range.shard.owned && (is_first || !sums_over_dp_cp_)) {
             grads_.push_back(updated.main_grad);
             counted_.push_back(updated_.size());
         }
@@ -154,7 +153,7 @@ void Optimizer::clear_gradients() {
 
 void Optimizer::sum_gradient_squares(const StepRef& step) {
     backend_.run(SquareSum{.addends = grads_, .total = step.grad_square_sum()});
-    if (differ_on_dp_cp_) mesh_.dp_cp().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
+    if (sums_over_dp_cp_) mesh_.dp_cp().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
     mesh_.model().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
 }
 

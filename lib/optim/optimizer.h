@@ -78,7 +78,7 @@ private:
     Parameters& parameters_;
     AdamWConstants constants_;
     Muon muon_;
-    bool differ_on_dp_cp_;         ///< ranks of dp x cp count different gradients
+    bool sums_over_dp_cp_;         ///< ranks of dp x cp count different gradients
     std::vector<Tensor> cleared_;  ///< the gradients that a step clears
     std::vector<UpdatedRange> updated_;
     std::vector<AdamWPiece> adamw_pieces_;

@@ -59,8 +59,11 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
 }
 
 /// The messages of the model, the sums of gradients and the optimizer on each axis, and on parts of
-/// one. Stages use channels, and tp x pp; data ranks use dp x cp.
+/// one. Stages use channels, and tp x pp; data ranks use dp x cp. Rows of tokens travel between the
+/// ranks that divide the experts, if there are any.
 std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
+    constexpr Traffic none = {
+        .collectives = false, .ring = false, .all_pairs = false, .one_way = false};
     std::array<Traffic, axes> traffic;
     traffic.fill({.ring = false, .all_pairs = false, .one_way = false});
     const bool ring = plan.context_method == ContextMethod::ring;
@@ -71,11 +74,15 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
                              .one_way = false};
     // Slices travel from rank to rank.
     at(traffic, Axis::tp).ring = at(traffic, Axis::model).ring = plan.pieces_by_rank;
-    at(traffic, Axis::dp).collectives = false;
-    at(traffic, Axis::pp).collectives = false;
+    for (const Axis axis : {Axis::dp, Axis::pp, Axis::tokens})
+        at(traffic, axis) = none;
     at(traffic, Axis::dp_cp).all_pairs = plan.grad_reduce != DType::f32;
     for (const SubAxis& part : sub_axes)
         at(traffic, part.axis) = at(traffic, part.parent);
+    if (plan.mesh.expert > 1) {
+        at(traffic, Axis::experts).all_pairs = true;
+        at(traffic, Axis::expert_copies) = at(traffic, Axis::dp_cp);
+    }
     return traffic;
 }
 

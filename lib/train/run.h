@@ -58,7 +58,9 @@ private:
     /// The evaluations due after the last step that are not in metrics.jsonl.
     Evaluations evaluations_missing() const;
     bool replica_check_due(std::int64_t step) const {
-        return devices_.mesh.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
+        const Mesh& mesh = devices_.mesh;
+        const bool copied = mesh.dp_cp().size() > 1 || mesh[Axis::expert_copies].size() > 1;
+        return copied && due(spec_.faults.replica_check_interval, step);
     }
     bool local_copy_due(std::int64_t step) const {
         return checkpoints_.local() != nullptr && due(spec_.checkpoint.local_interval, step);

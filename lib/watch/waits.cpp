@@ -27,20 +27,18 @@ std::optional<Wait> wait_of(const RankRecord& record) {
 }
 
 /// A number that the ranks of a communicator have in common. Which ranks share k/v heads is not
-/// known here, but all groups of a tp axis run the same operations.
+/// known here, but all groups of a tp axis run the same operations. Those that exchange rows of
+/// experts are known, and may have different numbers of microbatches.
 std::int64_t communicator_of(int rank, int axis, const MeshShape& mesh) {
     if (axis == world) return 0;
     const auto which = static_cast<Axis>(axis);
-    MeshPlace place = place_of(rank, mesh);
+    const MeshPlace place = place_of(rank, mesh);
     const bool at_end = place.pp == 0 || place.pp == mesh.pipeline - 1;
     // Middle stages have none with others.
     if (which == Axis::embedding_ends && !at_end) return mesh.size() + rank;
-    const std::vector<Axis> spanned = spanned_axes(which);
-    for (const MeshAxis& each : mesh_axes) {
-        if (std::find(spanned.begin(), spanned.end(), each.axis) != spanned.end())
-            place.*each.index = 0;
-    }
-    return rank_of(place, mesh);
+    const SubAxis* part = find_sub_axis(which);
+    const bool alike = part != nullptr && part->parent != Axis::tokens;
+    return group_on(alike ? part->parent : which, rank, mesh).id;
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ std::vector<MeshShape> shapes_of(std::int64_t ranks) {
 /// True if two places differ on this axis only.
 bool together_on(Axis axis, const MeshPlace& a, const MeshPlace& b) {
     const bool model = axis == Axis::model;
-    const bool replicas = axis == Axis::dp_cp;
-    return (a.tp == b.tp || axis == Axis::tp || model) &&
+    // With one rank of experts, all ranks with tokens of a layer are copies.
+    const bool tokens = axis == Axis::tokens || axis == Axis::expert_copies;
+    const bool replicas = axis == Axis::dp_cp || tokens;
+    return (a.tp == b.tp || axis == Axis::tp || model || tokens) &&
            (a.pp == b.pp || axis == Axis::pp || model) &&
            (a.cp == b.cp || axis == Axis::cp || replicas) &&
            (a.dp == b.dp || axis == Axis::dp || replicas);
@@ -145,6 +147,44 @@ TEST_CASE("Groups on a part of an axis are neighbours there, or the ranks across
         CHECK(far.rank == parent / 4);
         CHECK(far.size == 2);
     }
+}
+
+TEST_CASE("The ranks that divide the experts are neighbours on tp, then cp, then dp") {
+    using Ranks = std::vector<std::int64_t>;
+    const auto members = [](Axis axis, std::int64_t first, const MeshShape& shape) {
+        Ranks ranks;
+        for (std::int64_t rank = 0; rank < shape.size(); ++rank) {
+            const RankGroup group = group_on(axis, rank, shape);
+            if (group.id != first) continue;
+            CHECK(group.rank == std::ssize(ranks));
+            ranks.push_back(rank);
+        }
+        for (const std::int64_t rank : ranks)
+            CHECK(group_on(axis, rank, shape).size == std::ssize(ranks));
+        return ranks;
+    };
+    const MeshShape two = {.data = 2, .context = 2, .tensor = 2, .expert = 2};
+    CHECK(members(Axis::experts, 0, two) == Ranks{0, 1});
+    CHECK(members(Axis::experts, 6, two) == Ranks{6, 7});
+    CHECK(members(Axis::expert_copies, 1, two) == Ranks{1, 3, 5, 7});
+    const MeshShape four = {.data = 2, .context = 2, .tensor = 2, .expert = 4};
+    CHECK(members(Axis::experts, 4, four) == Ranks{4, 5, 6, 7});
+    CHECK(members(Axis::expert_copies, 2, four) == Ranks{2, 6});
+    const MeshShape eight = {.data = 2, .context = 2, .tensor = 2, .expert = 8};
+    CHECK(members(Axis::experts, 0, eight) == Ranks{0, 1, 2, 3, 4, 5, 6, 7});
+    CHECK(members(Axis::expert_copies, 5, eight) == Ranks{5});
+    const MeshShape data = {.data = 8, .expert = 4};
+    CHECK(members(Axis::experts, 4, data) == Ranks{4, 5, 6, 7});
+    CHECK(members(Axis::expert_copies, 3, data) == Ranks{3, 7});
+    const MeshShape part = {.tensor = 8, .expert = 4};
+    CHECK(members(Axis::experts, 0, part) == Ranks{0, 1, 2, 3});
+    CHECK(members(Axis::expert_copies, 1, part) == Ranks{1, 5});
+    // Every stage has its own.
+    const MeshShape stages = {.data = 2, .pipeline = 2, .tensor = 2, .expert = 4};
+    CHECK(members(Axis::experts, 4, stages) == Ranks{4, 5, 6, 7});
+    CHECK(members(Axis::expert_copies, 4, stages) == Ranks{4});
+    const MeshShape none = {.data = 2, .tensor = 2};
+    CHECK(members(Axis::experts, 2, none) == Ranks{2});
 }
 
 TEST_CASE("A mesh uses each of its communicators once at the start, and counts their memory") {

@@ -31,6 +31,13 @@ TEST_CASE("Axes whose groups lie inside nodes are those of the innermost ranks")
     CHECK(inside({}, 8).empty());
 }
 
+TEST_CASE("Ranks that divide experts may lie inside nodes") {
+    const MeshShape shape = {.data = 4, .tensor = 2, .expert = 4};
+    CHECK(inside(shape, 4) == PeerAxes{Axis::tp, Axis::model, Axis::experts});
+    CHECK(inside(shape, 8) ==
+          PeerAxes{Axis::tp, Axis::dp_cp, Axis::model, Axis::experts, Axis::expert_copies});
+}
+
 TEST_CASE("One group that reaches over nodes keeps its axis from being copied") {
     const MeshShape shape = {.data = 3, .tensor = 2};
     CHECK(inside(shape, 6) == PeerAxes{Axis::tp, Axis::dp_cp, Axis::model});

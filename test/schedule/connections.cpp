@@ -59,6 +59,27 @@ TEST_CASE("axes with the same ranks share a communicator", "[schedule]") {
           std::map<Axis, Traffic>{{Axis::model, collectives}, {Axis::embedding_ends, collectives}});
 }
 
+TEST_CASE("ranks that divide experts exchange rows, and copies of experts sum gradients",
+          "[schedule]") {
+    constexpr Traffic rows = {.collectives = false, .ring = false, .one_way = false};
+    RunPlan plan;
+    plan.mesh = {.data = 2, .context = 2, .tensor = 2};
+    std::map<Axis, Traffic> expected = connected(plan);
+    CHECK_FALSE(expected.contains(Axis::experts));
+    CHECK_FALSE(expected.contains(Axis::expert_copies));
+    plan.mesh.expert = 4;
+    expected[Axis::experts] = rows;
+    expected[Axis::expert_copies] = collectives;
+    CHECK(connected(plan) == expected);
+    plan.grad_reduce = DType::bf16;
+    expected[Axis::dp_cp].all_pairs = expected[Axis::expert_copies].all_pairs = true;
+    CHECK(connected(plan) == expected);
+    // All ranks divide the experts: nobody has a copy.
+    plan.mesh.expert = 8;
+    expected.erase(Axis::expert_copies);
+    CHECK(connected(plan) == expected);
+}
+
 TEST_CASE("communicators have the numbers of their axes, also where axes share one", "[schedule]") {
     RunPlan plan;
     plan.mesh = {.data = 2, .tensor = 2, .kv = 2};

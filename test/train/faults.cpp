@@ -103,6 +103,16 @@ TEST_CASE("replicas are compared with those that share the same weights") {
     CHECK(differing_replicas(sums, both) == std::vector<std::int64_t>{1, 5});
 }
 
+TEST_CASE("copies of experts are compared where ranks divide them") {
+    constexpr MeshShape divided = {.data = 4, .tensor = 2, .expert = 2};
+    std::vector<ReplicaSum> sums(8);
+    for (std::size_t i = 0; i < 8; ++i)
+        sums[i].checksums[static_cast<std::size_t>(Axis::expert_copies)] = i % 2 == 0 ? 1 : 2;
+    CHECK(differing_replicas(sums, divided).empty());
+    sums[5].checksums[static_cast<std::size_t>(Axis::expert_copies)] = 1;
+    CHECK(differing_replicas(sums, divided) == std::vector<std::int64_t>{5});
+}
+
 TEST_CASE("a fault of a step is where it came first") {
     std::vector<StepFault> faults(6);
     CHECK(describe(faults, mesh).empty());

@@ -21,6 +21,9 @@ bool share_communicator(Axis axis, const MeshPlace& a, const MeshPlace& b, const
     const auto at_end = [&](const MeshPlace& place) {
         return place.pp == 0 || place.pp == mesh.pipeline - 1;
     };
+    const auto among_tokens = [&](const MeshPlace& place) {
+        return (place.dp * mesh.context + place.cp) * mesh.tensor + place.tp;
+    };
     switch (axis) {
         case Axis::tp: return dp && pp && cp;
         case Axis::cp: return dp && pp && tp;
@@ -29,6 +32,11 @@ bool share_communicator(Axis axis, const MeshPlace& a, const MeshPlace& b, const
         case Axis::dp_cp: return pp && tp;
         case Axis::model: return dp && cp;
         case Axis::kv: return dp && pp && cp;
+        case Axis::tokens: return pp;
+        case Axis::experts:
+            return pp && among_tokens(a) / mesh.expert == among_tokens(b) / mesh.expert;
+        case Axis::expert_copies:
+            return pp && among_tokens(a) % mesh.expert == among_tokens(b) % mesh.expert;
         case Axis::embedding_ends: return dp && cp && tp && at_end(a) && at_end(b);
     }
     return false;
@@ -89,7 +97,14 @@ public:
 
     int below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
 
-    MeshShape mesh() { return {1 + below(3), 1 + below(4), 1 + below(3), 1 + below(3)}; }
+    MeshShape mesh() {
+        MeshShape mesh = {1 + below(3), 1 + below(4), 1 + below(3), 1 + below(3)};
+        for (const std::int64_t size : {mesh.tensor, mesh.context, mesh.data}) {
+            if (below(2) == 0) break;
+            mesh.expert *= size;
+        }
+        return mesh;
+    }
 
     /// `lost`, `busy`: how many of 100 ranks.
     RankView view(int lost, int busy) {
