@@ -231,6 +231,8 @@ struct GateRowsBackward {
 
 // A linear layer for each expert, of P matrices [O, I] whose outputs stand side by side: fc and
 // gate (P = 2), or one. The bits of a row do not depend on how many rows its expert has.
+// `expected`: the rows that experts have if all ranks have equal loads, by which time and work are
+// estimated; 0: all.
 
 /// y[r] = x[r] [W_0; ..; W_{P-1}]^T with the matrices W_p = weight[p, e] of the row's expert e
 struct GroupedForward {
@@ -239,6 +241,7 @@ struct GroupedForward {
     Tensor weight;   ///< [P, E, O, I]
     Tensor offsets;  ///< i32 [E + 1]
     Tensor y;        ///< [R, P O], =
+    std::int64_t expected = 0;
     void tensors(const auto& list) const { list.reads(x, weight, offsets).writes(y); }
 };
 
@@ -249,6 +252,7 @@ struct GroupedInputGrad {
     Tensor weight;   ///< [P, E, O, I]
     Tensor offsets;  ///< i32 [E + 1]
     Tensor dx;       ///< [R, I], =
+    std::int64_t expected = 0;
     void tensors(const auto& list) const { list.reads(dy, weight, offsets).writes(dx); }
 };
 
@@ -261,6 +265,7 @@ struct GroupedWeightGrad {
     Tensor offsets;  ///< i32 [E + 1]
     Tensor dweight;  ///< fp32 [P, E, O, I]; += if `accumulate`, else =
     bool accumulate = true;
+    std::int64_t expected = 0;
     void tensors(const auto& list) const {
         list.reads(x, dy, offsets);
         accumulate ? list.updates(dweight) : list.writes(dweight);

@@ -34,7 +34,7 @@ struct StepState {
     std::int64_t updates;           ///< AdamW updates so far, counted by its bias correction
     std::int64_t skipped_steps;     ///< in total
     std::int64_t skipped_in_a_row;  ///< up to this step
-    std::int64_t waits;             ///< 1: a step has to be repeated; until then none updates
+    std::int64_t waits;             ///< 1: a step has to be repeated; 0 whenever a run is saved
 
     // Results of the step.
     double grad_square_sum;  ///< of the gradients as stored, each parameter counted once

@@ -53,18 +53,16 @@ OpWork gemm(const Op& op, const Tensor& operand, std::int64_t rows, std::int64_t
 }
 
 /// Fewer rows than experts are as many GEMMs.
-std::int64_t group_count(const Tensor& rows, std::int64_t experts) {
-    return std::clamp<std::int64_t>(rows.size(0), 1, experts);
-}
-
-/// A GEMM for each of `groups` experts.
-template <class Op>
-OpWork grouped_gemm(const Op& op, const Tensor& operand, std::int64_t groups, std::int64_t rows,
-                    std::int64_t cols, std::int64_t length) {
-    OpWork work = gemm(op, operand, rows, cols, length);
-    work.groups = groups;
-    return work;
-}
+/// The rows of a grouped linear layer, in as many groups as experts have some.
+struct GroupedRows {
+    GroupedRows(const Tensor& x, std::int64_t expected, std::int64_t experts)
+        : all(expected > 0 ? expected : x.size(0)),
+          groups(std::clamp<std::int64_t>(all, 1, experts)),
+          of_group(div_ceil(all, groups)) {}
+    std::int64_t all;
+    std::int64_t groups;
+    std::int64_t of_group;
+};
 
 template <class Op>
 OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, int gemms) {
@@ -105,26 +103,26 @@ OpWork work_of(const LinearWeightGrad& op) {
 }
 
 OpWork work_of(const GroupedForward& op) {
-    const std::int64_t groups = group_count(op.x, op.weight.size(1));
-    OpWork work =
-        grouped_gemm(op, op.x, groups, div_ceil(op.x.size(0), groups), op.y.size(1), op.x.size(1));
-    work.flops = gemm_flops(op.x.size(0), op.y.size(1), op.x.size(1));
+    const GroupedRows rows(op.x, op.expected, op.weight.size(1));
+    OpWork work = gemm(op, op.x, rows.of_group, op.y.size(1), op.x.size(1));
+    work.groups = rows.groups;
+    work.flops = gemm_flops(rows.all, op.y.size(1), op.x.size(1));
     return work;
 }
 
 OpWork work_of(const GroupedInputGrad& op) {
-    const std::int64_t groups = group_count(op.dy, op.weight.size(1));
-    OpWork work = grouped_gemm(op, op.dy, groups, div_ceil(op.dy.size(0), groups), op.dx.size(1),
-                               op.dy.size(1));
-    work.flops = gemm_flops(op.dy.size(0), op.dx.size(1), op.dy.size(1));
+    const GroupedRows rows(op.dy, op.expected, op.weight.size(1));
+    OpWork work = gemm(op, op.dy, rows.of_group, op.dx.size(1), op.dy.size(1));
+    work.groups = rows.groups;
+    work.flops = gemm_flops(rows.all, op.dx.size(1), op.dy.size(1));
     return work;
 }
 
 OpWork work_of(const GroupedWeightGrad& op) {
-    const std::int64_t groups = group_count(op.x, op.dweight.size(1));
-    OpWork work =
-        grouped_gemm(op, op.x, groups, op.dy.size(1), op.x.size(1), div_ceil(op.x.size(0), groups));
-    work.flops = gemm_flops(op.dy.size(1), op.x.size(1), op.x.size(0));
+    const GroupedRows rows(op.x, op.expected, op.dweight.size(1));
+    OpWork work = gemm(op, op.x, op.dy.size(1), op.x.size(1), rows.of_group);
+    work.groups = rows.groups;
+    work.flops = gemm_flops(op.dy.size(1), op.x.size(1), rows.all);
     return work;
 }
 

@@ -11,7 +11,7 @@ OpWork work_of(const LinearForward& op);
 OpWork work_of(const Int8LinearForward& op);
 OpWork work_of(const LinearInputGrad& op);
 OpWork work_of(const LinearWeightGrad& op);
-// Grouped ops as if each expert had an equal share of the rows, all of which are in use.
+// Grouped ops as if each expert had an equal share of the `expected` rows.
 OpWork work_of(const GroupedForward& op);
 OpWork work_of(const GroupedInputGrad& op);
 OpWork work_of(const GroupedWeightGrad& op);

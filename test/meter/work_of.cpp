@@ -88,6 +88,11 @@ TEST_CASE("a grouped GEMM is one for each expert that can have rows") {
         .x = one, .weight = weight, .offsets = offsets, .y = shaped(DType::bf16, {1, parts * O})});
     CHECK(few.groups == 1);
     CHECK(few.rows == 1);
+    // Half of the rows of messages are empty.
+    const OpWork half = work_of(
+        GroupedForward{.x = x, .weight = weight, .offsets = offsets, .y = y, .expected = 5});
+    CHECK(half.rows == 2);
+    CHECK(half.flops == forward.flops / 2);
 }
 
 TEST_CASE("FP8 and int8 count the operands that a GEMM reads, with its sums over the same dim") {
