@@ -12,6 +12,7 @@
 #include "device.h"
 #include "engine/long_step.h"
 #include "engine/memory_check.h"
+#include "metrics/comm_metrics.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
 #include "planner/message_buffers.h"

@@ -103,13 +103,16 @@ StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, s
         const std::vector<float>& weights = batch.microbatches.back().weights;
         batch.weight_sum = std::accumulate(weights.begin(), weights.end(), batch.weight_sum);
     }
-    const std::int64_t most = div_ceil(microbatches, shape.data_ranks);
-    if (shape.equal_counts && std::ssize(batch.microbatches) < most) {
+    if (shape.equal_counts) fill_up(batch, div_ceil(microbatches, shape.data_ranks));
+    return batch;
+}
+
+void fill_up(StepBatch& batch, std::int64_t microbatches) {
+    while (std::ssize(batch.microbatches) < microbatches) {
         Microbatch again = batch.microbatches.back();
         std::ranges::fill(again.weights, 0.0f);
         batch.microbatches.push_back(std::move(again));
     }
-    return batch;
 }
 
 BatchLoader::BatchLoader(std::shared_ptr<const SampleSource> source, BatchSchedule schedule,

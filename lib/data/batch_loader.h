@@ -50,6 +50,9 @@ struct StepRange {
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size);
 
+/// Repeats the last microbatch, without weight, until there are so many.
+void fill_up(StepBatch& batch, std::int64_t microbatches);
+
 /// Returns the batches of a range of steps in order. A thread stays up to `depth` steps ahead, so
 /// that training does not wait for the disk. Each evaluation makes a new loader over the validation
 /// samples, from sample 0.

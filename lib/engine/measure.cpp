@@ -30,10 +30,12 @@ void start_on_meter(Engine& engine, const RunPlan& plan) {
     });
 }
 
-/// Does what a run does between steps, with one microbatch.
+/// Does what a run does between steps, and a step that is computed again in slices, with one
+/// microbatch.
 void evaluate_on_meter(Engine& engine, const RunPlan& plan) {
     StepBatch batch;
     batch.microbatches.resize(1);
+    if (plan.mesh.expert > 1) engine.step(batch, 0, {.slices = 2, .repeats = true});
     engine.evaluate(batch);
     if (plan.scores_tasks) run_for_memory(engine.forward_passes(), 1);
     reserve_snapshot(engine, plan);

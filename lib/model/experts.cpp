@@ -1,7 +1,5 @@
 #include "model/experts.h"
 
-#include "model/slices.h"
-
 namespace gptrain {
 
 Experts::Experts(const ModelContext& context, const Parameters& parameters, const BlockId& block)
@@ -19,11 +17,18 @@ Experts::Experts(const ModelContext& context, const Parameters& parameters, cons
 }
 
 Shape Experts::u_shape(std::int64_t tokens) const {
-    return {tokens * experts().per_token, input_width(activation(), experts().ffn_hidden_size)};
+    return {ExpertRows::count(context_, tokens),
+            input_width(activation(), experts().ffn_hidden_size)};
 }
 
 Shape Experts::a_shape(std::int64_t tokens) const {
-    return {tokens * experts().per_token, experts().ffn_hidden_size};
+    return {ExpertRows::count(context_, tokens), experts().ffn_hidden_size};
+}
+
+Tensor Experts::reserve_arrived(Arena& arena, std::int64_t tokens) const {
+    if (context_.mesh.experts().size() == 1) return {};
+    return arena.allocate(context_.compute,
+                          {ExpertRows::count(context_, tokens), context_.shape.hidden});
 }
 
 SavedShared Experts::reserve_shared(Arena& arena, Recompute recompute, std::int64_t tokens) const {
@@ -43,10 +48,12 @@ SavedExperts Experts::reserve(Arena& arena, Recompute recompute, std::int64_t to
     SavedExperts saved;
     saved.norm = branch_.norm().reserve(arena, tokens);
     saved.routing = router_.reserve(arena, context_.stream_length(tokens));
+    saved.order = ExpertRows::reserve(context_, arena, tokens);
     saved.u = arena.allocate(context_.compute, u_shape(tokens));
     if (recompute == Recompute::none) {
         saved.n = arena.allocate(context_.compute, context_.stream_shape(tokens));
         saved.a = arena.allocate(context_.compute, a_shape(tokens));
+        saved.arrived = reserve_arrived(arena, tokens);
     }
     saved.shared = reserve_shared(arena, recompute, tokens);
     return saved;
@@ -66,8 +73,11 @@ SavedExperts Experts::with_workspace(const SavedExperts& kept, const Tensor& str
     SavedExperts saved = kept;
     saved.norm = branch_.norm().with_workspace(kept.norm, stream, tokens);
     saved.n = context_.kept_or_temporary(kept.n, context_.stream_shape(tokens));
-    if (kept.routing.logits.empty())
+    if (kept.routing.logits.empty()) {
         saved.routing = router_.reserve(context_.workspace(), context_.stream_length(tokens));
+        saved.order = ExpertRows::reserve(context_, context_.workspace(), tokens);
+        saved.arrived = reserve_arrived(context_.workspace(), tokens);
+    }
     saved.u = context_.kept_or_temporary(kept.u, u_shape(tokens));
     saved.a = context_.kept_or_temporary(kept.a, a_shape(tokens));
     if (!has_shared()) return saved;
@@ -79,44 +89,65 @@ SavedExperts Experts::with_workspace(const SavedExperts& kept, const Tensor& str
     return saved;
 }
 
-Experts::Rows Experts::rows_of(const SavedRouting& routing) const {
-    Arena& workspace = context_.workspace();
-    const Tensor chosen = gather_rows(context_, routing.chosen);
-    const Rows rows = {.offsets = workspace.allocate(DType::i32, {experts().count + 1}),
-                       .slots = workspace.allocate(DType::i32, {chosen.elements()}),
-                       .places = workspace.allocate(DType::i32, chosen.shape()),
-                       .weights = gather_rows(context_, routing.weights)};
-    context_.backend.run(GroupByExpert{
-        .chosen = chosen, .offsets = rows.offsets, .slots = rows.slots, .places = rows.places});
-    return rows;
+std::vector<TokenRange> Experts::slices(const SavedExperts& saved, const Pass& pass) const {
+    return ExpertRows::slices(context_, saved.routing.chosen.size(0), pass);
 }
 
-Tensor Experts::gather(const Tensor& x, const Rows& rows, bool weighted) const {
-    const Tensor gathered = context_.temporary({rows.slots.elements(), x.size(1)});
-    context_.backend.run(GatherRows{.x = gather_rows(context_, x),
-                                    .slots = rows.slots,
-                                    .offsets = rows.offsets,
-                                    .per_token = experts().per_token,
-                                    .rows = gathered,
-                                    .weights = weighted ? rows.weights : Tensor()});
-    return gathered;
+ExpertRows Experts::rows_of(const SavedExperts& saved, const TokenRange& range) const {
+    return {context_, saved.routing, saved.order, range};
 }
 
 void Experts::activate(const Tensor& u, const Tensor& a) const {
     context_.backend.run(ActivationForward{.activation = activation(), .u = u, .y = a});
 }
 
+void Experts::compute(const ExpertRows& rows, const Tensor& arrived, const Tensor& u,
+                      const Tensor& a) const {
+    const ArenaFrame frame(context_.workspace());
+    context_.backend.run(GroupedForward{.x = rows.by_expert(arrived),
+                                        .weight = fc_gate_.weight,
+                                        .offsets = rows.offsets(),
+                                        .y = u,
+                                        .expected = rows.expected()});
+    activate(u, a);
+}
+
+Pending Experts::project_rows(const ExpertRows& rows, const Tensor& a, const Tensor& y) const {
+    const Tensor out = context_.temporary({a.size(0), context_.shape.hidden});
+    context_.backend.run(GroupedForward{.x = a,
+                                        .weight = proj_.weight,
+                                        .offsets = rows.offsets(),
+                                        .y = out,
+                                        .expected = rows.expected()});
+    return rows.back(out, y, true);
+}
+
+void Experts::forward_alone(const SavedExperts& saved, const TokenRange& range, const Tensor& y,
+                            const Pass& pass) const {
+    const ArenaFrame frame(context_.workspace());
+    const ExpertRows rows = rows_of(saved, range);
+    rows.place(pass);
+    ArrivingRowsOfExperts arriving = rows.send(saved.n.slice(0, range.begin, range.count));
+    arriving.pending.wait();
+    compute(rows, arriving.rows, saved.u, saved.a);
+    project_rows(rows, saved.a, y.slice(0, range.begin, range.count)).wait();
+}
+
 void Experts::forward(Stream& stream, const SavedExperts& saved, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
     branch_.norm().forward(stream, saved.norm, {.values = saved.n}, pass);
     router_.forward(saved.n, saved.routing, pass);
-    const Rows rows = rows_of(saved.routing);
-    context_.backend.run(GroupedForward{.x = gather(saved.n, rows),
-                                        .weight = fc_gate_.weight,
-                                        .offsets = rows.offsets,
-                                        .y = saved.u});
-    activate(saved.u, saved.a);
+    const std::vector<TokenRange> ranges = slices(saved, pass);
+    if (ranges.size() > 1) {
+        if (has_shared()) shared_forward(saved, pass);
+        return;
+    }
+    const ExpertRows rows = rows_of(saved, ranges.front());
+    rows.place(pass);
+    ArrivingRowsOfExperts arriving = rows.send(saved.n, saved.arrived);
     if (has_shared()) shared_forward(saved, pass);
+    arriving.pending.wait();
+    compute(rows, arriving.rows, saved.u, saved.a);
 }
 
 void Experts::shared_forward(const SavedExperts& saved, const Pass& pass) const {
@@ -133,30 +164,32 @@ void Experts::shared_forward(const SavedExperts& saved, const Pass& pass) const 
 void Experts::project(Stream& stream, const SavedExperts& saved, const Tensor& y,
                       const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    const Rows rows = rows_of(saved.routing);
-    const Tensor out = context_.temporary({rows.slots.elements(), context_.shape.hidden});
-    context_.backend.run(
-        GroupedForward{.x = saved.a, .weight = proj_.weight, .offsets = rows.offsets, .y = out});
-    const Tensor part = allocate_whole(context_, y);
-    context_.backend.run(
-        CombineRows{.rows = out, .places = rows.places, .weights = rows.weights, .y = part});
-    reduce_parts(context_, y, part).wait();
-    if (has_shared()) add_shared(saved, y, pass);
+    const std::vector<TokenRange> ranges = slices(saved, pass);
+    Pending arriving;
+    if (ranges.size() == 1) {
+        arriving = project_rows(rows_of(saved, ranges.front()), saved.a, y);
+    } else {
+        for (const TokenRange& range : ranges)
+            forward_alone(saved, range, y, pass);
+    }
+    const Tensor shared = has_shared() ? shared_output(saved, pass) : Tensor();
+    arriving.wait();
+    if (has_shared()) context_.backend.run(Add{.x = y, .y = shared});
     branch_.join(stream, y, pass);
 }
 
-void Experts::add_shared(const SavedExperts& saved, const Tensor& y, const Pass& pass) const {
-    const Tensor added = context_.temporary(y.shape());
+Tensor Experts::shared_output(const SavedExperts& saved, const Pass& pass) const {
+    Tensor output = context_.temporary(saved.n.shape());
     if (gated_shared()) {
         context_.backend.run(
-            GateRows{.x = saved.shared.y, .logits = saved.shared.gate, .y = added});
+            GateRows{.x = saved.shared.y, .logits = saved.shared.gate, .y = output});
     } else {
-        shared_->proj().forward(saved.shared.linears.a, added, pass);
+        shared_->proj().forward(saved.shared.linears.a, output, pass);
     }
-    context_.backend.run(Add{.x = y, .y = added});
+    return output;
 }
 
-SavedExperts Experts::rebuilt(const SavedExperts& kept, BackwardPart part) const {
+SavedExperts Experts::rebuilt(const SavedExperts& kept, BackwardPart part, bool sliced) const {
     SavedExperts saved = kept;
     if (kept.n.empty()) saved.n = branch_.norm().rebuild(kept.norm);
     const auto rebuild = [&](const Tensor& u, Tensor& a, const Shape& shape) {
@@ -165,8 +198,7 @@ SavedExperts Experts::rebuilt(const SavedExperts& kept, BackwardPart part) const
         activate(u, a);
     };
     // The gradient of the weights of the choice reads a in B too.
-    const std::int64_t rows = kept.u.size(0);
-    rebuild(kept.u, saved.a, {rows, experts().ffn_hidden_size});
+    if (!sliced) rebuild(kept.u, saved.a, {kept.u.size(0), experts().ffn_hidden_size});
     if (!has_shared()) return saved;
     SavedLinears& shared = saved.shared.linears;
     shared.n.values = saved.n;
@@ -175,51 +207,89 @@ SavedExperts Experts::rebuilt(const SavedExperts& kept, BackwardPart part) const
     return saved;
 }
 
-Tensor Experts::weights_gradient(const SavedExperts& saved, const Rows& rows, const Tensor& dy,
-                                 const Tensor& du) const {
-    Backend& backend = context_.backend;
-    const Tensor dweights = context_.temporary_f32(saved.routing.weights.shape());
-    const ArenaFrame frame(context_.workspace());
-    const Tensor da = context_.temporary(saved.a.shape());
-    backend.run(GroupedInputGrad{
-        .dy = gather(dy, rows), .weight = proj_.weight, .offsets = rows.offsets, .dx = da});
-    const Tensor part = allocate_whole(context_, dweights);
-    backend.run(WeightRows{
-        .a = saved.a, .da = da, .places = rows.places, .weights = rows.weights, .dweights = part});
-    Pending sum = reduce_parts(context_, dweights, part);
-    backend.run(ActivationBackward{.activation = activation(), .u = saved.u, .dy = da, .du = du});
-    sum.wait();
-    return dweights;
-}
-
-void Experts::rows_gradient(const Rows& rows, const Tensor& du, const Tensor& dn) const {
-    const ArenaFrame frame(context_.workspace());
-    const Tensor dx = context_.temporary({rows.slots.elements(), dn.size(1)});
-    context_.backend.run(
-        GroupedInputGrad{.dy = du, .weight = fc_gate_.weight, .offsets = rows.offsets, .dx = dx});
-    const Tensor part = allocate_whole(context_, dn);
-    context_.backend.run(CombineRows{.rows = dx, .places = rows.places, .weights = {}, .y = part});
-    reduce_parts(context_, dn, part).wait();
-}
-
-void Experts::weight_gradients(const SavedExperts& saved, const Rows& rows, const Tensor& dy,
-                               const Tensor& du, const Pass& pass) const {
-    if (!fc_gate_.trained() && !proj_.trained()) return;
-    const auto add = [&](const GroupTensors& to, const Tensor& x, const Tensor& gradient) {
-        if (!to.trained()) return;
-        context_.backend.run(
-            GroupedWeightGrad{.x = x,
-                              .dy = gradient,
-                              .offsets = rows.offsets,
-                              .dweight = to.grad,
-                              .accumulate = !(pass.first_gradients && to.storage.overwritten)});
-    };
+Pending Experts::hidden_gradient(const ExpertRows& rows, const Tensor& dy, const Tensor& a,
+                                 const Tensor& u, const Tensor& du, const Tensor& dweights) const {
+    const Tensor da = context_.temporary(a.shape());
     {
         const ArenaFrame frame(context_.workspace());
-        add(proj_, saved.a, gather(dy, rows, true));
+        context_.backend.run(GroupedInputGrad{.dy = rows.by_expert(dy),
+                                              .weight = proj_.weight,
+                                              .offsets = rows.offsets(),
+                                              .dx = da,
+                                              .expected = rows.expected()});
     }
+    Pending weights = rows.weigh(a, da, dweights);
+    context_.backend.run(
+        ActivationBackward{.activation = activation(), .u = u, .dy = da, .du = du});
+    return weights;
+}
+
+void Experts::weight_gradients(const ExpertRows& rows, const WeightOperands& operands,
+                               bool accumulate) const {
+    const auto add = [&](const GroupTensors& to, const Tensor& x, const Tensor& gradient) {
+        context_.backend.run(GroupedWeightGrad{.x = x,
+                                               .dy = gradient,
+                                               .offsets = rows.offsets(),
+                                               .dweight = to.grad,
+                                               .accumulate = accumulate || !to.storage.overwritten,
+                                               .expected = rows.expected()});
+    };
+    if (proj_.trained()) {
+        const ArenaFrame frame(context_.workspace());
+        add(proj_, operands.a, rows.by_expert(operands.dy, true));
+    }
+    if (fc_gate_.trained()) {
+        const ArenaFrame frame(context_.workspace());
+        add(fc_gate_, rows.by_expert(operands.n), operands.du);
+    }
+}
+
+void Experts::backward_rows(const RowsBackward& args, const Pass& pass, BackwardPart part) const {
     const ArenaFrame frame(context_.workspace());
-    add(fc_gate_, gather(saved.n, rows), du);
+    const SavedExperts& saved = args.saved;
+    const auto of_range = [&](const Tensor& x) {
+        return x.empty() ? x : x.slice(0, args.range.begin, args.range.count);
+    };
+    const ExpertRows rows = rows_of(saved, args.range);
+    if (!args.alone) rows.place(pass);
+    ArrivingRowsOfExperts dy = rows.send(of_range(args.dy));
+    const bool trained = fc_gate_.trained() || proj_.trained();
+    const bool adds = part != BackwardPart::inputs && trained;
+    ArrivingRowsOfExperts n;
+    if (args.alone && !saved.arrived.empty()) {
+        n.rows = saved.arrived;
+    } else if (!args.alone || adds) {
+        n = rows.send(of_range(saved.n));
+    }
+    Tensor u = saved.u;
+    Tensor a = saved.a;
+    if (!args.alone) {
+        u = context_.temporary(saved.u.shape());
+        a = context_.temporary({u.size(0), experts().ffn_hidden_size});
+        n.pending.wait();
+        compute(rows, n.rows, u, a);
+    }
+    dy.pending.wait();
+    const Tensor du = context_.kept_or_temporary(args.du, u.shape());
+    Pending weights;
+    Pending inputs;
+    if (part != BackwardPart::weights || !args.alone)
+        weights = hidden_gradient(rows, dy.rows, a, u, du, of_range(args.dweights));
+    if (part != BackwardPart::weights) {
+        const Tensor dx = context_.temporary({u.size(0), args.dn.size(1)});
+        context_.backend.run(GroupedInputGrad{.dy = du,
+                                              .weight = fc_gate_.weight,
+                                              .offsets = rows.offsets(),
+                                              .dx = dx,
+                                              .expected = rows.expected()});
+        inputs = rows.back(dx, of_range(args.dn), false);
+    }
+    n.pending.wait();
+    if (adds)
+        weight_gradients(rows, {.n = n.rows, .dy = dy.rows, .a = a, .du = du},
+                         !(pass.first_gradients && args.first));
+    weights.wait();
+    inputs.wait();
 }
 
 Tensor Experts::ungated(const SavedExperts& saved, const Tensor& dy, const Tensor& dn,
@@ -266,19 +336,28 @@ void Experts::backward(const SavedExperts& kept, StreamGrad& grad, const Dropout
                        const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
-    const SavedExperts saved = rebuilt(kept, part);
-    const Rows rows = rows_of(saved.routing);
+    const std::vector<TokenRange> ranges = slices(kept, pass);
+    const bool sliced = ranges.size() > 1;
+    const SavedExperts saved = rebuilt(kept, part, sliced);
     const Tensor dy = branch_.output_gradient(grad, deferred.dy, part).values;
-    const Tensor du = context_.kept_or_temporary(deferred.du, saved.u.shape());
     Tensor dn;
-    if (inputs) {
-        dn = context_.temporary(saved.n.shape());
-        const Tensor dweights = weights_gradient(saved, rows, dy, du);
-        rows_gradient(rows, du, dn);
-        router_.backward(saved.n, saved.routing, dweights, dn, pass);
+    if (inputs) dn = context_.temporary(saved.n.shape());
+    // W with slices computes it again, with all that leads to du.
+    Tensor dweights;
+    if (inputs || sliced) dweights = context_.temporary_f32(saved.routing.weights.shape());
+    for (const TokenRange& range : ranges) {
+        backward_rows({.saved = saved,
+                       .range = range,
+                       .first = range.begin == 0,
+                       .alone = !sliced,
+                       .dy = dy,
+                       .du = sliced ? Tensor() : deferred.du,
+                       .dn = dn,
+                       .dweights = dweights},
+                      pass, part);
     }
+    if (inputs) router_.backward(saved.n, saved.routing, dweights, dn, pass);
     shared_backward(saved, dy, dn, pass, part, deferred);
-    if (part != BackwardPart::inputs) weight_gradients(saved, rows, dy, du, pass);
     branch_.input_gradient(dn, kept.norm, grad, branch_dropout, pass);
 }
 

@@ -1,18 +1,21 @@
-// The feed-forward half of a block with experts, for T tokens of all ranks of tp, K experts of a
-// token, R = T K rows in the order of backend/expert_ops.h, F hidden features of an expert on this
-// rank:
+// The feed-forward half of a block with experts, for R rows of tokens by expert (expert_rows.h), F
+// hidden features of an expert on this rank:
 //
 //   chosen, weights = router(n)                       (router.h)
 //   x = the rows of n, by expert                      [R, H]
 //   u = x W_fc_gate^T of the row's expert             [R, F], or with swiglu [fc | gate] [R, 2 F]
 //   a = g(u)                                          [R, F]
-//   y = sum over the experts of a token of weight (a W_proj^T) + shared(n)
+//   y = sum over the experts of a token of weight (a W_proj^T), with the shared expert + shared(n)
 //
 // between the norm of normed_branch.h and the residual stream. shared is an mlp (TwoLinears)
 // without biases that every token uses; with a gate it is multiplied by sigmoid(n w_gate^T). tp
-// splits the features of all experts, as of an mlp.
+// splits its features, as of an mlp.
+//
+// In several slices (Pass::expert_slices) each range of tokens goes through x, u, a and y alone,
+// and again in backward: of the experts only n and the choice are kept.
 #pragma once
 
+#include "model/expert_rows.h"
 #include "model/router.h"
 #include "model/two_linears.h"
 
@@ -30,8 +33,10 @@ struct SavedExperts {
     SavedNorm norm;
     Tensor n;  ///< [T, H] of the stream
     SavedRouting routing;
-    Tensor u;  ///< [R, U]
-    Tensor a;  ///< [R, F]
+    ExpertOrder order;
+    Tensor arrived;  ///< n as it has arrived at the experts, if it was sent there and is kept
+    Tensor u;        ///< [R, U]
+    Tensor a;        ///< [R, F]
     SavedShared shared;
 };
 
@@ -62,12 +67,16 @@ public:
                   const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;
 
 private:
-    /// The rows of experts, in the workspace, for the tokens of all ranks of tp.
-    struct Rows {
-        Tensor offsets;  ///< i32 [E + 1]
-        Tensor slots;    ///< i32 [R]
-        Tensor places;   ///< i32 [T, K]
-        Tensor weights;  ///< fp32 [T, K]
+    /// What backward needs and produces of the rows of a range of tokens.
+    struct RowsBackward {
+        const SavedExperts& saved;
+        TokenRange range;
+        bool first = true;  ///< of the ranges
+        bool alone = true;  ///< the range has all tokens
+        Tensor dy;          ///< [T, H] of the stream
+        Tensor du;          ///< [R, U]; empty: in the workspace
+        Tensor dn;          ///< [T, H]; empty for W
+        Tensor dweights;    ///< fp32 [T, K]
     };
     const ExpertsSpec& experts() const { return *context_.shape.experts; }
     Activation activation() const { return context_.shape.activation; }
@@ -75,24 +84,40 @@ private:
     Shape a_shape(std::int64_t tokens) const;
     bool has_shared() const { return shared_.has_value(); }
     bool gated_shared() const { return gate_.present(); }
+    /// Memory for n where it arrives, if it is sent.
+    Tensor reserve_arrived(Arena& arena, std::int64_t tokens) const;
     SavedShared reserve_shared(Arena& arena, Recompute recompute, std::int64_t tokens) const;
 
-    Rows rows_of(const SavedRouting& routing) const;
-    /// The rows of x [T, H] of the stream by expert, times their weights if asked.
-    Tensor gather(const Tensor& x, const Rows& rows, bool weighted = false) const;
+    std::vector<TokenRange> slices(const SavedExperts& saved, const Pass& pass) const;
+    ExpertRows rows_of(const SavedExperts& saved, const TokenRange& range) const;
+    /// u and a of what has arrived at the experts.
+    void compute(const ExpertRows& rows, const Tensor& arrived, const Tensor& u,
+                 const Tensor& a) const;
+    /// y of the rows of a; takes workspace memory until it has been waited for.
+    Pending project_rows(const ExpertRows& rows, const Tensor& a, const Tensor& y) const;
+    /// y of a range of tokens, from n; `saved` lends the memory in between.
+    void forward_alone(const SavedExperts& saved, const TokenRange& range, const Tensor& y,
+                       const Pass& pass) const;
     void activate(const Tensor& u, const Tensor& a) const;
     /// saved.shared from saved.n: with a gate also y, which its gradient reads.
     void shared_forward(const SavedExperts& saved, const Pass& pass) const;
-    void add_shared(const SavedExperts& saved, const Tensor& y, const Pass& pass) const;
-    /// Recomputes n and a if the part needs them and they were not kept.
-    SavedExperts rebuilt(const SavedExperts& kept, BackwardPart part) const;
-    /// du, and the gradient of the weights of the choice, fp32 [T, K] of the stream.
-    Tensor weights_gradient(const SavedExperts& saved, const Rows& rows, const Tensor& dy,
-                            const Tensor& du) const;
-    /// dn = the gradient of n through the rows of experts.
-    void rows_gradient(const Rows& rows, const Tensor& du, const Tensor& dn) const;
-    void weight_gradients(const SavedExperts& saved, const Rows& rows, const Tensor& dy,
-                          const Tensor& du, const Pass& pass) const;
+    /// The output of the shared expert, in the workspace.
+    Tensor shared_output(const SavedExperts& saved, const Pass& pass) const;
+    /// Recomputes n, and without slices a, if the part needs them and they were not kept.
+    SavedExperts rebuilt(const SavedExperts& kept, BackwardPart part, bool sliced) const;
+    void backward_rows(const RowsBackward& args, const Pass& pass, BackwardPart part) const;
+    /// du from dy, a and u, at the experts. The gradient of the weights of the choice is on its way
+    /// to `dweights`.
+    Pending hidden_gradient(const ExpertRows& rows, const Tensor& dy, const Tensor& a,
+                            const Tensor& u, const Tensor& du, const Tensor& dweights) const;
+    struct WeightOperands {
+        Tensor n;  ///< as it has arrived, as dy
+        Tensor dy;
+        Tensor a;   ///< [R, F]
+        Tensor du;  ///< [R, U]
+    };
+    void weight_gradients(const ExpertRows& rows, const WeightOperands& operands,
+                          bool accumulate) const;
     /// Adds to dn, unless the part is W.
     void shared_backward(const SavedExperts& saved, const Tensor& dy, const Tensor& dn,
                          const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;

@@ -5,6 +5,7 @@
 
 #include "base/float_values.h"
 #include "base/philox.h"
+#include "data/batch_loader.h"
 #include "spec/make_plan.h"
 
 namespace gptrain::test {
@@ -137,7 +138,12 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int
 
 double TinyRun::step(const StepBatch& batch) {
     engine_->step(batch);
-    const StepState state = engine_->read_state();
+    StepState state = engine_->read_state();
+    for (std::int64_t slices = 2; state.skip == Skip::repeat; slices *= 2) {
+        engine_->step(batch, 0, {.slices = slices, .repeats = true});
+        state = engine_->read_state();
+        ++repeats_;
+    }
     return state.loss_sum / state.token_weight_sum;
 }
 
@@ -236,6 +242,8 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
         if (first / plan.micro_batch_size % plan.mesh.data == data_rank)
             batch.microbatches.push_back(std::move(microbatch));
     }
+    if (plan.mesh.experts_span_data())
+        fill_up(batch, plan.microbatches(batch.global_batch_size, data_rank));
     return batch;
 }
 

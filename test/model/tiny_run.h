@@ -62,8 +62,10 @@ public:
     const StepCost& cost() const { return cost_; }
     const MemoryPlan& memory_plan() const { return cost_.memory; }
 
-    /// One step; returns its loss.
+    /// One step, repeated in slices if messages to experts are too short; returns its loss.
     double step(const StepBatch& batch);
+    /// How many steps it has repeated.
+    std::int64_t repeats() const { return repeats_; }
     NamedValues gradients();
     /// Group "weight", "exp_avg" or "exp_avg_sq".
     NamedValues state(const std::string& group);
@@ -82,6 +84,7 @@ private:
     Mesh mesh_;
     StepCost cost_;
     std::unique_ptr<Engine> engine_;
+    std::int64_t repeats_ = 0;
 };
 
 /// The shard's elements in fp32, whatever dtype they have.

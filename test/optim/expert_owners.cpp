@@ -19,11 +19,11 @@ namespace {
 RunSpec spec_on(const MeshShape& mesh) {
     RunSpec spec = tiny_shared_experts_spec();
     spec.model.num_query_groups = 4;
-    spec.parallel = {.tensor = mesh.tensor,
-                     .sequence_parallel = mesh.tensor > 1,
-                     .context = mesh.context,
-                     .data = mesh.data,
-                     .expert = mesh.expert};
+    spec.parallel.tensor = mesh.tensor;
+    spec.parallel.sequence_parallel = mesh.tensor > 1;
+    spec.parallel.context = mesh.context;
+    spec.parallel.data = mesh.data;
+    spec.parallel.expert = mesh.expert;
     spec.training.global_batch_size = 8;
     return spec;
 }

@@ -88,6 +88,7 @@ RunSpec spec_of(RunSpec spec, const MeshCase& mesh_case) {
     spec.parallel = mesh_case.parallel;
     spec.recompute = mesh_case.recompute;
     spec.training.micro_batch_size = mesh_case.micro_batch_size;
+    if (spec.model.experts) spec.model.experts->load = mesh_case.load;
     return spec;
 }
 

@@ -44,6 +44,7 @@ std::string text_of(const MeshCase& mesh_case) {
         name += text(", overlap_tensor on, micro batch ", mesh_case.micro_batch_size);
     if (p.peer == PeerMessages::automatic) name += ", pieces by rank";
     if (!p.shard_optimizer) name += ", optimizer not sharded";
+    if (p.expert > 1) name += text(", experts ", p.expert, ", load ", mesh_case.load);
     if (mesh_case.messages_in_order) name += ", messages in order";
     return text(name, ", recompute ", name_of(mesh_case.recompute));
 }
@@ -52,7 +53,7 @@ std::string text_of(const MeshCase& mesh_case) {
 class CaseList {
 public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
-             const char* deep_model = nullptr, std::int64_t micro_batch_size = 2) {
+             const char* deep_model = nullptr, std::int64_t micro_batch_size = 2, double load = 8) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
         constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",         "qwen",
                                                   "starcoder", "experts", "shared experts"};
@@ -65,6 +66,7 @@ public:
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
         next.micro_batch_size = micro_batch_size;
+        next.load = load;
         next.name = text_of(next);
         cases_.push_back(next);
         ++turn_;
@@ -116,6 +118,23 @@ public:
             add_context(parallel, contexts_ % 2 == 0 ? "gpt" : "qwen", "deep gpt");
         }
     }
+    /// Experts divided among 2 and more of the ranks with different tokens, all of them last.
+    /// Alternates between messages that are long enough and those that are not, and cycles through
+    /// schedules.
+    void add_experts(ParallelSpec parallel) {
+        constexpr ScheduleKind kinds[] = {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble};
+        const std::int64_t ranks = *parallel.data * parallel.context * parallel.tensor;
+        for (parallel.expert = std::max<std::int64_t>(2, parallel.tensor); parallel.expert <= ranks;
+             parallel.expert *= 2) {
+            parallel.schedule = kinds[experts_ / 2 % 2];
+            parallel.shard_optimizer = experts_ % 3 != 2;
+            // One of them has 6 experts, the other 8.
+            const char* model =
+                parallel.expert > 2 || experts_ % 4 == 1 ? "shared experts" : "experts";
+            add(parallel, model, nullptr, 2, experts_ % 2 == 0 ? 1 : 8);
+            ++experts_;
+        }
+    }
     std::vector<MeshCase> all() const { return cases_; }
 
 private:
@@ -136,6 +155,7 @@ private:
     std::vector<MeshCase> cases_;
     std::size_t turn_ = 0;
     std::size_t contexts_ = 0;
+    std::size_t experts_ = 0;
 };
 
 /// The axes that have several ranks.
@@ -158,6 +178,7 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
     for (const std::string& axis : used) {
         for (const std::string& other : used)
             shown.insert(text(axis, " and ", other));
+        if (p.expert > 1) shown.insert(text("experts on ", axis, ", load ", mesh_case.load));
     }
     if (p.context > 1) shown.emplace(name_of(p.context_method));
     if (p.sequence_parallel) shown.insert("sequence_parallel");
@@ -240,6 +261,22 @@ std::vector<MeshCase> mesh_cases(std::int64_t ranks) {
             if (parallel.data != 1) cases.add(parallel);
         }
     }
+    // Ranks with different tokens: of tp with sequence parallelism, of cp, of dp.
+    for (std::int64_t pipeline = 1; 2 * pipeline <= ranks; pipeline *= 2) {
+        ParallelSpec parallel;
+        parallel.pipeline = pipeline;
+        const std::int64_t others = ranks / pipeline;
+        for (std::int64_t tensor = 1; tensor <= std::min<std::int64_t>(others, 2); tensor *= 2) {
+            parallel.tensor = tensor;
+            parallel.sequence_parallel = tensor > 1;
+            parallel.context = pipeline == 1 && others / tensor >= 2 ? 2 : 1;
+            parallel.data = others / (tensor * parallel.context);
+            cases.add_experts(parallel);
+        }
+    }
+    ParallelSpec data;
+    data.data = ranks;
+    cases.add_experts(data);
     return cases.all();
 }
 

