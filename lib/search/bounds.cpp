@@ -36,8 +36,11 @@ LayerCounts counts_of(const RunPlan& plan, const ChunkPart& part) {
 
 /// Bytes of a stage's weights, gradients and optimizer, and of its activations.
 double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std::int64_t stage) {
+    const MeshShape& mesh = plan.mesh;
+    const std::int64_t copies = mesh.data * mesh.context;
+    const std::int64_t of_experts = copies * mesh.tensor / mesh.expert;
     const double sharers =
-        plan.optimizer.shard ? static_cast<double>(plan.mesh.data * plan.mesh.context) : 1;
+        plan.optimizer.shard ? static_cast<double>(std::max(copies, of_experts)) : 1;
     LayerBytes held;
     double slot = 0;
     double head = 0;
@@ -98,7 +101,10 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
     first.stages.resize(1);
     first.stages.front().messages = {times.boundary};
     costs.pipeline.message = price_stage(first, 0, hardware).messages.front().seconds;
-    if (!plan.reduces_whole_chunks() || plan.mesh.data * plan.mesh.context == 1) return costs;
+    // Experts of their own have sums of their own, of other ranks.
+    const bool several_sums = plan.mesh.expert > 1;
+    if (!plan.reduces_whole_chunks() || several_sums || plan.mesh.data * plan.mesh.context == 1)
+        return costs;
 
     const auto bytes_of = [&](const ChunkPart& part) {
         // A deferred head is summed apart.

@@ -111,9 +111,16 @@ LayerCounts layer_counts(const ModelShape& model, std::int64_t first, std::int64
 
 LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
     const ParallelSpec& parallel = candidate.parallel;
-    return {parallel.tensor,     parallel.sequence_parallel, parallel.overlap_tensor,
-            parallel.context,    parallel.context_method,    candidate.micro_batch_size,
-            candidate.recompute, candidate.compute,          candidate.defers_weights()};
+    return {parallel.expert,
+            parallel.tensor,
+            parallel.sequence_parallel,
+            parallel.overlap_tensor,
+            parallel.context,
+            parallel.context_method,
+            candidate.micro_batch_size,
+            candidate.recompute,
+            candidate.compute,
+            candidate.defers_weights()};
 }
 
 std::vector<std::string> LayerCostTable::frozen_in_any_layer() const {
@@ -150,6 +157,11 @@ std::vector<bool> LayerCostTable::kinds() const {
     return {false, true};
 }
 
+std::int64_t LayerCostTable::data_ranks(const ParallelSpec& parallel) {
+    const std::int64_t near = parallel.context * parallel.tensor;
+    return std::max<std::int64_t>(parallel.expert / near, 1);
+}
+
 RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
                                    std::int64_t layers_per_stage, std::int64_t microbatches) const {
     Choices choices = candidate;
@@ -159,7 +171,8 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
     choices.parallel.layers = {layers_per_stage, layers_per_stage};
     choices.parallel.shard_optimizer = false;
     choices.grad_reduce = Precision::fp32;
-    choices.global_batch_size = microbatches * candidate.micro_batch_size;
+    choices.parallel.data = data_ranks(candidate.parallel);
+    choices.global_batch_size = microbatches * candidate.micro_batch_size * *choices.parallel.data;
     RunSpec spec = with_choices(spec_, choices);
     spec.model.num_layers = small_stages * layers_per_stage;
     if (kinds().size() > 1) {
@@ -204,12 +217,15 @@ LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     // The deepest pipeline that any candidate can have, with one stage at work: the others leave it
-    // their cores. Groups of tp and cp are placed on the nodes as in every candidate.
+    // their cores. Groups of tp, cp and experts are placed on the nodes as in every candidate.
     const ParallelSpec& parallel = candidate.parallel;
     PipelineTraces place;
-    place.mesh = {.pipeline = target_.world_size / (parallel.context * parallel.tensor),
+    const std::int64_t data = data_ranks(parallel);
+    place.mesh = {.data = data,
+                  .pipeline = target_.world_size / (data * parallel.context * parallel.tensor),
                   .context = parallel.context,
-                  .tensor = parallel.tensor};
+                  .tensor = parallel.tensor,
+                  .expert = parallel.expert};
     place.free_boundary = true;  // bounds add messages between stages themselves
     HardwareProfile hardware = hardware_;
     // In a whole step the host is ahead of the device.

@@ -96,8 +96,8 @@ public:
 
 private:
     /// All that the costs depend on.
-    using Key = std::tuple<std::int64_t, bool, OverlapTensor, std::int64_t, ContextMethod,
-                           std::int64_t, Recompute, std::optional<Precision>, bool>;
+    using Key = std::tuple<std::int64_t, std::int64_t, bool, OverlapTensor, std::int64_t,
+                           ContextMethod, std::int64_t, Recompute, std::optional<Precision>, bool>;
     static Key key_of(const Choices& candidate);
     template <class Costs>
     struct Entry {
@@ -114,6 +114,8 @@ private:
     /// The kinds of layers that the first stage of a small model may have. The second stage has
     /// the other kind, if the model has two.
     std::vector<bool> kinds() const;
+    /// The data ranks of a small pipeline: as many as the expert axis needs.
+    static std::int64_t data_ranks(const ParallelSpec& parallel);
     RunPlan small_plan(const Choices& candidate, bool experts, std::int64_t layers_per_stage,
                        std::int64_t microbatches) const;
 

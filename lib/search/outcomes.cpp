@@ -27,6 +27,7 @@ constexpr std::array<ReportedKey, reported_keys> all_reported = {{
     {"tensor", [](const Choices& c) { return c.parallel.tensor; }, plain},
     {"pipeline", [](const Choices& c) { return c.parallel.pipeline; }, plain},
     {"context", [](const Choices& c) { return c.parallel.context; }, plain},
+    {"expert", [](const Choices& c) { return c.parallel.expert; }, plain},
     {"overlap_tensor",
      [](const Choices& c) { return static_cast<std::int64_t>(c.parallel.overlap_tensor); },
      word_of<OverlapTensor>},

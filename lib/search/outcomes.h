@@ -27,7 +27,7 @@ struct ValueOutcome {
 };
 
 /// The keys whose values are reported.
-constexpr std::size_t reported_keys = 8;
+constexpr std::size_t reported_keys = 9;
 /// The candidate's value of each of them, as a number.
 using ReportedValues = std::array<std::int64_t, reported_keys>;
 ReportedValues reported_values(const Choices& choices);

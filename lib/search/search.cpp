@@ -101,7 +101,9 @@ Expanded Search::expand(const Choices& group) {
             const RunPlan plan = plan_of(context_, choices);
             seen.push_back(choices);
             seen.back().parallel.layers = plan.chunk_layers;
-            if (plan.mesh.data * plan.mesh.context == 1)  // nobody to share the optimizer with
+            // Nobody to share the optimizer with.
+            const MeshShape& mesh = plan.mesh;
+            if (mesh.data * mesh.context == 1 && (mesh.expert == 1 || mesh.expert == mesh.tensor))
                 seen.back().parallel.shard_optimizer = true;
             if (std::find(seen.begin(), seen.end() - 1, seen.back()) != seen.end() - 1) continue;
             const double bytes = memory_bound(costs_.memory(choices), plan);

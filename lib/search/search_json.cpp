@@ -22,6 +22,7 @@ Json json_of(const Found& found) {
               {"parallel.context", parallel.context},
               {"parallel.context_method", name_of(parallel.context_method)},
               {"parallel.data", found.plan.mesh.data},
+              {"parallel.expert", parallel.expert},
               {"parallel.schedule", name_of(parallel.schedule)},
               {"parallel.shard_optimizer", parallel.shard_optimizer},
               {"training.micro_batch_size", choices.micro_batch_size},

@@ -27,6 +27,12 @@ std::string context_of(const Choices& choices) {
                 parallel.context_method == ContextMethod::ring ? " ring" : " all");
 }
 
+/// "64 e8": dp ranks, and how many ranks divide the experts.
+std::string data_of(const Found& found) {
+    const std::int64_t expert = found.choices.parallel.expert;
+    return text(found.plan.mesh.data, expert > 1 ? text(" e", expert) : "");
+}
+
 std::string table_head() {
     return text(padded_left("#", 3), padded_left("step s", 9), padded_left("MFU %", 6),
                 padded_left("days", 8), padded_left("GiB", 6), padded_left("tp", 7),
@@ -44,8 +50,8 @@ std::string table_row(std::string_view number, const Found& found) {
         padded_left(gib(static_cast<double>(found.required_bytes)), 6),
         padded_left(tensor_of(choices), 7), padded_left(text(choices.parallel.pipeline), 4),
         padded_left(text(choices.parallel.virtual_stages), 4), padded_left(context_of(choices), 7),
-        padded_left(text(found.plan.mesh.data), 6), padded_left(text(choices.micro_batch_size), 4),
-        "  ", padded_right(name_of(choices.recompute), 10),
+        padded_left(data_of(found), 6), padded_left(text(choices.micro_batch_size), 4), "  ",
+        padded_right(name_of(choices.recompute), 10),
         padded_right(name_of(choices.parallel.schedule), 17), largest_loss(estimate.step), "\n");
 }
 
@@ -200,8 +206,10 @@ std::string describe(const Found& found) {
     return text("tp ", tensor_of(choices), ", pp ", parallel.pipeline,
                 parallel.virtual_stages > 1 ? text(" x ", parallel.virtual_stages) : "", ", ",
                 parallel.context > 1 ? text("cp ", context_of(choices), ", ") : "", "dp ",
-                found.plan.mesh.data, ", mb ", choices.micro_batch_size, ", ",
-                name_of(choices.recompute), ", ", name_of(parallel.schedule));
+                found.plan.mesh.data,
+                parallel.expert > 1 ? text(", experts ", parallel.expert) : "", ", mb ",
+                choices.micro_batch_size, ", ", name_of(choices.recompute), ", ",
+                name_of(parallel.schedule));
 }
 
 std::string describe_fully(const Found& found, bool batches_differ) {

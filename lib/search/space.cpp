@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 
 #include "base/checked.h"
@@ -58,11 +59,12 @@ constexpr auto parallel_limit = limit<List, &RunSpec::parallel, Field>;
 
 using Space = SearchSpace;
 using Parallel = ParallelSpec;
-constexpr std::array<SearchedKey, 15> searched_keys = {{
+constexpr std::array<SearchedKey, 16> searched_keys = {{
     {"parallel.tensor", parallel_limit<&Space::tensor, &Parallel::tensor>},
     {"parallel.pipeline", parallel_limit<&Space::pipeline, &Parallel::pipeline>},
     {"parallel.context", parallel_limit<&Space::context, &Parallel::context>},
     {"parallel.data", limit_data},
+    {"parallel.expert", parallel_limit<&Space::expert, &Parallel::expert>},
     {"parallel.virtual_stages", parallel_limit<&Space::virtual_stages, &Parallel::virtual_stages>},
     {"parallel.layers", parallel_limit<&Space::layers, &Parallel::layers>},
     {"parallel.sequence_parallel",
@@ -190,8 +192,25 @@ private:
             for (const OverlapTensor overlap :
                  or_only(sequence, space_.overlap_tensor, OverlapTensor::off)) {
                 group.parallel.overlap_tensor = overlap;
-                add_methods(group, data);
+                add_experts(group, data);
             }
+        }
+    }
+
+    /// Ranks with different tokens divide the experts. Those of tensor have the same ones without
+    /// sequence parallelism.
+    void add_experts(Choices group, std::int64_t data) {
+        const ParallelSpec& mesh = group.parallel;
+        const std::int64_t near = mesh.context * mesh.tensor;
+        const bool varies = spec_.model.experts && (mesh.tensor == 1 || mesh.sequence_parallel);
+        const std::int64_t most = varies ? std::gcd(spec_.model.experts->count, near * data) : 1;
+        for (const std::int64_t expert : dividing_values(space_.expert, most)) {
+            const auto whole = [&](std::int64_t ranks) {
+                return ranks % expert == 0 || expert % ranks == 0;
+            };
+            if (!whole(mesh.tensor) || !whole(near)) continue;
+            group.parallel.expert = expert;
+            add_methods(group, data);
         }
     }
 

@@ -18,6 +18,7 @@ struct SearchSpace {
     std::vector<std::int64_t> pipeline;  ///< empty: divisors of the ranks
     std::vector<std::int64_t> context;   ///< empty: divisors that leave 256 tokens or more
     std::vector<std::int64_t> data;      ///< empty: any
+    std::vector<std::int64_t> expert;    ///< empty: divisors of the experts and of the ranks
     /// Empty: the fewest for each number of layers in the largest chunk.
     std::vector<std::int64_t> virtual_stages;
     /// Empty: auto, and the even and nearly even splits.
