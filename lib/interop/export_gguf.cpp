@@ -9,10 +9,10 @@
 namespace gptrain {
 namespace {
 
-/// llama.cpp adds vectors and the embeddings of positions in fp32.
+/// llama.cpp adds vectors and the embeddings of positions in fp32, and takes routers in fp32.
 DType dtype_in_file(const ForeignTensor& tensor, DType dtype) {
     const bool added = tensor.shape.rank() == 1 || tensor.name == "position_embd.weight";
-    return added ? DType::f32 : dtype;
+    return added || tensor.always_f32 ? DType::f32 : dtype;
 }
 
 std::int64_t file_type(DType dtype) {

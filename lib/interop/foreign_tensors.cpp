@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "interop/gguf_experts.h"
 #include "interop/hf_experts.h"
 #include "model/layout.h"
 
@@ -88,7 +89,8 @@ TensorNames gguf_names_of(HfClass hf_class) {
         names.stacks_qkv = true;
     }
     names.has_biases = hf_class == HfClass::gpt2 || hf_class == HfClass::starcoder2;
-    names.needs_head = hf_class == HfClass::stablelm;
+    if (hf_class == HfClass::glm4_moe) names.ln_2 = "post_attention_norm";
+    names.needs_head = hf_class == HfClass::stablelm || hf_class == HfClass::qwen2_moe;
     names.interleaves = is_llama(hf_class);
     return names;
 }
@@ -253,8 +255,10 @@ std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class,
 }
 
 std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class) {
-    GPTRAIN_CHECK(!model.experts, "GGUF files with experts");
-    return TensorList(model, gguf_names_of(hf_class), {}).list();
+    const auto experts = [&](std::int64_t layer) {
+        return gguf_expert_tensors(model, hf_class, layer);
+    };
+    return TensorList(model, gguf_names_of(hf_class), experts).list();
 }
 
 std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {

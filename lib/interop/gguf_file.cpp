@@ -256,6 +256,12 @@ std::optional<float> GgufFile::find_number(std::string_view key) const {
     return Cursor(value->bytes, file_.path().string()).number<float>();
 }
 
+std::optional<bool> GgufFile::find_flag(std::string_view key) const {
+    const Value* value = find_value(key, bool_type);
+    if (value == nullptr) return std::nullopt;
+    return Cursor(value->bytes, file_.path().string()).number<std::uint8_t>() != 0;
+}
+
 std::optional<std::string_view> GgufFile::find_text(std::string_view key) const {
     const Value* value = find_value(key, string_type);
     if (value == nullptr) return std::nullopt;

@@ -74,6 +74,7 @@ public:
     /// The value of a key; nothing if the file does not have it, or with another type.
     std::optional<std::int64_t> find_size(std::string_view key) const;  ///< uint32
     std::optional<float> find_number(std::string_view key) const;       ///< float32
+    std::optional<bool> find_flag(std::string_view key) const;
     std::optional<std::string_view> find_text(std::string_view key) const;
 
 private:

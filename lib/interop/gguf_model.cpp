@@ -5,24 +5,18 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <variant>
 
 #include "base/error.h"
 #include "base/rope.h"
+#include "interop/gguf_architecture.h"
+#include "interop/gguf_experts.h"
 
 namespace gptrain {
 namespace {
 
-std::string_view architecture_of(HfClass hf_class) {
-    return names_of(is_llama(hf_class) ? HfClass::llama : hf_class).model_type;
-}
-
-[[noreturn]] void no_architecture(HfClass hf_class, const auto&... what) {
-    fail(ExitCode::usage, "the architecture ", architecture_of(hf_class), " of llama.cpp has no ",
-         what...);
-}
-
 std::string key_of(HfClass hf_class, std::string_view name) {
-    return text(architecture_of(hf_class), ".", name);
+    return text(gguf_architecture_of(hf_class), ".", name);
 }
 
 std::string_view eps_name(const ModelShape& model) {
@@ -43,23 +37,33 @@ double attention_factor(const RopeScaling& yarn) {
     return *yarn.attention_factor / (0.1 * std::log(yarn.factor) + 1);
 }
 
+/// The width of an mlp. Of Mixtral, which has none, that of an expert.
+std::int64_t feed_forward(const ModelShape& model, HfClass hf_class) {
+    return hf_class == HfClass::mixtral ? model.experts->ffn_hidden_size : model.ffn;
+}
+
 /// Calls `keys` with the name and the value of each setting of the model: a size (int64), a number
 /// (double), a flag (bool) or a text.
 void visit_settings(const ModelShape& model, const auto& keys) {
+    const HfClass hf_class = hf_class_of(model);
     keys("vocab_size", model.vocab);
     keys("context_length", gguf_context(model));
     keys("embedding_length", model.hidden);
     keys("block_count", model.layers);
-    keys("feed_forward_length", model.ffn);
+    keys("feed_forward_length", feed_forward(model, hf_class));
     keys("attention.head_count", model.heads);
     keys("attention.head_count_kv", model.groups);
     keys("attention.key_length", model.head_dim);
     keys("attention.value_length", model.head_dim);
     keys(eps_name(model), model.norm_eps);
+    if (model.experts) {
+        for (const auto& [name, setting] : gguf_expert_settings(model, hf_class))
+            std::visit([&](const auto& value) { keys(name, value); }, setting);
+    }
     if (model.position_embedding != PositionEmbedding::rope) return;
     keys("rope.dimension_count", model.head_dim);
     keys("rope.freq_base", model.rope_theta);
-    if (hf_class_of(model) == HfClass::stablelm) keys("use_parallel_residual", false);
+    if (hf_class == HfClass::stablelm) keys("use_parallel_residual", false);
     if (!has_scaling(model)) return;
     const RopeScaling& scaling = *model.rope_scaling;
     keys(scaling_name, name_of(scaling.kind));
@@ -77,30 +81,28 @@ void check_same(std::string_view key, const auto& written, const auto& read) {
 }  // namespace
 
 void check_gguf_model(const ModelShape& model) {
-    if (model.experts) {
-        fail(ExitCode::usage,
-             "gptrain writes no GGUF files of models with model.experts; export with --format hf");
-    }
     const HfClass hf_class = hf_class_of(model);
-    if (hf_class == HfClass::starcoder2 && model.heads * model.head_dim != model.hidden) {
-        no_architecture(hf_class, "model.head_dim ", model.head_dim,
-                        ": it needs model.hidden_size / model.num_attention_heads");
+    if (model.experts) check_gguf_experts(model, hf_class);
+    const bool one_width = hf_class == HfClass::starcoder2 || hf_class == HfClass::qwen2_moe;
+    if (one_width && model.heads * model.head_dim != model.hidden) {
+        no_gguf_model(hf_class, "model.head_dim ", model.head_dim,
+                      ": it needs model.hidden_size / model.num_attention_heads");
     }
     if (model.activation == Activation::gelu_erf) {
-        no_architecture(hf_class,
-                        "model.activation gelu_erf: its GELU is the tanh form; export "
-                        "with --format hf");
+        no_gguf_model(hf_class,
+                      "model.activation gelu_erf: its GELU is the tanh form; export "
+                      "with --format hf");
     }
     if (!model.rope_scaling) return;
     const RopeScaling& scaling = *model.rope_scaling;
     if (scaling.kind == RopeScalingKind::llama3 && !is_llama(hf_class))
-        no_architecture(hf_class, "model.rope_scaling of type llama3");
+        no_gguf_model(hf_class, "model.rope_scaling of type llama3");
     const RopeScaling usual;
     if (scaling.kind == RopeScalingKind::yarn &&
         (scaling.beta_fast != usual.beta_fast || scaling.beta_slow != usual.beta_slow)) {
-        no_architecture(hf_class, "model.rope_scaling with beta_fast ", scaling.beta_fast,
-                        " and beta_slow ", scaling.beta_slow, ", only with ", usual.beta_fast,
-                        " and ", usual.beta_slow);
+        no_gguf_model(hf_class, "model.rope_scaling with beta_fast ", scaling.beta_fast,
+                      " and beta_slow ", scaling.beta_slow, ", only with ", usual.beta_fast,
+                      " and ", usual.beta_slow);
     }
 }
 
@@ -111,7 +113,7 @@ std::int64_t gguf_context(const ModelShape& model) {
 
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {
     const HfClass hf_class = hf_class_of(model);
-    to.add_text(architecture_key, architecture_of(hf_class));
+    to.add_text(architecture_key, gguf_architecture_of(hf_class));
     visit_settings(model, [&](std::string_view name, const auto& value) {
         using Value = std::decay_t<decltype(value)>;
         const std::string key = key_of(hf_class, name);
@@ -124,7 +126,7 @@ void add_gguf_model(const ModelShape& model, GgufMetadata& to) {
 
 void check_gguf_settings(const GgufFile& file, const ModelShape& model) {
     const HfClass hf_class = hf_class_of(model);
-    check_same(architecture_key, architecture_of(hf_class), file.find_text(architecture_key));
+    check_same(architecture_key, gguf_architecture_of(hf_class), file.find_text(architecture_key));
     visit_settings(model, [&](std::string_view name, const auto& value) {
         using Value = std::decay_t<decltype(value)>;
         const std::string key = key_of(hf_class, name);
@@ -132,6 +134,7 @@ void check_gguf_settings(const GgufFile& file, const ModelShape& model) {
             check_same(key, value, file.find_size(key));
         if constexpr (std::is_same_v<Value, double>)
             check_same(key, static_cast<float>(value), file.find_number(key));
+        if constexpr (std::is_same_v<Value, bool>) check_same(key, value, file.find_flag(key));
         if constexpr (std::is_same_v<Value, std::string_view>)
             check_same(key, value, file.find_text(key));
     });

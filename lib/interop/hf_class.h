@@ -21,11 +21,11 @@ enum class HfClass {
     glm4_moe,    ///< rope, RMSNorm, SwiGLU; experts chosen by sigmoid, and a shared one
 };
 
-/// True for Llama and those that differ from it in windows alone. llama.cpp has one architecture
-/// for them.
+/// True for Llama and those that differ from it in windows and experts alone. llama.cpp has one
+/// architecture for them.
 constexpr bool is_llama(HfClass hf_class) {
     return hf_class == HfClass::llama || hf_class == HfClass::mistral ||
-           hf_class == HfClass::ministral;
+           hf_class == HfClass::ministral || hf_class == HfClass::mixtral;
 }
 
 /// Ends the program's attempt to find a class for a model.

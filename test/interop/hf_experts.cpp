@@ -10,7 +10,6 @@
 #include "catch.h"
 #include "interop/export_hf.h"
 #include "interop/export_peft.h"
-#include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
 #include "interop/peft_files.h"
 #include "support/temp_folder.h"
@@ -159,14 +158,6 @@ TEST_CASE("an adapter of attention is exported from a model with experts") {
                                             layers + "1.mlp.up_proj.lora_A.weight",
                                             layers + "1.self_attn.q_proj.lora_A.weight",
                                             layers + "2.self_attn.q_proj.lora_A.weight"});
-}
-
-TEST_CASE("GGUF files of models with experts are refused") {
-    for (const char* name : {"mixtral", "qwen2_moe", "qwen3_moe", "glm4_moe"}) {
-        const ModelShape model = HfFolder(models / name).shape();
-        CHECK(test::message_of(ExitCode::usage, [&] { check_gguf_model(model); }) ==
-              "gptrain writes no GGUF files of models with model.experts; export with --format hf");
-    }
 }
 
 }  // namespace

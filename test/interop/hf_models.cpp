@@ -69,9 +69,10 @@ void export_again(const HfFolder& folder, const std::filesystem::path& to,
 }
 
 const std::vector<std::string> names = {
-    "glm4_moe",         "gpt2",      "gpt2_erf",  "llama",          "llama3",     "llama_biases",
-    "llama_tied",       "ministral", "mistral",   "mistral_window", "mixtral",    "qwen2",
-    "qwen2_moe",        "qwen3",     "qwen3_moe", "stablelm",       "starcoder2", "starcoder2_erf",
+    "glm4_moe",         "gpt2",          "gpt2_erf",  "llama",         "llama3",
+    "llama_biases",     "llama_tied",    "ministral", "mistral",       "mistral_window",
+    "mixtral",          "qwen2",         "qwen2_moe", "qwen2_moe_all", "qwen3",
+    "qwen3_moe",        "qwen3_moe_all", "stablelm",  "starcoder2",    "starcoder2_erf",
     "starcoder2_untied"};
 
 /// The index of the largest of each row of logits.

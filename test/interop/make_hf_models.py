@@ -19,7 +19,8 @@ SIZES = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_lay
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
              bos_token_id=1, eos_token_id=2)
 
-MOE_SIZES = dict(SIZES, num_hidden_layers=3, moe_intermediate_size=12)
+ALL_MOE_SIZES = dict(SIZES, moe_intermediate_size=12)
+MOE_SIZES = dict(ALL_MOE_SIZES, num_hidden_layers=3)
 
 
 def rope(theta, **more):
@@ -76,6 +77,12 @@ MODELS = {
                               routed_scaling_factor=2.5, first_k_dense_replace=1,
                               attention_bias=True, use_qk_norm=True, num_mtp_layers=0,
                               **rope(10000.0, partial_rotary_factor=1.0)),
+    # With experts in all layers, as llama.cpp has these two.
+    "qwen2_moe_all": lambda: model(tf.Qwen2MoeForCausalLM, **ALL_MOE_SIZES, num_experts=4,
+                                   num_experts_per_tok=2, shared_expert_intermediate_size=20,
+                                   tie_word_embeddings=True),
+    "qwen3_moe_all": lambda: model(tf.Qwen3MoeForCausalLM, **ALL_MOE_SIZES, head_dim=8,
+                                   num_experts=6, num_experts_per_tok=3, norm_topk_prob=True),
 }
 
 
