@@ -12,7 +12,7 @@
 #   small-gguf  small models of every class as GGUF: llama.cpp has the logits of transformers (also
 #               compiles llama.cpp)
 #   one-step    small models of every class against transformers: logits after import and export, loss
-#               and every gradient of one step
+#               and every gradient of one step, weights after three steps of AdamW
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
 #               compiles llama.cpp; wants an otherwise idle machine)
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The small models of test/interop/models against transformers: what gptrain imports and exports again
-has the same logits, and one step of training the same loss, the same norm of the gradient and the same
-gradient of every tensor.
+has the same logits, one step of training the same loss, the same norm of the gradient and the same
+gradient of every tensor, and three steps of AdamW the same weights.
 
     test/peers/one_step.py
 """
@@ -18,16 +18,22 @@ LOGITS_CLOSE = 2e-5  # of the largest logit
 # The longest way to a gradient has some 1,000 roundings in a row, each of up to 2^-24: sums of 16 to 40
 # terms, forward and backward through two layers and the head.
 GRADIENT_CLOSE = 1000 * 2.0**-24  # of the largest gradient of a tensor
+# Of three steps' learning rate. Where a gradient is far below eps its rounding moves a weight little.
+WEIGHTS_CLOSE = 1e-3
+LR, EPS, WEIGHT_DECAY = 1e-3, 1e-4, 0.1
 IDS = [(7 * i * i + 3 * i + 5) % 40 for i in range(25)]
 
-# With this optimizer the first moment after a step is the gradient.
+# With the optimizer of FIRST_STEP the first moment after a step is the gradient.
 SPEC = """
 name: one
 data: {train: [{prefix: ids_text_document}], split: "100,0,0", tokenizer: none}
-training: {seq_length: 24, micro_batch_size: 1, steps: 1, eval_interval: 0}
-optimizer: {betas: [0.0, 0.95], clip_grad: 0}
+training: {seq_length: 24, micro_batch_size: 1, eval_interval: 0}
 device: cpu
 """
+FIRST_STEP = "training.steps=1", "optimizer.betas=[0.0, 0.95]", "optimizer.clip_grad=0"
+THREE_STEPS = ("training.steps=3", "optimizer.betas=[0.9, 0.95]", "optimizer.clip_grad=0", f"optimizer.lr={LR}",
+               f"optimizer.eps={EPS}", f"optimizer.weight_decay={WEIGHT_DECAY}", "lr_schedule.kind=constant",
+               "lr_schedule.warmup_steps=0")
 
 
 def write_ids(proof):
@@ -70,16 +76,22 @@ def datasets(checkpoint, group):
         return {name: values[()] for name, values in file[group].items()}
 
 
-def step_of(proof, folder):
-    """Loss, norm of the gradient and gradients of the first step by gptrain."""
+def train(proof, folder, name, settings):
+    """The output directory of a run of gptrain that starts with the folder."""
     shown = proof.run(proof.gptrain, "inspect", folder)
     model = shown[shown.index("model:\n"):]
-    (proof.work / "run.yaml").write_text(
-        f"{model}\n{SPEC}init_from: {folder}\noutput_dir: run-{folder.name}\n", encoding="utf-8")
-    # The loss of transformers has no part for the balance of experts.
-    balance = ["--set", "model.experts.balance.aux_weight=0"] if "aux_weight:" in model else []
-    proof.run(proof.gptrain, "--config", "run.yaml", *balance)
-    run = proof.work / f"run-{folder.name}"
+    (proof.work / "run.yaml").write_text(f"{model}\n{SPEC}init_from: {folder}\noutput_dir: {name}\n",
+                                         encoding="utf-8")
+    # The loss of transformers has no part for the balance of experts, and no bias moves.
+    settings = [*settings, *(f"model.experts.balance.{key}=0" for key in ("aux_weight", "bias_rate")
+                             if re.search(rf"{key}: \d", model))]
+    proof.run(proof.gptrain, "--config", "run.yaml", *(f"--set={setting}" for setting in settings))
+    return proof.work / name
+
+
+def step_of(proof, folder):
+    """Loss, norm of the gradient and gradients of the first step by gptrain."""
+    run = train(proof, folder, f"run-{folder.name}", FIRST_STEP)
     lines = (run / "metrics.jsonl").read_text(encoding="ascii")
     step = next(line for line in map(json.loads, lines.splitlines()) if line.get("step") == 1)
     return step["loss"], step["grad_norm"], datasets(run / "checkpoints/step-000001", "exp_avg")
@@ -124,6 +136,35 @@ def check_gradients(proof, name, ours, theirs):
                 f"{len(difference)} tensors, {difference[worst]:.1e} in {worst}")
 
 
+def check_steps(proof, folder, model):
+    """Three steps of AdamW on the same tokens."""
+    import torch
+
+    run = train(proof, folder, f"steps-{folder.name}", THREE_STEPS)
+    ours = datasets(run / "checkpoints/step-000003", "weight")
+    # Biases that gptrain's model lacks, which are 0 here, stay 0.
+    trained = [weight for weight in model.parameters() if weight.any()]
+    optimizer = torch.optim.AdamW(
+        [{"params": [weight for weight in trained if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
+         {"params": [weight for weight in trained if weight.dim() == 1], "weight_decay": 0.0}],
+        lr=LR, betas=(0.9, 0.95), eps=EPS)
+    ids = torch.tensor([IDS])
+    for _ in range(3):
+        model.zero_grad()
+        model(ids, labels=ids).loss.backward()
+        optimizer.step()
+    name = f"stepped-{folder.name}"
+    model.save_pretrained(proof.work / name)
+    proof.run(proof.gptrain, "import", name, "--output", f"{name}-imported")
+    theirs = datasets(proof.work / f"{name}-imported", "weight")
+    difference = {one: abs(ours[one] - theirs[one]).max() / (3 * LR) for one in ours}
+    worst = max(difference, key=difference.get)
+    proof.claim(ours.keys() == theirs.keys() and difference[worst] < WEIGHTS_CLOSE,
+                f"after three steps of AdamW every weight of {folder.name} is that of transformers within "
+                f"{WEIGHTS_CLOSE:g} of the steps' length",
+                f"{len(difference)} tensors, {difference[worst]:.1e} in {worst}")
+
+
 def prove(proof):
     import h5py  # noqa: F401
     import torch
@@ -142,6 +183,7 @@ def prove(proof):
                     f"loss and gradient norm of {folder.name} are those of transformers within "
                     f"{CLOSE:g}", f"{loss:.7f} and {peer_loss:.7f}, {norm:.7f} and {peer_norm:.7f}")
         check_gradients(proof, folder.name, gradients, peer_gradients)
+        check_steps(proof, folder, load(folder))
 
 
 support.main("one-step", __doc__, prove)
