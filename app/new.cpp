@@ -24,6 +24,7 @@
 #include "memory_headroom.h"
 #include "new_spec.h"
 #include "planner/mesh_cost.h"
+#include "spec/spec_keys.h"
 #include "tokenizer/tokenizer.h"
 
 namespace gptrain {
@@ -40,6 +41,7 @@ struct NewOptions {
     std::string tokenizer;
     std::optional<double> hours;
     std::optional<std::int64_t> tokens;
+    std::optional<std::int64_t> experts;
     std::string device;
     std::optional<std::int64_t> ranks;  ///< default: 1
     std::string hardware;
@@ -234,6 +236,7 @@ std::string shown_command(const NewOptions& options) {
     if (!options.tokenizer.empty()) out += text(" --tokenizer ", shell_word(options.tokenizer));
     if (options.hours) out += text(" --hours ", *options.hours);
     if (options.tokens) out += text(" --tokens ", *options.tokens);
+    if (options.experts) out += text(" --experts ", *options.experts);
     if (!options.device.empty()) out += text(" --device ", options.device);
     if (options.rank_count() != 1) out += text(" --ranks ", options.rank_count());
     if (!options.hardware.empty()) out += text(" --hardware ", shell_word(options.hardware));
@@ -264,6 +267,7 @@ NewRun read_new_run(const NewOptions& options, const std::string& name) {
     run.base.data.train = {{.prefix = options.data}};
     run.base.data.split = split_of(data);
     run.base.model.vocab_size = vocabulary_of(data, run.tokenizer);
+    if (options.experts) run.base.model.experts = {.count = *options.experts, .per_token = 2};
     run.budget.data_tokens = count_training_tokens(run.base.data).value_or(0);
     return run;
 }
@@ -287,13 +291,13 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
         warn("the run reads its ", grouped(data_tokens), " training tokens more than ", good_passes,
              " times; more data would help");
     }
-    if (run.tokens < run.parameters) {
+    if (run.tokens < run.active) {
         warn("the run trains on ", grouped(run.tokens), " tokens, fewer than the ",
-             grouped(run.parameters), " parameters of the smallest model, and will learn little; ",
+             grouped(run.active), " parameters of the smallest model, and will learn little; ",
              "give it more data", options.hours ? " or more hours" : "");
     }
-    print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
-          " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
+    print(options.output, ": ", parameters_text(run), ", ", grouped(run.tokens), " tokens, about ",
+          human_time(run.estimate.days * 86400), " on ", hardware);
     print("the model's size is limited by ", limit_text(run));
     const double hours = run.estimate.days * 24;
     if (options.hours && hours < used_time * *options.hours) {
@@ -348,6 +352,13 @@ void add_data_options(CLI::App& command, NewOptions& options) {
         ->type_name("N")
         ->transform(count_between(1, std::int64_t{1} << 50))
         ->excludes(hours);
+    command
+        .add_option(
+            "--experts", options.experts,
+            "A mixture of so many experts in each layer, of which a token uses two, as wide "
+            "together as the one layer of a model without them")
+        ->type_name("N")
+        ->check(whole_number(2, expert_count.high).description(""));
 }
 
 void add_machine_options(CLI::App& command, NewOptions& options) {

@@ -22,12 +22,19 @@ std::string commented(std::string_view key, const std::string& value, std::strin
 
 std::string head_text(const SizedRun& run, const NewSpecNotes& notes) {
     const std::string time = human_time(run.estimate.days * 86400);
-    return text("# Written by: ", notes.command, "\n# ", grouped(run.parameters),
-                " parameters, trained on ", grouped(run.tokens), " tokens in about ", time, " on ",
+    return text("# Written by: ", notes.command, "\n# ", parameters_text(run), ", trained on ",
+                grouped(run.tokens), " tokens in about ", time, " on ",
                 counted(notes.ranks, "rank"), "\n# (", notes.hardware,
                 "). The model's size is limited by ", limit_text(run),
                 ".\n# docs/run-spec.md has all keys; `gptrain plan --calibrate` measures a machine "
                 "for better estimates.\n");
+}
+
+std::string experts_text(const ExpertsSpec& experts) {
+    return text("  experts:\n", commented("  count", text(experts.count), "experts of a layer"),
+                commented("  per_token", text(experts.per_token), "that each token uses"),
+                commented("  ffn_hidden_size", text(experts.ffn_hidden_size),
+                          "together as wide as ffn_hidden_size"));
 }
 
 std::string model_text(const ModelSpec& model) {
@@ -41,7 +48,8 @@ std::string model_text(const ModelSpec& model) {
                           "this and the rest as in Llama"),
                 commented("normalization", std::string(name_of(model.normalization)), ""),
                 commented("activation", std::string(name_of(model.activation)), ""),
-                commented("bias", text(model.bias), ""));
+                commented("bias", text(model.bias), ""),
+                model.experts ? experts_text(*model.experts) : "");
 }
 
 std::string data_text(const DataSpec& data, const NewSpecNotes& notes) {
@@ -89,12 +97,19 @@ std::string mesh_text(const RunSpec& spec) {
 
 }  // namespace
 
+std::string parameters_text(const SizedRun& run) {
+    if (run.parameters == run.active) return text(grouped(run.parameters), " parameters");
+    return text(grouped(run.parameters),
+                " parameters, of which each token uses as many as a model of ",
+                grouped(run.active));
+}
+
 std::string limit_text(const SizedRun& run) {
     switch (run.limit) {
         case SizeLimit::tokens: {
             const std::string budget =
                 text("the token budget (", tokens_per_parameter, " tokens per parameter)");
-            const double needed = tokens_per_parameter * static_cast<double>(run.parameters);
+            const double needed = tokens_per_parameter * static_cast<double>(run.active);
             if (static_cast<double>(run.tokens) >= needed) return budget;
             return text("the smallest size that gptrain new suggests; ", budget,
                         " is for a smaller one");

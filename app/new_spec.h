@@ -18,6 +18,9 @@ struct NewSpecNotes {
     std::int64_t ranks = 1;
 };
 
+/// "12,000 parameters", of a mixture also how many a token uses.
+std::string parameters_text(const SizedRun& run);
+
 /// The limit of the model's size in words, such as "the memory".
 std::string limit_text(const SizedRun& run);
 

@@ -46,11 +46,16 @@ private:
     RunSpec with_model(const ModelSize& size) const {
         RunSpec spec = base_;
         spec.model = model_of(size, base_.model.vocab_size);
+        if (base_.model.experts) {
+            ExpertsSpec& experts = spec.model.experts.emplace(*base_.model.experts);
+            experts.ffn_hidden_size = *spec.model.ffn_hidden_size / experts.per_token;
+        }
         spec.training.seq_length = size.seq_length;
         return spec;
     }
 
-    std::int64_t parameters_of(RunSpec spec) const {
+    std::int64_t parameters_of(RunSpec spec, bool with_experts = false) const {
+        if (!with_experts) spec.model.experts.reset();
         spec.training.steps = 1;
         const PlanTarget one_rank = {
             .world_size = 1, .cuda = machine_.target.cuda, .dry_run = true};
@@ -67,8 +72,8 @@ private:
 
     /// Sets all that follows from the tokens. Empty if it does not fit into memory.
     std::optional<SizedRun> train_on(RunSpec spec, std::int64_t tokens) const {
-        const std::int64_t parameters = parameters_of(spec);
-        set_training(spec, training_size(parameters, tokens, spec.training.seq_length,
+        const std::int64_t active = parameters_of(spec);
+        set_training(spec, training_size(active, tokens, spec.training.seq_length,
                                          machine_.target.world_size));
         const SearchContext context = {.spec = spec,
                                        .target = machine_.target,
@@ -80,7 +85,8 @@ private:
         const TrainingSpec& training = spec.training;
         return SizedRun{
             .spec = with_choices(spec, found.best.front().choices),
-            .parameters = parameters,
+            .parameters = parameters_of(spec, true),
+            .active = active,
             .tokens = checked_mul(checked_mul(training.steps, *training.global_batch_size),
                                   training.seq_length),
             .estimate = found.best.front().estimate,

@@ -34,6 +34,7 @@ enum class SizeLimit { tokens, time, memory, largest };
 struct SizedRun {
     RunSpec spec;
     std::int64_t parameters = 0;
+    std::int64_t active = 0;  ///< of the same model without experts
     std::int64_t tokens = 0;  ///< that it trains on
     StepEstimate estimate;
     SizeLimit limit = SizeLimit::largest;
@@ -44,7 +45,9 @@ struct SizedRun {
 ///  - has at most 1 / tokens_per_parameter parameters per token of the maximum,
 ///  - fits into the memory with some mesh, microbatch and recomputation, and
 ///  - is estimated to see tokens_per_parameter tokens for each parameter in `hours`;
-/// the smallest, if tokens or time are too few for any. It trains on the maximum of tokens, or on
+/// the smallest, if tokens or time are too few for any. If base.model.experts is set, layers have
+/// these experts, together as wide as the layer that they replace; tokens, batch and learning rate
+/// are those of the model without them. It trains on the maximum of tokens, or on
 /// those that it sees in `hours`, if these are fewer. On a CPU a step has a microbatch for each of
 /// eight times the ranks, if it has as many samples. Error (usage) if not even the smallest fits
 /// into the memory.

@@ -35,6 +35,13 @@ expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output tin
 says err tiny.yaml
 same tiny.yaml before
 
+# A mixture of experts trains as the model that computes as much.
+expect_exit 0 "$gptrain" new --data text_text_document --device cpu --experts 4 --output mixture.yaml
+says out "parameters, of which each token uses as many as a model of "
+says mixture.yaml "--experts 4" "    count: 4 " "    per_token: 2 "
+expect_exit 0 "$gptrain" --config mixture.yaml --set training.steps=2 --set output_dir=runs/mixture
+says out "finished after step 2"
+
 # More tokens make a larger model.
 parameters() { sed -n 's/.*: \([0-9,]*\) parameters.*/\1/p' out | tr -d ,; }
 expect_exit 0 "$gptrain" new --data text_text_document --tokens 20B --hardware h100 \

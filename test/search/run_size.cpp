@@ -103,6 +103,20 @@ TEST_CASE("what limits a new run", "[run_size]") {
                     Error);
 }
 
+TEST_CASE("a mixture trains as the model that computes as much", "[run_size]") {
+    Sizing sizing;
+    const RunBudget budget = {.data_tokens = 500'000'000, .hours = {}, .tokens = {}};
+    const SizedRun dense = sizing.run(budget);
+    CHECK(dense.active == dense.parameters);
+    sizing.base.model.experts = {.count = 8, .per_token = 2};
+    const SizedRun mixture = sizing.run(budget);
+    CHECK(mixture.active == dense.active);
+    CHECK(mixture.parameters > 3 * dense.parameters);
+    CHECK(mixture.spec.training.steps == dense.spec.training.steps);
+    CHECK(mixture.spec.optimizer.lr == dense.spec.optimizer.lr);
+    CHECK(mixture.spec.model.experts->ffn_hidden_size == *dense.spec.model.ffn_hidden_size / 2);
+}
+
 TEST_CASE("too little for any model takes the smallest", "[run_size]") {
     const SizedRun run = Sizing().run({.data_tokens = 1000, .hours = {}, .tokens = {}});
     CHECK(run.limit == SizeLimit::tokens);
