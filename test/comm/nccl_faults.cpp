@@ -84,11 +84,11 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
     if (session().size() == 1) return;
     const CleanState state;
     const auto backend = cpu::make_backend();
-    // The groups dp and dp x cp have several ranks.
+    // The groups dp, dp x cp and tp x cp x dp have several ranks.
     const auto make = [&] {
         return cuda::gpu_mesh(session(), {.data = session().size()}, {}, *backend);
     };
-    const std::vector<std::string> together = {"abort", "abort", "group ends"};
+    const std::vector<std::string> together = {"abort", "abort", "abort", "group ends"};
     {
         const Mesh mesh = make();
         const Array x(*backend, DType::f32, {3});
