@@ -118,22 +118,21 @@ public:
             add_context(parallel, contexts_ % 2 == 0 ? "gpt" : "qwen", "deep gpt");
         }
     }
-    /// Experts divided among 2 and more of the ranks with different tokens, all of them last.
+    /// Experts divided among ranks with different tokens: as few as there can be, or all of them.
     /// Alternates between messages that are long enough and those that are not, and cycles through
     /// schedules.
     void add_experts(ParallelSpec parallel) {
         constexpr ScheduleKind kinds[] = {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble};
-        const std::int64_t ranks = *parallel.data * parallel.context * parallel.tensor;
-        for (parallel.expert = std::max<std::int64_t>(2, parallel.tensor); parallel.expert <= ranks;
-             parallel.expert *= 2) {
-            parallel.schedule = kinds[experts_ / 2 % 2];
-            parallel.shard_optimizer = experts_ % 3 != 2;
-            // One of them has 6 experts, the other 8.
-            const char* model =
-                parallel.expert > 2 || experts_ % 4 == 1 ? "shared experts" : "experts";
-            add(parallel, model, nullptr, 2, experts_ % 2 == 0 ? 1 : 8);
-            ++experts_;
-        }
+        const std::int64_t all = *parallel.data * parallel.context * parallel.tensor;
+        const bool few = experts_ / 2 % 2 == 0;
+        parallel.expert = few ? std::max<std::int64_t>(2, parallel.tensor) : all;
+        parallel.schedule = kinds[experts_ / 2 % 2];
+        parallel.shard_optimizer = experts_ % 3 != 2;
+        // One of them has 6 experts, the other 8.
+        const bool of_eight = parallel.expert > 2 || experts_ % 4 == 1;
+        add(parallel, of_eight ? "shared experts" : "experts", nullptr, 2,
+            experts_ % 2 == 0 ? 1 : 8);
+        ++experts_;
     }
     std::vector<MeshCase> all() const { return cases_; }
 
@@ -178,8 +177,9 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
     for (const std::string& axis : used) {
         for (const std::string& other : used)
             shown.insert(text(axis, " and ", other));
-        if (p.expert > 1) shown.insert(text("experts on ", axis, ", load ", mesh_case.load));
+        if (p.expert > 1) shown.insert(text("experts on ", axis));
     }
+    if (p.expert > 1) shown.insert(text("load ", mesh_case.load));
     if (p.context > 1) shown.emplace(name_of(p.context_method));
     if (p.sequence_parallel) shown.insert("sequence_parallel");
     if (p.overlap_tensor == OverlapTensor::on)
