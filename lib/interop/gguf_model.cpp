@@ -58,7 +58,7 @@ void visit_settings(const ModelShape& model, const auto& keys) {
     keys(eps_name(model), model.norm_eps);
     if (model.experts) {
         for (const auto& [name, setting] : gguf_expert_settings(model, hf_class))
-            std::visit([&](const auto& value) { keys(name, value); }, setting);
+            std::visit([&, key = name](const auto& value) { keys(key, value); }, setting);
     }
     if (model.position_embedding != PositionEmbedding::rope) return;
     keys("rope.dimension_count", model.head_dim);
