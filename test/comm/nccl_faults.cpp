@@ -119,8 +119,8 @@ TEST_CASE("The communicators of a rank are aborted together, or not at all") {
         CHECK(issued().empty());
         CHECK(or_abort(mesh, [] { return 3; }) == 3);
     }
-    CHECK(fake_state().aborted == 4);
-    CHECK(fake_state().destroyed == 2);
+    CHECK(fake_state().aborted == 6);
+    CHECK(fake_state().destroyed == 3);
 }
 
 }  // namespace gptrain::test
