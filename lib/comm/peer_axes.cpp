@@ -15,7 +15,7 @@ bool lies_inside_nodes(Axis axis, const MeshShape& shape, std::span<const std::s
     return true;
 }
 
-/// True for axes without messages of their own.
+/// True for axes that send no messages.
 bool is_silent(Axis axis, const MeshShape& shape) {
     return axis == Axis::dp || axis == Axis::tokens ||
            (axis == Axis::expert_copies && shape.expert == 1);

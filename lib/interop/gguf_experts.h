@@ -21,7 +21,7 @@ void check_gguf_experts(const ModelShape& model, HfClass hf_class);
 /// The name of a setting, without the architecture, and its value.
 using GgufSetting = std::pair<std::string_view, std::variant<std::int64_t, double, bool>>;
 
-/// What a file says of the experts besides their tensors.
+/// The settings of the experts in a file.
 std::vector<GgufSetting> gguf_expert_settings(const ModelShape& model, HfClass hf_class);
 
 /// The tensors of a layer in place of those of an mlp: router, experts, shared expert.

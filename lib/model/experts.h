@@ -67,7 +67,7 @@ public:
                   const Pass& pass, BackwardPart part, const DeferredHalf& deferred) const;
 
 private:
-    /// What backward needs and produces of the rows of a range of tokens.
+    /// The operands and results of backward for the rows of a range of tokens.
     struct RowsBackward {
         const SavedExperts& saved;
         TokenRange range;

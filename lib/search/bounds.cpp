@@ -101,7 +101,7 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
     first.stages.resize(1);
     first.stages.front().messages = {times.boundary};
     costs.pipeline.message = price_stage(first, 0, hardware).messages.front().seconds;
-    // Experts of their own have sums of their own, of other ranks.
+    // Ranks that divide the experts sum their gradients over other ranks than the rest.
     const bool several_sums = plan.mesh.expert > 1;
     if (!plan.reduces_whole_chunks() || several_sums || plan.mesh.data * plan.mesh.context == 1)
         return costs;

@@ -59,7 +59,7 @@ void RunReport::warn_of_slices(const RunState& run) {
     const ExpertsSpec& experts = *plan_.model.experts;
     warn("step ", run.step, ": more than ", SlicedSteps::suitable, " of the last ",
          SlicedSteps::window, " steps computed their experts in slices (now ", slices,
-         "), each with messages of its own: raise model.experts.load (now ", experts.load,
+         "), which sends more: raise model.experts.load (now ", experts.load,
          ") as far as memory allows, or balance the experts more, with a larger "
          "model.experts.balance.bias_rate or sequence_aux_weight");
 }

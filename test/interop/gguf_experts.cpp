@@ -131,7 +131,7 @@ TEST_CASE("routers and biases are fp32, and experts have the dtype of the file")
     check(glm, "blk.2.ffn_down_shexp.weight", DType::bf16, {16, 24});
 }
 
-TEST_CASE("a file has what llama.cpp needs even where the model has it not") {
+TEST_CASE("a file has what llama.cpp needs where the model lacks it") {
     const test::TempFolder out;
     Model glm("glm4_moe");
     glm.shape().experts->balance.bias_rate.reset();

@@ -35,7 +35,7 @@ public:
 
     const std::vector<FinishedStep>& finished() const { return finished_; }
     NamedValues weights() { return run_.state("weight"); }
-    /// What a run would resume with.
+    /// The state with which a run would resume.
     StepState state() { return run_.engine().read_state(); }
 
 private:
