@@ -200,6 +200,13 @@ Tensor one_matrix(const Tensor& weight) {
     return weight.view({weight.size(0) * weight.size(2), weight.size(3)});
 }
 
+/// True for a mixture of one expert, which computes as a linear layer does, to the bit. The only
+/// expert of a rank among several has `expected` rows: there the bits of a row may not depend on
+/// their number.
+bool is_one_layer(const Weight& weight, std::int64_t expected) {
+    return weight.experts == 1 && expected == 0;
+}
+
 std::int64_t rows_of_experts(const Tensor& offsets) {
     return offsets.as<std::int32_t>()[offsets.elements() - 1];
 }
@@ -214,7 +221,7 @@ void run(const GroupedForward& args, Gemms& gemms, Scratch& scratch) {
     const Weight dims(args.weight);
     const std::int64_t rows = rows_of_experts(args.offsets);
     if (rows == 0) return;
-    if (dims.experts == 1) {
+    if (is_one_layer(dims, args.expected)) {
         return run(LinearForward{.x = first_rows(args.x, rows),
                                  .weight = one_matrix(args.weight),
                                  .bias = {},
@@ -245,7 +252,7 @@ void run(const GroupedInputGrad& args, Gemms& gemms, Scratch& scratch) {
     const Weight dims(args.weight);
     const std::int64_t rows = rows_of_experts(args.offsets);
     if (rows == 0) return;
-    if (dims.experts == 1) {
+    if (is_one_layer(dims, args.expected)) {
         return run(LinearInputGrad{.dy = first_rows(args.dy, rows),
                                    .weight = one_matrix(args.weight),
                                    .gelu_input = {},
@@ -279,7 +286,7 @@ void run(const GroupedWeightGrad& args, Gemms& gemms, Scratch& scratch) {
         if (!args.accumulate) run(Fill{.x = args.dweight, .value = 0});
         return;
     }
-    if (dims.experts == 1) {
+    if (is_one_layer(dims, args.expected)) {
         return run(LinearWeightGrad{.x = first_rows(args.x, rows),
                                     .dy = first_rows(args.dy, rows),
                                     .dweight = one_matrix(args.dweight),
