@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "interop/gguf_architecture.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "base/join.h"
+#include "interop/hf_classes.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {
