@@ -102,7 +102,14 @@ TEST_CASE("Meshes train LoRA as one rank does") {
     compare_covering([&](RunSpec& spec) { spec = with_lora(spec, all_layers); });
 }
 
+/// Data that change what a rank reads, not what ranks say to each other: three axes at once show
+/// nothing that two do not.
+bool too_many_ranks() {
+    return session().size() > 4;
+}
+
 TEST_CASE("Meshes train virtual tokens as one rank does") {
+    if (too_many_ranks()) return;
     // On 4 ranks fewer of them than ranks of tp.
     const bool few = session().size() == 4;
     const AdapterKind kind = GENERATE(AdapterKind::prompt, AdapterKind::p_tuning);
@@ -110,6 +117,7 @@ TEST_CASE("Meshes train virtual tokens as one rank does") {
 }
 
 TEST_CASE("Meshes whose tokens see their own document only train as one rank does") {
+    if (too_many_ranks()) return;
     compare_covering([](RunSpec& spec) {
         spec.data.eod_id = 0;
         spec.data.reset_at_eod = true;
@@ -117,6 +125,7 @@ TEST_CASE("Meshes whose tokens see their own document only train as one rank doe
 }
 
 TEST_CASE("Meshes with bidirectional attention train as one rank does") {
+    if (too_many_ranks()) return;
     compare_covering([](RunSpec& spec) {
         spec.objective = MlmSpec{.mask_id = 1};
         spec.model.sliding_window.reset();
