@@ -24,7 +24,7 @@ if ((${#sources[@]} == 0)); then
 fi
 
 printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" \
-    "$checker" -p build/tidy --quiet --extra-arg=-w 2>/dev/null ||
+    "$checker" -p build/tidy --quiet --extra-arg=-Wno-everything --extra-arg=-Wunsequenced 2>/dev/null ||
     {
         echo "Tidy: faults, see above. A name that is declared twice: rename one of the two, or list" \
             "the source in scripts/cmake/Unity.cmake." >&2
