@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# Usage: pages.sh GPTRAIN GPT-PREPROCESS [whole]. The commands of README.md's own text and of
+# Usage: pages.sh GPTRAIN GPT-PREPROCESS. The commands of README.md's own text and of
 # docs/your-own-text.md run as printed, in fresh folders whose names have spaces and umlauts,
-# with a few steps instead of hundreds; with `whole` all steps, but for README's spec, a part of the
-# walkthrough's. Models are narrow in both, as nothing here depends on what they learn.
+# with narrow models and a few steps instead of hundreds: nothing here depends on what they learn.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/../openmpi.sh"
 for program in bible mpirun curl; do
     command -v $program >/dev/null || not_run "there is no $program"
 done
 root=$(realpath "$(dirname "$script")/../..")
-whole=${3:-}
 
 mkdir bin
 ln -s "$gptrain" bin/gptrain
@@ -24,14 +22,12 @@ bible -f gen1:1-rev22:21 </dev/null | awk '{
     sub(/^[^ ]+ +/, "")
     print
 }' >all.txt
-# About as many pieces as the pages ask for need 600 kB.
-lines=$([[ -n $whole ]] && echo 30000 || echo 5000)
 
 # in_folder NAME: a fresh folder with the files that a page takes for granted.
 in_folder() {
     mkdir -p "$work/$1/data"
     cd "$work/$1" || exit 1
-    head -n "$lines" "$work/all.txt" >stories.txt
+    head -n 5000 "$work/all.txt" >stories.txt
     tail -n 300 "$work/all.txt" >other-stories.txt
     cp "$(dirname "$script")/../tasks/hellaswag.jsonl" data/hellaswag_val.jsonl
 }
@@ -49,13 +45,11 @@ commands() {
 spec() { awk -v wanted="$2" '/^```yaml/ { ++n; next } /^```/ { if (n == wanted && on) exit; on = 0 }
     n == wanted { on = 1; print }' "$1"; }
 
-# A command or a spec with a small model, and without `whole` few steps.
+# A command or a spec with a small model and few steps.
 shortened() {
-    if [[ -n $whole ]]; then sed -E 's/hidden_size: [0-9]+/hidden_size: 64/'; else
-        sed -E 's/steps: [0-9]+/steps: 4/; s/(eval_|)interval: [0-9]+/\1interval: 2/; s/hidden_size: 256/hidden_size: 64/
-            s/training.steps=250/training.steps=6/; s/training.steps=275/training.steps=8/
-            s/step-000250/step-000006/; s/--max-tokens 200/--max-tokens 8/'
-    fi
+    sed -E 's/steps: [0-9]+/steps: 4/; s/(eval_|)interval: [0-9]+/\1interval: 2/; s/hidden_size: 256/hidden_size: 64/
+        s/training.steps=250/training.steps=6/; s/training.steps=275/training.steps=8/
+        s/step-000250/step-000006/; s/--max-tokens 200/--max-tokens 8/'
 }
 
 # serves COMMAND: the server answers until it is stopped.
@@ -105,7 +99,7 @@ says out "finished after step"
 
 grep -v '^gptrain new ' "$work/all.commands" >"$readme.commands"
 in_folder "von Hand, schön kurz"
-whole='' runs "$readme" 1  # the walkthrough trains this spec's model
+runs "$readme" 1
 
 cp "$root/docs/your-own-text.md" "$work/walkthrough"
 walkthrough=$work/walkthrough
