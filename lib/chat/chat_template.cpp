@@ -75,6 +75,23 @@ void add_names(const TemplateBody& body, std::set<std::string, std::less<>>& nam
     }
 }
 
+/// Names under which messages hold reasoning; templates read the first two.
+constexpr std::array<const char*, 3> reasoning_keys = {"reasoning_content", "thinking",
+                                                       "reasoning"};
+
+/// The message, with its reasoning under both names.
+TemplateValue message_value(const TemplateRun& run, const Json& message) {
+    const auto* key = std::find_if(
+        reasoning_keys.begin(), reasoning_keys.end(),
+        [&](const char* one) { return message.contains(one) && !message.at(one).is_null(); });
+    if (key == reasoning_keys.end()) return value_of(run, message);
+    const Json reasoning = message.at(*key);
+    Json named = {{"thinking", reasoning}};
+    named.update(message);
+    named["reasoning_content"] = reasoning;
+    return value_of(run, named);
+}
+
 }  // namespace
 
 std::span<const NamedTemplate> named_templates() {
@@ -122,6 +139,12 @@ std::string ChatTemplate::render(const Json& messages, const Json& variables,
     return render(messages, variables, false, &generated);
 }
 
+bool ChatTemplate::uses(std::string_view name) const {
+    const bool reasoning = std::ranges::find(reasoning_keys, name) != reasoning_keys.end();
+    if (!reasoning) return names_.contains(name);
+    return names_.contains(reasoning_keys[0]) || names_.contains(reasoning_keys[1]);
+}
+
 bool ChatTemplate::marks_generation() const {
     return has_generation(body_);
 }
@@ -130,13 +153,32 @@ std::string ChatTemplate::render(const Json& messages, const Json& variables,
                                  bool add_generation_prompt,
                                  std::vector<TextRange>* generated) const {
     TemplateRun run(source_);
-    TemplateVariables all = {{"messages", value_of(run, messages)},
+    std::vector<TemplateValue> values;
+    for (const Json& message : messages)
+        values.push_back(message_value(run, message));
+    TemplateVariables all = {{"messages", list_value(run, std::move(values))},
                              {"add_generation_prompt", boolean_value(add_generation_prompt)}};
     for (const auto& [name, value] : variables.items())
         all.emplace_back(name, value_of(run, value));
     for (const char* name : {"tools", "documents"})
         if (!variables.contains(name)) all.emplace_back(name, none_value());
     return render_template(run, body_, all, generated);
+}
+
+void check_template_kwargs(const Json& kwargs, std::string_view name) {
+    if (!kwargs.is_object())
+        fail(ExitCode::bad_input, name, " must be an object, such as {\"enable_thinking\": false}");
+    for (const char* key : {"messages", "add_generation_prompt"})
+        if (kwargs.contains(key))
+            fail(ExitCode::bad_input, name, " must not have '", key, "', which gptrain gives");
+}
+
+void require_used_kwargs(const ChatTemplate& chat_template, const Json& kwargs,
+                         std::string_view name) {
+    for (const auto& [key, value] : kwargs.items())
+        if (!chat_template.uses(key))
+            fail(ExitCode::bad_input, name, " has '", key,
+                 "', which the chat template does not use; leave it out");
 }
 
 std::string template_in_config(const Json& config, const std::string& source) {

@@ -41,10 +41,11 @@ public:
     /// uses more of Jinja than gptrain has.
     ChatTemplate(std::string_view text, std::string source);
 
-    /// The text of a conversation. `messages`: a list of {"role": ..., "content": ...};
-    /// `variables`: an object of what else the template may use, such as bos_token and eos_token;
-    /// tools and documents are none without it.
-    /// With `add_generation_prompt` the text ends where the assistant's answer begins. Errors
+    /// The text of a conversation. `messages`: a list of {"role": ..., "content": ...}. Reasoning
+    /// under one of the names reasoning_content, thinking and reasoning has all that templates
+    /// read, the first two, as in transformers. `variables`: an object of what else the template
+    /// may use, such as bos_token and eos_token; tools and documents are none without it. With
+    /// `add_generation_prompt` the text ends where the assistant's answer begins. Errors
     /// (bad_input) are those of render_template, and a text that is not UTF-8.
     std::string render(const Json& messages, const Json& variables,
                        bool add_generation_prompt) const;
@@ -57,8 +58,9 @@ public:
     bool marks_generation() const;
 
     const std::string& text() const { return text_; }
-    /// True if the template uses a value of that name: a variable, an attribute or a key.
-    bool uses(std::string_view name) const { return names_.contains(name); }
+    /// True if the template uses a value of that name: a variable, an attribute or a key. Reasoning
+    /// has several names.
+    bool uses(std::string_view name) const;
     /// True if the template's text contains the word.
     bool mentions(std::string_view word) const { return text_.find(word) != text_.npos; }
 
@@ -71,6 +73,14 @@ private:
     TemplateBody body_;
     std::set<std::string, std::less<>> names_;  ///< that its expressions have
 };
+
+/// Checks variables that a user gives to a template (chat_template_kwargs), and calls them `name`
+/// in its Errors (bad_input): an object, without what gptrain itself gives.
+void check_template_kwargs(const Json& kwargs, std::string_view name);
+
+/// Error (bad_input) if the template uses no value of one of these names.
+void require_used_kwargs(const ChatTemplate& chat_template, const Json& kwargs,
+                         std::string_view name);
 
 /// The template in a tokenizer_config.json: its chat_template, or of several the one named default;
 /// empty if it has none. Error (bad_input) if it has another form.

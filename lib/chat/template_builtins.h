@@ -2,7 +2,9 @@
 // and Python.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/template_value.h"
@@ -28,5 +30,26 @@ TemplateValue call_method(TemplateRun& run, const std::string& name, const Templ
 /// name(arguments)
 TemplateValue call_function(TemplateRun& run, const std::string& name,
                             const TemplateArguments& arguments);
+/// True if there is a function of that name.
+bool is_function(std::string_view name);
+
+/// The value of each parameter, null if it was not given.
+using TemplateBound = std::vector<const TemplateValue*>;
+
+/// A filter, test, method or function, with the names of its parameters.
+struct TemplateBuiltin {
+    std::string_view name;
+    std::vector<std::string_view> parameters;
+    TemplateValue (*apply)(TemplateRun& run, const TemplateValue& input,
+                           const TemplateBound& arguments);
+};
+
+/// The tables of all of them: filters of a value and of its elements, ...
+std::span<const TemplateBuiltin> value_filters();
+std::span<const TemplateBuiltin> element_filters();
+std::span<const TemplateBuiltin> value_tests();
+std::span<const TemplateBuiltin> string_methods();
+std::span<const TemplateBuiltin> dict_methods();
+std::span<const TemplateBuiltin> plain_functions();
 
 }  // namespace gptrain

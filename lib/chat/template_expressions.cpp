@@ -36,9 +36,25 @@ ExprPtr TemplateExpressions::parse_tuple() {
     if (!is_symbol(",")) return first;
     std::vector<ExprPtr> parts;
     parts.push_back(std::move(first));
-    while (accept(","))
+    while (accept(",")) {
+        const bool ends = token().kind == Token::Kind::close_output ||
+                          token().kind == Token::Kind::close_block || is_symbol(")");
+        if (ends) break;
         parts.push_back(parse_choice());
-    return make(Expr::Kind::list, "", std::move(parts));
+    }
+    return make(Expr::Kind::tuple, "", std::move(parts));
+}
+
+ExprPtr TemplateExpressions::parse_named_call() {
+    std::string name = expect_any_name();
+    if (!is_symbol("(")) refuse("expected a call, not ", shown());
+    return parse_call(Expr::Kind::call, std::move(name), {});
+}
+
+ExprPtr TemplateExpressions::parse_block_filters() {
+    std::vector<ExprPtr> parts;
+    parts.push_back(nullptr);
+    return parse_filters(parse_call(Expr::Kind::filter, expect_any_name(), std::move(parts)));
 }
 
 ExprPtr TemplateExpressions::parse_choice() {
@@ -74,12 +90,15 @@ ExprPtr TemplateExpressions::parse_not() {
 }
 
 ExprPtr TemplateExpressions::parse_comparison() {
-    ExprPtr left = parse_sum();
-    std::string name = take_comparison();
-    if (name.empty()) return left;
-    left = join(Expr::Kind::operation, name, std::move(left), parse_sum());
-    if (!take_comparison().empty()) refuse("chains of comparisons are not supported");
-    return left;
+    std::vector<ExprPtr> parts;
+    parts.push_back(parse_sum());
+    std::vector<std::string> operators(1);
+    for (std::string name = take_comparison(); !name.empty(); name = take_comparison()) {
+        operators.push_back(std::move(name));
+        parts.push_back(parse_sum());
+    }
+    if (parts.size() == 1) return std::move(parts.front());
+    return make(Expr::Kind::comparison, "", std::move(parts), std::move(operators));
 }
 
 std::string TemplateExpressions::take_comparison() {
@@ -102,19 +121,27 @@ ExprPtr TemplateExpressions::parse_sum() {
 }
 
 ExprPtr TemplateExpressions::parse_concatenation() {
-    ExprPtr left = parse_product();
-    while (accept("~"))
-        left = join(Expr::Kind::operation, "~", std::move(left), parse_product());
-    return left;
+    std::vector<ExprPtr> parts;
+    do {
+        parts.push_back(parse_product());
+    } while (accept("~"));
+    if (parts.size() == 1) return std::move(parts.front());
+    return make(Expr::Kind::text, "", std::move(parts));
 }
 
 ExprPtr TemplateExpressions::parse_product() {
-    ExprPtr left = parse_unary(true);
-    while (is_symbol("*") || is_symbol("//") || is_symbol("%")) {
+    ExprPtr left = parse_power();
+    while (is_symbol("*") || is_symbol("/") || is_symbol("//") || is_symbol("%")) {
         std::string name = take().text;
-        left = join(Expr::Kind::operation, std::move(name), std::move(left), parse_unary(true));
+        left = join(Expr::Kind::operation, std::move(name), std::move(left), parse_power());
     }
-    if (is_symbol("/") || is_symbol("**")) refuse("the operator ", shown(), " is not supported");
+    return left;
+}
+
+ExprPtr TemplateExpressions::parse_power() {
+    ExprPtr left = parse_unary(true);
+    while (accept("**"))
+        left = join(Expr::Kind::operation, "**", std::move(left), parse_unary(true));
     return left;
 }
 
@@ -124,7 +151,7 @@ ExprPtr TemplateExpressions::parse_unary(bool with_filters) {
     if (accept("-")) {
         value = join(Expr::Kind::operation, "negative", parse_unary(false));
     } else if (accept("+")) {
-        value = parse_unary(false);
+        value = join(Expr::Kind::operation, "positive", parse_unary(false));
     } else {
         value = parse_primary();
     }
@@ -136,6 +163,8 @@ ExprPtr TemplateExpressions::parse_primary() {
     if (token().kind == Token::Kind::name) return parse_name();
     if (token().kind == Token::Kind::integer)
         return literal(integer_value(parse_int(take().text).value()));
+    if (token().kind == Token::Kind::real)
+        return literal(real_value(parse_double(take().text).value()));
     if (token().kind == Token::Kind::string) {
         std::string value = take().text;
         while (token().kind == Token::Kind::string)
@@ -143,7 +172,7 @@ ExprPtr TemplateExpressions::parse_primary() {
         return literal(string_value(std::move(value)));
     }
     if (accept("(")) {
-        if (accept(")")) return make(Expr::Kind::list, "", {});
+        if (accept(")")) return make(Expr::Kind::tuple, "", {});
         ExprPtr inner = parse_tuple();
         expect(")");
         return inner;
@@ -207,10 +236,14 @@ ExprPtr TemplateExpressions::parse_call(Expr::Kind kind, std::string name,
 ExprPtr TemplateExpressions::parse_postfix(ExprPtr value) {
     while (true) {
         if (accept(".")) {
-            std::string name = token().kind == Token::Kind::integer ? "" : expect_any_name();
-            if (name.empty()) refuse("expected a name, not ", shown());
             std::vector<ExprPtr> parts;
             parts.push_back(std::move(value));
+            if (token().kind == Token::Kind::integer) {
+                parts.push_back(literal(integer_value(parse_int(take().text).value())));
+                value = make(Expr::Kind::index, "", std::move(parts));
+                continue;
+            }
+            std::string name = expect_any_name();
             value = is_symbol("(")
                         ? parse_call(Expr::Kind::method, std::move(name), std::move(parts))
                         : make(Expr::Kind::attribute, std::move(name), std::move(parts));
@@ -267,7 +300,7 @@ ExprPtr TemplateExpressions::parse_test(std::vector<ExprPtr> parts) {
     std::string name = expect_any_name();
     const bool has_word =
         token().kind == Token::Kind::string || token().kind == Token::Kind::integer ||
-        is_symbol("[") ||
+        token().kind == Token::Kind::real || is_symbol("[") || is_symbol("{") ||
         (token().kind == Token::Kind::name && !is_name("else") && !is_name("or") &&
          !is_name("and") && !is_name("if") && !is_name("is") && !is_name("not") && !is_name("in"));
     if (!has_word) return parse_call(Expr::Kind::test, std::move(name), std::move(parts));

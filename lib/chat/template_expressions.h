@@ -20,10 +20,14 @@ protected:
     using Expr = TemplateExpr;
     using ExprPtr = std::unique_ptr<Expr>;
 
-    /// An expression, or several with commas, which are a list.
+    /// An expression, or several with commas, which are a tuple.
     ExprPtr parse_tuple();
     ExprPtr parse_choice();
     ExprPtr parse_either();
+    /// A call of a name, with its arguments.
+    ExprPtr parse_named_call();
+    /// The filters behind a block, "name(arguments) | name ...", whose input is no expression.
+    ExprPtr parse_block_filters();
 
 private:
     ExprPtr make(Expr::Kind kind, std::string name, std::vector<ExprPtr> parts,
@@ -43,6 +47,7 @@ private:
     ExprPtr parse_sum();
     ExprPtr parse_concatenation();
     ExprPtr parse_product();
+    ExprPtr parse_power();
     ExprPtr parse_unary(bool with_filters);
     ExprPtr parse_primary();
     ExprPtr parse_name();

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "chat/template_text.h"
 #include "unicode/unicode.h"
 
 namespace gptrain {
-
 namespace {
 
 using Kind = TemplateValue::Kind;
@@ -14,6 +14,12 @@ using Kind = TemplateValue::Kind;
 std::string_view stripped_set(const TemplateRun& run, const TemplateValue* argument) {
     if (argument == nullptr || argument->is(Kind::none)) return "";
     return string_of(run, argument, "strip");
+}
+
+/// Where `old` occurs first; before each character if it is empty.
+std::size_t find_old(std::string_view text, std::string_view old, bool first) {
+    if (!old.empty() || first) return text.find(old);
+    return text.empty() ? text.npos : first_char(text).bytes;
 }
 
 }  // namespace
@@ -26,22 +32,41 @@ std::string_view string_of(const TemplateRun& run, const TemplateValue* value,
     return value->string();
 }
 
+std::int64_t integer_of(const TemplateRun& run, const TemplateValue* value, std::int64_t missing,
+                        std::string_view what) {
+    if (value == nullptr) return missing;
+    if (!value->is_whole()) run.fail(what, " needs an integer, not ", kind_name(*value));
+    return value->number;
+}
+
 TemplateValue counted_string(TemplateRun& run, std::string string) {
     run.count_bytes(string.size());
     return string_value(std::move(string));
 }
+
+TemplateValue strings_value(TemplateRun& run, const std::vector<std::string_view>& strings) {
+    std::vector<TemplateValue> values;
+    for (const std::string_view string : strings) {
+        run.count(16);
+        values.push_back(counted_string(run, std::string(string)));
+    }
+    return list_value(run, std::move(values));
+}
+
 TemplateValue stripped_value(TemplateRun& run, std::string_view string,
                              const TemplateValue* argument, StripSides sides) {
     return counted_string(run, std::string(strip_text(string, stripped_set(run, argument), sides)));
 }
+
 TemplateValue replaced_value(TemplateRun& run, std::string_view text, const TemplateValue* from,
-                             const TemplateValue* to) {
+                             const TemplateValue* to, const TemplateValue* most) {
     const std::string_view old = string_of(run, from, "replace");
     const std::string_view with = string_of(run, to, "replace");
-    if (old.empty()) run.fail("replace of an empty text is not supported");
+    const bool limited = most != nullptr && !most->is(Kind::none);
+    const std::int64_t limit = limited ? integer_of(run, most, -1, "replace") : -1;
     std::string out;
-    while (true) {
-        const std::size_t at = text.find(old);
+    for (std::int64_t count = 0;; ++count) {
+        const std::size_t at = count == limit ? text.npos : find_old(text, old, count == 0);
         out += text.substr(0, at);
         run.count_bytes(std::min(at, text.size()) + with.size());
         if (at == text.npos) return string_value(std::move(out));
@@ -52,11 +77,13 @@ TemplateValue replaced_value(TemplateRun& run, std::string_view text, const Temp
 
 TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator,
                           const TemplateValue* most) {
-    if (separator == nullptr) run.fail("split without a separator is not supported");
+    const std::int64_t limit = integer_of(run, most, -1, "split");
+    if (separator == nullptr || separator->is(Kind::none)) {
+        if (limit >= 0) run.fail("split by white space takes no limit in templates");
+        return strings_value(run, words_of(text));
+    }
     const std::string_view by = string_of(run, separator, "split");
     if (by.empty()) run.fail("split by an empty text");
-    if (most != nullptr && !most->is(Kind::integer)) run.fail("split needs an integer as maxsplit");
-    const std::int64_t limit = most == nullptr ? -1 : most->number;
     std::vector<TemplateValue> parts;
     while (true) {
         const std::size_t at = std::ssize(parts) == limit ? text.npos : text.find(by);
@@ -92,16 +119,16 @@ TemplateValue capitalized_value(TemplateRun& run, const TemplateValue& input) {
     return string_value(text(first.string(), word.substr(begin)));
 }
 
-TemplateValue items_of(TemplateRun& run, const TemplateValue& dict) {
+std::vector<TemplateValue> items_of(TemplateRun& run, const TemplateValue& dict) {
     std::vector<TemplateValue> pairs;
-    if (dict.is(Kind::undefined)) return list_value(run, {});
+    if (dict.is(Kind::undefined)) return pairs;
     if (!dict.is(Kind::dict)) run.fail("items of ", kind_name(dict));
     for (std::size_t i = 0; i < dict.items->values.size(); ++i) {
         run.count(16);
-        pairs.push_back(
-            list_value(run, {string_value(dict.items->keys[i]), dict.items->values[i]}));
+        pairs.push_back(list_value(run, {dict.items->keys[i], dict.items->values[i]},
+                                   TemplateItems::Form::tuple));
     }
-    return list_value(run, std::move(pairs));
+    return pairs;
 }
 
 bool contains(TemplateRun& run, const TemplateValue& where, const TemplateValue& what) {
@@ -112,8 +139,7 @@ bool contains(TemplateRun& run, const TemplateValue& where, const TemplateValue&
     if (where.is(Kind::undefined)) return false;
     if (!where.has_items()) run.fail("'in' of ", kind_name(where), ", which has no elements");
     run.count(std::ssize(where.items->values));
-    if (!where.is(Kind::list))
-        return what.is_string() && where.items->find(what.string()) != nullptr;
+    if (!where.is(Kind::list)) return where.items->find(what) != nullptr;
     return std::any_of(where.items->values.begin(), where.items->values.end(),
                        [&](const TemplateValue& value) { return are_equal(run, value, what); });
 }
@@ -133,33 +159,8 @@ std::vector<TemplateValue> elements_of(TemplateRun& run, const TemplateValue& va
         return value.items->values;
     }
     if (!value.is(Kind::dict)) run.fail(kind_name(value), " has no elements");
-    for (const std::string& key : value.items->keys) {
-        run.count(16);
-        elements.push_back(string_value(key));
-    }
-    return elements;
-}
-
-TemplateValue member_of(TemplateRun& run, const TemplateValue& object, const TemplateValue& key) {
-    if (object.is(Kind::undefined)) run.fail("'", *object.text, "' is undefined");
-    const std::string name = key.is_string() ? std::string(key.string()) : printed(run, key);
-    if (object.is(Kind::dict) || object.is(Kind::space)) {
-        const TemplateValue* found = key.is_string() ? object.items->find(name) : nullptr;
-        return found != nullptr ? *found : undefined_value(name);
-    }
-    if (!key.is(Kind::integer)) return undefined_value(name);
-    if (object.is_string()) {
-        run.count(std::ssize(*object.text));
-        const auto characters = characters_of(object.string());
-        const std::int64_t at = key.number + (key.number < 0 ? std::ssize(characters) : 0);
-        if (at < 0 || at >= std::ssize(characters)) return undefined_value(name);
-        return string_value(std::string(characters[static_cast<std::size_t>(at)]));
-    }
-    if (!object.is(Kind::list)) return undefined_value(name);
-    const auto& values = object.items->values;
-    const std::int64_t at = key.number + (key.number < 0 ? std::ssize(values) : 0);
-    if (at < 0 || at >= std::ssize(values)) return undefined_value(name);
-    return values[static_cast<std::size_t>(at)];
+    run.count(std::ssize(value.items->keys));
+    return value.items->keys;
 }
 
 }  // namespace gptrain

@@ -161,16 +161,8 @@ private:
     void take_token() {
         const char c = whole_[at_];
         if (c == '\'' || c == '"') return take_string(c);
+        if (is_digit(c)) return take_number();
         std::size_t end = at_;
-        if (is_digit(c)) {
-            while (end < whole_.size() && (is_digit(whole_[end]) || is_name_start(whole_[end])))
-                ++end;
-            const std::string_view word = std::string_view(whole_).substr(at_, end - at_);
-            const bool has_point =
-                end + 1 < whole_.size() && whole_[end] == '.' && is_digit(whole_[end + 1]);
-            if (has_point || !parse_int(word)) refuse("'", word, "' does not begin an integer");
-            return take(TokenKind::integer, end);
-        }
         if (is_name_start(c)) {
             while (end < whole_.size() && (is_digit(whole_[end]) || is_name_start(whole_[end])))
                 ++end;
@@ -180,6 +172,33 @@ private:
             if (rest().starts_with(symbol)) return take(TokenKind::symbol, at_ + 2);
         if (is_one_of(c, one_character)) return take(TokenKind::symbol, at_ + 1);
         refuse("a character that no expression has: byte ", int{static_cast<unsigned char>(c)});
+    }
+
+    std::size_t skip_digits(std::size_t at) const {
+        while (at < whole_.size() && is_digit(whole_[at]))
+            ++at;
+        return at;
+    }
+
+    bool is_digit_at(std::size_t at) const { return at < whole_.size() && is_digit(whole_[at]); }
+
+    /// Digits, and what makes a real number of them: a point with digits, an exponent.
+    void take_number() {
+        const std::size_t whole_end = skip_digits(at_);
+        std::size_t end = whole_end;
+        const bool member = at_ > 0 && whole_[at_ - 1] == '.';  // of a.0.1
+        if (!member && end < whole_.size() && whole_[end] == '.' && is_digit_at(end + 1))
+            end = skip_digits(end + 1);
+        if (!member && end < whole_.size() && is_one_of(whole_[end], "eE")) {
+            const std::size_t sign = end + 1 < whole_.size() && is_one_of(whole_[end + 1], "+-");
+            if (is_digit_at(end + 1 + sign)) end = skip_digits(end + 1 + sign);
+        }
+        const std::string_view word = std::string_view(whole_).substr(at_, end - at_);
+        const bool is_real = end > whole_end;
+        const bool ends = end == whole_.size() || !is_name_start(whole_[end]);
+        const bool fits = is_real ? parse_double(word).has_value() : parse_int(word).has_value();
+        if (!ends || !fits) refuse("'", word, "' does not begin a number of 64 bits");
+        take(is_real ? TokenKind::real : TokenKind::integer, end);
     }
 
     void take(TokenKind kind, std::size_t end) {

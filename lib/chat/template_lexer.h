@@ -19,6 +19,7 @@ struct TemplateToken {
         name,
         string,  ///< without quotes and escapes
         integer,
+        real,
         symbol,
         end,
     };
@@ -28,7 +29,7 @@ struct TemplateToken {
 };
 
 /// Ends with a token `end`. Error (bad_input) that names `source` and the line: an unknown
-/// character, a string, block or comment without its end, a number that is not an integer.
+/// character, a string, block or comment without its end, a number of another form.
 std::vector<TemplateToken> template_tokens(std::string_view text, const std::string& source);
 
 }  // namespace gptrain

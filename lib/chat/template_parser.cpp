@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "chat/template_expressions.h"
 
@@ -64,6 +65,10 @@ private:
         if (is_name("for")) return parse_for();
         if (is_name("set")) return parse_set();
         if (is_name("generation")) return parse_generation();
+        if (is_name("macro")) return parse_macro();
+        if (is_name("call")) return parse_call_block();
+        if (is_name("filter")) return parse_filter_block();
+        if (is_name("with")) return parse_with();
         if (is_name("break") || is_name("continue")) {
             if (loops_ == 0) refuse(shown(), " outside of a loop");
             Node made = node(is_name("break") ? Node::Kind::leave : Node::Kind::next);
@@ -96,6 +101,7 @@ private:
         if (!accept_name("in")) refuse("expected 'in', not ", shown());
         made.expr = parse_either();
         made.conditions.push_back(accept_name("if") ? parse_choice() : nullptr);
+        if (is_name("recursive")) refuse("recursive loops are not supported; use a macro");
         expect_end(Token::Kind::close_block);
         ++loops_;
         made.bodies.push_back(parse_body({"else", "endfor"}));
@@ -131,22 +137,85 @@ private:
         }
         if (made.kind != Node::Kind::set || made.names.size() > 1)
             refuse("expected '=', not ", shown());
-        if (is_symbol("|")) refuse("filters of {% set %} blocks are not supported");
-        expect_end(Token::Kind::close_block);
-        made.bodies.push_back(parse_body({"endset"}));
-        take();
-        expect_end(Token::Kind::close_block);
+        made.conditions.push_back(accept("|") ? parse_block_filters() : nullptr);
+        parse_separate_block(made, "endset");
         return made;
     }
 
     Node parse_generation() {
         Node made = node(Node::Kind::generation);
         take();
+        parse_block(made, "endgeneration");
+        return made;
+    }
+
+    Node parse_macro() {
+        Node made = node(Node::Kind::macro);
+        take();
+        made.text = expect_any_name();
+        if (!is_symbol("(")) refuse("expected '(', not ", shown());
+        parse_parameters(made);
+        parse_separate_block(made, "endmacro");
+        return made;
+    }
+
+    /// "(name, name=default, ...)", if it is there.
+    void parse_parameters(Node& made) {
+        if (!accept("(")) return;
+        for (bool first = true; !accept(")"); first = false) {
+            if (!first) expect(",");
+            if (!first && accept(")")) return;
+            made.names.push_back(expect_any_name());
+            made.conditions.push_back(accept("=") ? parse_choice() : nullptr);
+            if (made.conditions.back() == nullptr && made.names.size() > 1 &&
+                made.conditions[made.names.size() - 2] != nullptr)
+                refuse("a parameter without a default behind one that has it");
+        }
+    }
+
+    Node parse_call_block() {
+        Node made = node(Node::Kind::call_block);
+        take();
+        parse_parameters(made);
+        made.expr = parse_named_call();
+        parse_separate_block(made, "endcall");
+        return made;
+    }
+
+    Node parse_filter_block() {
+        Node made = node(Node::Kind::filter_block);
+        take();
+        made.expr = parse_block_filters();
+        parse_separate_block(made, "endfilter");
+        return made;
+    }
+
+    Node parse_with() {
+        Node made = node(Node::Kind::with);
+        take();
+        while (token().kind != Token::Kind::close_block) {
+            if (!made.names.empty()) expect(",");
+            made.names.push_back(expect_any_name());
+            expect("=");
+            made.conditions.push_back(parse_choice());
+        }
+        parse_block(made, "endwith");
+        return made;
+    }
+
+    /// The rest of a statement up to its end, and the body up to the statement `end`.
+    void parse_block(Node& made, std::string_view end) {
         expect_end(Token::Kind::close_block);
-        made.bodies.push_back(parse_body({"endgeneration"}));
+        made.bodies.push_back(parse_body({end}));
         take();
         expect_end(Token::Kind::close_block);
-        return made;
+    }
+
+    /// The same for a body whose text is a value: it cannot leave a loop outside.
+    void parse_separate_block(Node& made, std::string_view end) {
+        const std::int64_t outside = std::exchange(loops_, 0);
+        parse_block(made, end);
+        loops_ = outside;
     }
 
     std::int64_t loops_ = 0;

@@ -3,14 +3,12 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "chat/template_scopes.h"
 #include "chat/template_syntax.h"
 
 namespace gptrain {
-
-using TemplateVariables = std::vector<std::pair<std::string, TemplateValue>>;
 
 /// Bytes [begin, end) of a text.
 struct TextRange {

@@ -1,27 +1,11 @@
 #include "tasks/task_template.h"
 
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
+#include "chat/template_text.h"
 
 namespace gptrain {
-namespace {
-
-/// The value with texts for the numbers that templates do not have.
-Json with_plain_numbers(const Json& value) {
-    if (value.is_number_float()) {
-        const auto number = value.get<double>();
-        return std::isfinite(number) ? to_line(value) : text(number);  // nan, inf, as Python
-    }
-    if (!value.is_structured()) return value;
-    Json plain = value;
-    for (Json& member : plain)
-        member = with_plain_numbers(member);
-    return plain;
-}
-
-}  // namespace
 
 TaskTemplate::TaskTemplate(std::string_view text, std::string source) : source_(std::move(source)) {
     try {
@@ -40,7 +24,7 @@ TemplateRun TaskTemplate::strict_run() const {
 TemplateVariables TaskTemplate::variables_of(const TemplateRun& run, const Json& fields) const {
     TemplateVariables variables;
     for (const auto& [name, value] : fields.items())
-        variables.emplace_back(name, value_of(run, with_plain_numbers(value)));
+        variables.emplace_back(name, value_of(run, value));
     return variables;
 }
 

@@ -73,6 +73,44 @@ TEST_CASE("conversations become the texts of transformers") {
     CHECK(texts == 760);
 }
 
+TEST_CASE("each construct writes what it does in Jinja") {
+    // The time that strftime_now writes: 2026-01-01 15:04:05.
+    setenv("SOURCE_DATE_EPOCH", "1767279845", 1);
+    std::ifstream lines(std::filesystem::path(GPTRAIN_TEST_DATA) / "constructs.jsonl");
+    std::string line;
+    REQUIRE(std::getline(lines, line));
+    const Json given = gptrain::parse_json(line, "constructs.jsonl");
+    int texts = 0;
+    int refusals = 0;
+    while (std::getline(lines, line)) {
+        const Json expected = gptrain::parse_json(line, "constructs.jsonl");
+        CAPTURE(expected.at("template").get<std::string>());
+        const auto render = [&] {
+            return ChatTemplate(expected.at("template").get<std::string>(), "t")
+                .render(given.at("messages"), given.at("variables"), false);
+        };
+        if (expected.at("text").is_null()) {
+            CHECK_THROWS_AS(render(), gptrain::Error);
+            ++refusals;
+        } else {
+            CHECK(render() == expected.at("text").get<std::string>());
+            ++texts;
+        }
+    }
+    CHECK(texts >= 60);
+    CHECK(refusals >= 25);
+}
+
+TEST_CASE("reasoning has the names that templates read, as in transformers") {
+    const ChatTemplate chat("{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}", "t");
+    for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+        const Json messages = Json::array({{{"role", "assistant"}, {name, "so"}}});
+        CHECK(chat.render(messages, Json::object(), false) == "so|so");
+        CHECK(chat.uses(name));
+    }
+    CHECK(!ChatTemplate("{{ messages[0].content }}", "t").uses("thinking"));
+}
+
 TEST_CASE("named templates write conversations as their models read them") {
     std::map<std::string, std::string> texts;
     for (const gptrain::NamedTemplate& one : gptrain::named_templates()) {
@@ -102,23 +140,27 @@ TEST_CASE("what the subset lacks is named with its line") {
         CHECK(error.starts_with("t: line "));
         CHECK(error.find(words) != error.npos);
     };
-    refused("\n{% macro f() %}{% endmacro %}", "line 2: {% macro %} is not supported");
-    refused("{% import 'x' %}", "{% import %}");
-    refused("a\n\n{{ messages | sort }}", "line 3: the filter 'sort' is not supported");
-    refused("{{ messages | map('upper') }}", "the filter 'map' with another filter");
-    refused("{{ 1 is odd }}", "the test 'odd'");
+    refused("\n{% import 'x' %}", "line 2: {% import %} is not supported");
+    refused("{% for a in [] recursive %}{% endfor %}", "recursive loops");
+    refused("a\n\n{{ messages | groupby }}", "line 3: the filter 'groupby' is not supported");
+    refused("{{ messages | map('center') }}", "the filter 'center'");
+    refused("{{ 1 is filter }}", "the test 'filter'");
     refused("{{ messages[1].content.center(3) }}", "the method 'center'");
-    refused("{{ strftime_now('%d') }}", "the function 'strftime_now'");
-    refused("{{ 1.5 }}", "integer");
-    refused("{{ 1 < 2 < 3 }}", "chains of comparisons");
-    refused("{{ 2 ** 3 }}", "'**' is not supported");
+    refused("{{ joiner() }}", "the function 'joiner'");
+    refused("{{ 1e999 }}", "does not begin a number");
+    refused("{{ strftime_now('%Q') }}", "a directive of '%Q' is not supported");
+    refused("\n{% macro f(a) %}\n{{ a.b }}{% endmacro %}{{ f() }}", "line 3: 'a' is undefined");
+    refused("{% macro f(a=1, b) %}{% endmacro %}", "a parameter without a default");
+    refused("{% call f %}{% endcall %}", "expected a call");
+    refused("{% set f %}{% break %}{% endset %}", "outside of a loop");
+    refused("{% macro f() %}{% endmacro %}{{ [f] }}", "a function inside of another value");
     refused("{{ missing.name }}", "'missing' is undefined");
     refused("{{ missing + 'x' }}", "'missing' is undefined");
     refused("{{ 'a' + 1 }}", "'+' of a string and a number");
-    refused("{{ messages }}", "printing a list");
-    refused("{{ messages | tojson(indent=4) }}", "the argument 'indent' of the filter 'tojson'");
+    refused("{{ namespace() }}", "printing a namespace");
+    refused("{{ messages | tojson(default=4) }}", "the argument 'default' of the filter 'tojson'");
     refused("{{ raise_exception('no, ' ~ 1) }}", "refuses the conversation: no, 1");
-    refused("{{ raise_exception([1]) }}", "refuses the conversation: [1]");
+    refused("{{ raise_exception([1, 'a']) }}", "refuses the conversation: [1, 'a']");
     refused("{{ raise_exception() }}", "refuses the conversation and gives no reason");
     refused("{% if true %}", "expected '{% endif %}'");
     refused("{% endif %}", "{% endif %}");
@@ -128,7 +170,7 @@ TEST_CASE("what the subset lacks is named with its line") {
     refused("{% break %}", "outside of a loop");
     refused("{{ $ }}", "byte 36");
     refused("{{ 1 // 0 }}", "division by 0");
-    refused("{{ 'a'.split('a', 'b') }}", "split needs an integer as maxsplit");
+    refused("{{ 'a'.split('a', 'b') }}", "split needs an integer");
     refused("{{ 9223372036854775807 + 1 }}", "too large");
     refused("{{ 'ß' | upper }}", "upper of 'ß' is not supported");
     refused("{{ 'Σ' | lower }}", "lower of 'Σ'");
@@ -173,6 +215,17 @@ TEST_CASE("a template's work, depth and values are limited") {
           std::string::npos);
     CHECK(error("{{ " + std::string(500, '(') + "1" + std::string(500, ')') + " }}")
               .find("levels of nesting") != std::string::npos);
+    const std::string recursion = "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}";
+    CHECK(error(recursion).find("levels of nested expressions and macros") != std::string::npos);
+    const std::string calls =
+        "{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{{ f() }}";
+    CHECK(error(calls).find("levels of nested expressions and macros") != std::string::npos);
+    const std::string branching =
+        "{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) ~ f(n - 1) }}{% endif %}{% endmacro %}"
+        "{{ f(60) }}";
+    CHECK(error(branching).find("too much work") != std::string::npos);
+    CHECK(error("{{ 'a' * 999999999999 }}").find("too much work") != std::string::npos);
+    CHECK(error("{{ [[]] * 999999999999 }}").find("too much work") != std::string::npos);
     std::string sum = "1";
     for (int i = 0; i < 500; ++i)
         sum += " + 1";
