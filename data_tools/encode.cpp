@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
+#include "chat/template_clock.h"
+#include "chunk_encoder.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
 #include "fault_log.h"
@@ -22,84 +24,6 @@
 
 namespace gptrain {
 namespace {
-
-/// The token ids of a chunk's documents.
-struct EncodedChunk {
-    std::int64_t bytes = 0;
-    std::vector<std::int32_t> ids;      // of all documents, concatenated
-    std::vector<std::uint8_t> learned;  // 1 or 0 for each id of conversations, else empty
-    std::vector<std::size_t> lengths;   // one per document
-    std::int64_t ended_inside = 0;      // documents with an end of document before their end
-    std::vector<LocatedFault> faults;
-    std::set<std::string> unread_keys;  // of lines with conversations
-};
-
-class ChunkEncoder {
-public:
-    ChunkEncoder(const EncodeOptions& options, const Tokenizer& tokenizer,
-                 std::optional<std::int32_t> end_of_document, const ChatEncoder* chat)
-        : options_(options),
-          tokenizer_(tokenizer),
-          end_of_document_(end_of_document),
-          chat_(chat) {}
-
-    EncodedChunk operator()(Chunk chunk) const {
-        const std::string& path = options_.corpus.inputs[chunk.file];
-        const CorpusFormat format = format_of(path, options_.corpus);
-        EncodedChunk encoded;
-        encoded.bytes = chunk.bytes;
-        for (Record& record : chunk.records) {
-            auto fault = chat_ != nullptr ? add_conversation(record, format, path, encoded)
-                                          : add_text(record, format, encoded);
-            if (!fault) continue;
-            encoded.faults.push_back(locate(std::move(*fault), path, record));
-            if (!options_.corpus.skip_faulty) break;
-        }
-        return encoded;
-    }
-
-private:
-    std::optional<FaultyDocument> add_text(Record& record, const CorpusFormat& format,
-                                           EncodedChunk& encoded) const {
-        std::string text;
-        auto fault = take_document(record, format, text);
-        if (!fault) add_document(text, encoded);
-        return fault;
-    }
-
-    std::optional<FaultyDocument> add_conversation(Record& record, const CorpusFormat& format,
-                                                   const std::string& path,
-                                                   EncodedChunk& encoded) const {
-        ChatDocument document;
-        auto fault = chat_->encode(record, format, place_of(record, path), document);
-        if (fault) return fault;
-        encoded.ids.insert(encoded.ids.end(), document.ids.begin(), document.ids.end());
-        encoded.learned.insert(encoded.learned.end(), document.learned.begin(),
-                               document.learned.end());
-        encoded.lengths.push_back(document.ids.size());
-        encoded.ended_inside += document.ends_inside ? 1 : 0;
-        add_unread_keys(std::move(document.unread_keys), encoded.unread_keys);
-        return std::nullopt;
-    }
-
-    void add_document(const std::string& text, EncodedChunk& encoded) const {
-        const std::size_t begin = encoded.ids.size();
-        tokenizer_.encode(text, encoded.ids);
-        if (end_of_document_ && encoded.ids.size() > begin) {
-            const auto first = encoded.ids.begin() + static_cast<std::ptrdiff_t>(begin);
-            const bool inside =
-                std::find(first, encoded.ids.end(), *end_of_document_) != encoded.ids.end();
-            encoded.ended_inside += inside ? 1 : 0;
-            encoded.ids.push_back(*end_of_document_);
-        }
-        encoded.lengths.push_back(encoded.ids.size() - begin);
-    }
-
-    const EncodeOptions& options_;
-    const Tokenizer& tokenizer_;
-    std::optional<std::int32_t> end_of_document_;
-    const ChatEncoder* chat_;
-};
 
 /// Like Megatron, writes an empty text as a document without sequences.
 void write_chunk(const EncodedChunk& chunk, IndexedWriter& writer) {
@@ -160,11 +84,20 @@ void warn_of_inner_ends(std::int64_t documents, bool chat) {
               : "remove its spelling from the text");
 }
 
+/// A template that writes earlier turns otherwise makes a document of each message.
+void note_repeating(std::int64_t conversations) {
+    if (conversations == 0) return;
+    print(conversations, conversations == 1 ? " conversation became" : " conversations became",
+          " several documents each, because the template writes a message of the assistant "
+          "otherwise once others follow");
+}
+
 /// The results of encoding a rank's inputs.
 struct RankPart {
     TokenCounts counts;
     std::int64_t bytes = 0;
     std::int64_t ended_inside = 0;
+    std::int64_t repeating = 0;
     FaultLog::Counts skipped{};
     EmptyInputs empty;
     std::set<std::string> unread_keys;
@@ -174,7 +107,7 @@ struct RankPart {
 std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mine) {
     const TokenCounts& counts = mine.counts;
     std::string line = text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ",
-                            mine.bytes, " ", mine.ended_inside);
+                            mine.bytes, " ", mine.ended_inside, " ", mine.repeating);
     for (const std::int64_t skipped : mine.skipped)
         append(line, text(" ", skipped));
     append(line, text(" ", mine.empty.count));
@@ -184,8 +117,9 @@ std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mi
     for (const std::string& theirs : ranks.exchange(line + " ")) {
         std::string_view rest = theirs;
         RankPart& part = parts.emplace_back();
-        for (std::int64_t* number : {&part.counts.sequences, &part.counts.documents,
-                                     &part.counts.tokens, &part.bytes, &part.ended_inside})
+        for (std::int64_t* number :
+             {&part.counts.sequences, &part.counts.documents, &part.counts.tokens, &part.bytes,
+              &part.ended_inside, &part.repeating})
             *number = take_number(rest);
         for (std::int64_t& skipped : part.skipped)
             skipped = take_number(rest);
@@ -291,6 +225,7 @@ RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
                      write_chunk(chunk, writer);
                      part.bytes += chunk.bytes;
                      part.ended_inside += chunk.ended_inside;
+                     part.repeating += chunk.repeating;
                      add_unread_keys(chunk.unread_keys, part.unread_keys);
                      work.report(part.bytes, writer.num_tokens());
                  });
@@ -312,6 +247,7 @@ void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path&
 struct InputTotals {
     std::int64_t bytes = 0;
     std::int64_t ended_inside = 0;
+    std::int64_t repeating = 0;
     EmptyInputs empty;
 };
 
@@ -320,6 +256,7 @@ InputTotals total_of(const std::vector<RankPart>& parts) {
     for (const RankPart& part : parts) {
         total.bytes += part.bytes;
         total.ended_inside += part.ended_inside;
+        total.repeating += part.repeating;
         total.empty.add(part.empty);
     }
     return total;
@@ -352,6 +289,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         if (options.chat) chat.emplace(*options.chat, *file, *tokenizer);
     });
     check_same_inputs(options, *tokenizer, ranks);
+    fix_template_time(parse_int(ranks.broadcast(text(template_time()))).value());
     const InputRange inputs = inputs_of_rank(options.corpus, ranks);
     std::optional<IndexedWriter> writer;
     open_writer(writer, prefix, token_dtype(tokenizer->vocab_size()), options.chat.has_value(),
@@ -382,6 +320,7 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         const InputTotals read = total_of(parts);
         warn_of_empty(read.empty, options.corpus.inputs);
         warn_of_inner_ends(read.ended_inside, options.chat.has_value());
+        note_repeating(read.repeating);
         print_summary(*writer, read.bytes, progress.seconds());
         if (!options.append_eod && !options.chat && tokenizer->eos_id()) {
             print(

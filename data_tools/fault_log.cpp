@@ -10,6 +10,18 @@ namespace {
 
 constexpr std::int64_t reported_faults = 10;
 
+/// Skipping does not help if the fault is not the document's.
+std::string_view advice_on(DocumentFault fault) {
+    switch (fault) {
+        case DocumentFault::too_long:
+            return "raise --max-document-bytes, or skip such documents with --on-error skip";
+        case DocumentFault::chat_template:
+            return "the template cannot render a plain question with its answer either: give "
+                   "another one with --template";
+        default: return "repair it, or skip such documents with --on-error skip";
+    }
+}
+
 }  // namespace
 
 LocatedFault locate(FaultyDocument document, const std::string& path, const Record& record) {
@@ -18,10 +30,8 @@ LocatedFault locate(FaultyDocument document, const std::string& path, const Reco
 
 void FaultLog::add(const LocatedFault& fault) {
     if (!skip_) {
-        const bool too_long = fault.document.fault == DocumentFault::too_long;
-        fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,
-             too_long ? "; raise --max-document-bytes" : "; repair it",
-             ", or skip such documents with --on-error skip");
+        fail(ExitCode::bad_input, fault.place, ": ", fault.document.what, "; ",
+             advice_on(fault.document.fault));
     }
     if (count_ < reported_faults) {
         warn(fault.place, ": skipped: ", fault.document.what);

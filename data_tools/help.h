@@ -85,18 +85,20 @@ Input:
   {"prompt": "...", "response": "..."}, a conversation of ShareGPT ("conversations", "from",
   "value") or of Alpaca ("instruction", "input", "output"). The chat template makes one text of
   it. Without a template a prompt and its response follow each other, and other forms are an
-  error. "weight": 0 keeps a message of the assistant from being learned. "tools" and
-  "documents" go to the template, which must use them and all keys of the messages.
+  error. "weight": 0 keeps a message of the assistant from being learned. "tools",
+  "documents" and "chat_template_kwargs" go to the template, which must use them and all keys of the
+  messages.
 
 Learned:
   What the template marks with {% generation %}, or else what it adds to the generation prompt
-  for each message of the assistant, the mark that ends its turn included. The end-of-document id
-  follows each document and is learned if the text before it is.
+  for each message of the assistant where it is the last, the mark that ends its turn included. If
+  the template writes earlier messages otherwise, a conversation becomes several documents. The
+  end-of-document id follows each document and is learned if the text before it is.
 
 Faulty documents:
   Lines that are not JSON, messages without a role or content, a conversation or response with
-  nothing to learn, a conversation that the template refuses or whose earlier turns it renders
-  differently once later turns follow. Each is reported with file, line and byte offset.
+  nothing to learn, a conversation that the template refuses, or reasoning that it leaves out. Each
+  is reported with file, line and byte offset.
 
 Several processes:
   mpirun -n N gpt-preprocess chat ... (or srun) divides the files among N processes.

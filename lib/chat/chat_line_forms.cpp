@@ -23,9 +23,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> sharegpt_
      {"observation", "tool"}}};
 /// Keys of a line that templates take as variables.
 constexpr const char* variable_keys[] = {"tools", "documents"};
+/// The key of an object of other variables.
+constexpr std::string_view kwargs_key = "chat_template_kwargs";
 /// Keys of a line that belong to a conversation but to none of these forms.
-constexpr std::string_view refused_keys[] = {
-    "chat_template_kwargs", "functions", "history", "system", "system_prompt", "weight"};
+constexpr std::string_view refused_keys[] = {"functions", "history", "system", "system_prompt",
+                                             "weight"};
 
 /// Refuses a document. The caller adds its place.
 [[noreturn]] void refuse(const auto&... parts) {
@@ -138,11 +140,15 @@ void read_alpaca(const Json& given, ChatLine& line) {
 
 /// Reads the keys of the line that are not `taken` by its form.
 void read_other_keys(const Json& given, const std::set<std::string>& taken, ChatLine& line) {
+    Json kwargs = Json::object();
     for (const auto& [key, value] : given.items()) {
         if (taken.contains(key) || is_empty(value)) continue;
         if (std::ranges::find(variable_keys, key) != std::end(variable_keys)) {
             if (!value.is_array()) refuse("the value of '", key, "' must be a list");
             line.variables[key] = value;
+        } else if (key == kwargs_key) {
+            check_template_kwargs(value, text("'", key, "'"));
+            kwargs = value;
         } else if (std::ranges::find(refused_keys, key) != std::end(refused_keys)) {
             refuse("has '", key, "', which is not read; ",
                    key.starts_with("system") ? "make it the first message, with the role system"
@@ -150,6 +156,10 @@ void read_other_keys(const Json& given, const std::set<std::string>& taken, Chat
         } else {
             line.unread_keys.insert(key);
         }
+    }
+    for (const auto& [key, value] : kwargs.items()) {
+        if (line.variables.contains(key)) refuse("has '", key, "' twice");
+        line.variables[key] = value;
     }
 }
 

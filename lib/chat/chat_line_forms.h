@@ -30,7 +30,7 @@ struct ChatLine {
     std::string source;                   ///< the key of the messages, for errors
     Json messages = Json::array();        ///< [{"role": ..., "content": ..., ...}]
     std::set<std::size_t> unlearned;      ///< messages of the assistant whose weight is 0
-    Json variables = Json::object();      ///< tools and documents, for a template that uses them
+    Json variables = Json::object();      ///< tools, documents and chat_template_kwargs
     std::set<std::string> unread_keys{};  ///< of the line; nothing of a conversation
 };
 

@@ -100,7 +100,7 @@ std::string ChatEncoder::template_text() const {
 
 std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFormat& format,
                                                   const std::string& place,
-                                                  ChatDocument& document) const {
+                                                  ChatDocuments& documents) const {
     CorpusFormat as_it_is = format;
     as_it_is.json_lines = false;
     std::string line;
@@ -112,19 +112,28 @@ std::optional<FaultyDocument> ChatEncoder::encode(Record& record, const CorpusFo
     } catch (const Error& error) {
         return faulty_json(record, error);
     }
+    ChatLine read;
     try {
-        ChatLine read = read_chat_line(json, options_.keys);
-        document = document_of(text_of(read, place));
-        document.unread_keys = std::move(read.unread_keys);
+        read = read_chat_line(json, options_.keys);
     } catch (const Error& error) {
-        if (error.code() != ExitCode::bad_input) throw;
         return FaultyDocument{DocumentFault::conversation, error.what()};
     }
+    try {
+        for (const LearnedText& text : texts_of(read, place))
+            documents.documents.push_back(document_of(text));
+    } catch (const Error& error) {
+        if (error.code() != ExitCode::bad_input) throw;
+        const bool usable = !template_ || renders_answers(read.variables);
+        return FaultyDocument{usable ? DocumentFault::conversation : DocumentFault::chat_template,
+                              error.what()};
+    }
+    documents.unread_keys = std::move(read.unread_keys);
     return std::nullopt;
 }
 
-LearnedText ChatEncoder::text_of(const ChatLine& line, const std::string& place) const {
-    if (template_) return conversation_text(line);
+std::vector<LearnedText> ChatEncoder::texts_of(const ChatLine& line,
+                                               const std::string& place) const {
+    if (template_) return conversation_texts(line);
     if (!line.variables.empty())
         fail(ExitCode::bad_input, "has '", line.variables.begin().key(),
              "', which only a chat template can use; name one with --template");
@@ -136,20 +145,35 @@ LearnedText ChatEncoder::text_of(const ChatLine& line, const std::string& place)
     }
     const auto& prompt = line.messages[0].at("content").get_ref<const std::string&>();
     const auto& response = line.messages[1].at("content").get_ref<const std::string&>();
-    return {prompt + response, {{prompt.size(), prompt.size() + response.size()}}};
+    return {{prompt + response, {{prompt.size(), prompt.size() + response.size()}}}};
 }
 
-LearnedText ChatEncoder::conversation_text(const ChatLine& line) const {
+std::vector<LearnedText> ChatEncoder::conversation_texts(const ChatLine& line) const {
     require_used(line, *template_, template_name_);
     Json variables = variables_;
     variables.update(line.variables);
-    LearnedText text = render_learned(*template_, line.messages, variables, line.unlearned);
-    const bool any = std::any_of(text.learned.begin(), text.learned.end(),
-                                 [](const TextRange& part) { return part.end > part.begin; });
-    if (!any)
-        fail(ExitCode::bad_input, "the template renders none of the assistant's text in '",
-             line.source, "'");
-    return text;
+    const std::vector<LearnedText> texts =
+        render_learned(*template_, {line.messages, line.unlearned, line.source}, variables);
+    const auto learns = [](const LearnedText& text) {
+        return std::any_of(text.learned.begin(), text.learned.end(),
+                           [](const TextRange& part) { return part.end > part.begin; });
+    };
+    if (std::any_of(texts.begin(), texts.end(), learns)) return texts;
+    fail(ExitCode::bad_input, "the template renders none of the assistant's text in '", line.source,
+         "'");
+}
+
+bool ChatEncoder::renders_answers(const Json& line_variables) const {
+    Json variables = variables_;
+    variables.update(line_variables);
+    const Json plain = Json::array(
+        {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}});
+    try {
+        template_->render(plain, variables, false);
+    } catch (const Error&) {
+        return false;
+    }
+    return true;
 }
 
 ChatDocument ChatEncoder::document_of(const LearnedText& text) const {

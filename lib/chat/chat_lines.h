@@ -29,6 +29,11 @@ struct ChatDocument {
     std::vector<std::uint8_t> learned;
     /// The end-of-document id also occurs earlier, because the template writes it after each turn.
     bool ends_inside = false;
+};
+
+/// The documents of a line, in the order of the messages that they learn (render_learned).
+struct ChatDocuments {
+    std::vector<ChatDocument> documents;
     std::set<std::string> unread_keys{};  ///< keys of the line that nothing was read of
 };
 
@@ -40,12 +45,12 @@ public:
     ChatEncoder(const ChatLineOptions& options, const TokenizerFile& file,
                 const Tokenizer& tokenizer);
 
-    /// The document of a line in one of the forms of read_chat_line, or its fault. Without a
+    /// The documents of a line in one of the forms of read_chat_line, or its fault. Without a
     /// template, prompt and response follow each other; another form is then an Error (usage) that
     /// names `place`. The end-of-document id follows every document that has not ended with it, and
     /// is learned if the text before it is.
     std::optional<FaultyDocument> encode(Record& record, const CorpusFormat& format,
-                                         const std::string& place, ChatDocument& document) const;
+                                         const std::string& place, ChatDocuments& documents) const;
 
     /// The template, which makes the same texts of conversations wherever it is used with the
     /// tokenizer: first it sets the tokens that it has from its name alone. Empty if there is none.
@@ -54,8 +59,10 @@ public:
 private:
     void open_template(const TokenizerFile& file);
     void read_config(const std::filesystem::path& folder);
-    LearnedText text_of(const ChatLine& line, const std::string& place) const;
-    LearnedText conversation_text(const ChatLine& line) const;
+    std::vector<LearnedText> texts_of(const ChatLine& line, const std::string& place) const;
+    std::vector<LearnedText> conversation_texts(const ChatLine& line) const;
+    /// True if the template can at least render a question and its answer.
+    bool renders_answers(const Json& line_variables) const;
     ChatDocument document_of(const LearnedText& text) const;
 
     const ChatLineOptions& options_;

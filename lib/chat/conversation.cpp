@@ -1,10 +1,13 @@
 #include "chat/conversation.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
+#include "chat/template_strings.h"
 
 namespace gptrain {
 namespace {
@@ -13,36 +16,15 @@ bool is_assistant(const Json& message) {
     return message.at("role") == "assistant";
 }
 
-/// Refuses a template of which the text `longer` does not begin with `shorter`.
-void require_prefix(const std::string& longer, const std::string& shorter, std::size_t message,
-                    std::string_view when) {
-    if (longer.starts_with(shorter)) return;
-    const auto differ = std::mismatch(shorter.begin(), shorter.end(), longer.begin(), longer.end());
-    fail(ExitCode::bad_input, "messages[", message, "]: the template writes the conversation ",
-         when, " otherwise, from byte ", differ.first - shorter.begin(),
-         " of its text on, so what the assistant says cannot be determined; use a template with "
-         "{% generation %}, or end the conversation after this message");
-}
-
-/// The text before an answer to the messages `before`.
-std::string prompt_text(const ChatTemplate& chat_template, const Json& before,
-                        const Json& variables) {
-    try {
-        return chat_template.render(before, variables, true);
-    } catch (const Error& error) {
-        if (!before.empty() || error.code() != ExitCode::bad_input) throw;
-        fail(ExitCode::bad_input,
-             "messages[0]: the conversation begins with the assistant, and the template renders "
-             "no text before it (",
-             error.what(),
-             "); begin with a message of the user, or use a template with {% generation %}");
-    }
+std::size_t common_prefix(std::string_view a, std::string_view b) {
+    const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    return static_cast<std::size_t>(differ.first - a.begin());
 }
 
 /// Removes the texts of the messages `unlearned` from the learned ones.
-void remove_unlearned(const Json& messages, const std::set<std::size_t>& unlearned,
-                      std::vector<TextRange>& learned) {
-    if (unlearned.empty()) return;
+void remove_unlearned(const LearnedMessages& conversation, std::vector<TextRange>& learned) {
+    const Json& messages = conversation.messages;
+    if (conversation.unlearned.empty()) return;
     const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
     if (turns != std::ssize(learned)) {
         fail(ExitCode::bad_input, "the template encloses ", learned.size(),
@@ -53,50 +35,209 @@ void remove_unlearned(const Json& messages, const std::set<std::size_t>& unlearn
     auto range = learned.begin();
     for (std::size_t at = 0; at < messages.size(); ++at) {
         if (!is_assistant(messages[at])) continue;
-        if (!unlearned.contains(at)) rest.push_back(*range);
+        if (!conversation.unlearned.contains(at)) rest.push_back(*range);
         ++range;
     }
     learned = std::move(rest);
 }
 
-/// The part of the whole text that the assistant's message `at` adds to `before`.
-TextRange turn_range(const ChatTemplate& chat_template, const Json& before, const Json& variables,
-                     const std::string& whole, std::size_t at, const Json& with) {
-    const std::string prompt = prompt_text(chat_template, before, variables);
-    const std::string said = chat_template.render(with, variables, false);
-    require_prefix(said, prompt, at, "with the generation prompt and with the answer");
-    require_prefix(whole, said, at, "that ends here and the one that goes on");
-    return {prompt.size(), said.size()};
+/// The texts of one message of the assistant with a template that has no {% generation %}.
+class Turn {
+public:
+    Turn(const ChatTemplate& chat_template, const LearnedMessages& conversation,
+         const Json& variables, std::size_t at)
+        : chat_template_(chat_template),
+          conversation_(conversation),
+          variables_(variables),
+          at_(at) {
+        for (std::size_t i = 0; i < at; ++i)
+            before_.push_back(conversation.messages[i]);
+    }
+
+    /// The text in which the message is the last.
+    LearnedText last() const {
+        LearnedText said = {render(with(conversation_.messages[at_]), false), {}};
+        said.learned.push_back({answer_begin(said.text), said.text.size()});
+        require_reasoning(said);
+        return said;
+    }
+
+private:
+    [[noreturn]] void refuse(const auto&... parts) const {
+        fail(ExitCode::bad_input, conversation_.name, "[", at_, "]: ", parts...);
+    }
+
+    Json with(const Json& message) const {
+        Json messages = before_;
+        messages.push_back(message);
+        return messages;
+    }
+
+    std::string render(const Json& messages, bool prompt) const {
+        return render_messages(chat_template_, messages, variables_, prompt, conversation_.name);
+    }
+
+    std::string prompt() const {
+        try {
+            return render(before_, true);
+        } catch (const Error& error) {
+            if (at_ > 0 || error.code() != ExitCode::bad_input) throw;
+            refuse(
+                "the conversation begins with the assistant, and the template renders no text "
+                "before it (",
+                error.what(),
+                "); begin with a message of the user, or use a template with {% generation %}");
+        }
+    }
+
+    /// Where the answer begins in the text `said`.
+    std::size_t answer_begin(const std::string& said) const {
+        const std::string asked = prompt();
+        if (said.starts_with(asked)) return asked.size();
+        // The generation prompt may end with what the answer lacks, such as the begin of a thought.
+        // Two other answers, which have nothing in common, keep the answer's own text out of what
+        // it has in common with the prompt.
+        std::size_t begin = common_prefix(asked, said);
+        for (const char* answer : {"A", "B"}) {
+            const Json message = {{"role", "assistant"}, {"content", answer}};
+            begin = std::min(begin, common_prefix(asked, render(with(message), false)));
+        }
+        const std::size_t before = common_prefix(asked, render(before_, false));
+        begin = before_mark(asked, before, begin);
+        if (begin > before) return begin;
+        refuse(
+            "the template does not write the answer behind its generation prompt (their texts "
+            "differ from byte ",
+            common_prefix(asked, said),
+            " on), so what the assistant says cannot be determined; use a template with "
+            "{% generation %}");
+    }
+
+    /// The place `at`, or the begin of the mark <...> behind `first` that it is inside of.
+    static std::size_t before_mark(std::string_view text, std::size_t first, std::size_t at) {
+        if (at <= first) return at;
+        const std::string_view between = text.substr(first, at - first);
+        const std::size_t open = between.rfind('<');
+        const std::size_t close = between.rfind('>');
+        if (open != between.npos && (close == between.npos || close < open)) return first + open;
+        return at < text.size() ? character_start(text, at) : at;
+    }
+
+    /// Refuses a text that lacks the reasoning of the message.
+    void require_reasoning(const LearnedText& said) const {
+        const Json& message = conversation_.messages[at_];
+        const std::string_view learned =
+            std::string_view(said.text).substr(said.learned.front().begin);
+        const auto require = [&](std::string_view thought, std::string_view where) {
+            constexpr std::string_view opening = "<think>";
+            thought = strip_text(thought, "", StripSides::both);
+            if (thought.starts_with(opening)) thought.remove_prefix(opening.size());
+            thought = strip_text(thought, "", StripSides::both);
+            if (thought.empty() || learned.find(thought) != learned.npos) return;
+            refuse("the template leaves out the reasoning (", where,
+                   "), so it cannot be learned; use a template that writes it, or remove it");
+        };
+        const auto content = message.find("content");
+        if (content != message.end() && content->is_string()) {
+            const std::string_view words = content->get_ref<const std::string&>();
+            const std::size_t end = words.rfind("</think>");
+            if (end != words.npos) require(words.substr(0, end), "the text before </think>");
+        }
+        for (const char* key : {"reasoning_content", "thinking", "reasoning"}) {
+            const auto found = message.find(key);
+            if (found != message.end() && found->is_string())
+                require(found->get_ref<const std::string&>(), key);
+        }
+    }
+
+    const ChatTemplate& chat_template_;
+    const LearnedMessages& conversation_;
+    const Json& variables_;
+    std::size_t at_;
+    Json before_ = Json::array();
+};
+
+/// Adds the learned part of a turn to the text that begins with the turn's, or that text itself.
+/// `texts` are those of later turns, the last one first.
+void add_turn(LearnedText turn, std::vector<LearnedText>& texts) {
+    const TextRange learned = turn.learned.front();
+    for (LearnedText& text : texts) {
+        const bool apart = text.learned.empty() || learned.end <= text.learned.front().begin;
+        if (!apart || !text.text.starts_with(turn.text)) continue;
+        text.learned.insert(text.learned.begin(), learned);
+        return;
+    }
+    texts.push_back(std::move(turn));
 }
 
 }  // namespace
 
-LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
-                           const Json& variables, const std::set<std::size_t>& unlearned) {
-    LearnedText result;
-    if (chat_template.marks_generation()) {
-        result.text = chat_template.render(messages, variables, result.learned);
-        remove_unlearned(messages, unlearned, result.learned);
-        return result;
+std::string render_messages(const ChatTemplate& chat_template, const Json& messages,
+                            const Json& variables, bool add_generation_prompt,
+                            std::string_view name) {
+    // Of longer conversations the message is not looked for.
+    constexpr std::size_t most_messages = 4096;
+    std::string what;
+    const auto fails_so = [&](std::size_t count) {
+        Json some = Json::array();
+        for (std::size_t i = 0; i < count; ++i)
+            some.push_back(messages[i]);
+        try {
+            chat_template.render(some, variables, add_generation_prompt);
+        } catch (const Error& error) {
+            return error.what() == what;
+        }
+        return false;
+    };
+    try {
+        return chat_template.render(messages, variables, add_generation_prompt);
+    } catch (const Error& error) {
+        what = error.what();
+        if (error.code() != ExitCode::bad_input || messages.size() > most_messages || fails_so(0))
+            throw;
     }
+    std::size_t right = 0;
+    std::size_t wrong = messages.size();
+    while (wrong - right > 1) {
+        const std::size_t middle = right + (wrong - right) / 2;
+        (fails_so(middle) ? wrong : right) = middle;
+    }
+    fail(ExitCode::bad_input, name, "[", right, "]: ", what);
+}
+
+std::vector<LearnedText> render_learned(const ChatTemplate& chat_template,
+                                        const LearnedMessages& conversation,
+                                        const Json& variables) {
+    const Json& messages = conversation.messages;
+    const bool marked = chat_template.marks_generation();
     const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
-    if (turns > max_learned_turns) {
+    if (!marked && turns > max_learned_turns) {
         fail(ExitCode::bad_input, "has ", turns, " messages of the assistant, but without ",
              "{% generation %} in the template the limit is ", max_learned_turns,
              "; split the conversation");
     }
-    result.text = chat_template.render(messages, variables, false);
-    Json before = Json::array();
-    for (std::size_t at = 0; at < messages.size(); ++at) {
-        Json with = before;
-        with.push_back(messages[at]);
-        if (is_assistant(messages[at]) && !unlearned.contains(at)) {
-            result.learned.push_back(
-                turn_range(chat_template, before, variables, result.text, at, with));
-        }
-        before = std::move(with);
+    std::vector<LearnedText> texts(1);
+    texts[0].text = render_messages(chat_template, messages, variables, false, conversation.name);
+    if (marked) {
+        chat_template.render(messages, variables, texts[0].learned);
+        remove_unlearned(conversation, texts[0].learned);
+        return texts;
     }
-    return result;
+    std::size_t bytes = 0;
+    for (std::size_t at = messages.size(); at-- > 0;) {
+        if (!is_assistant(messages[at]) || conversation.unlearned.contains(at)) continue;
+        add_turn(Turn(chat_template, conversation, variables, at).last(), texts);
+        bytes = std::accumulate(
+            texts.begin(), texts.end(), std::size_t{0},
+            [](std::size_t sum, const LearnedText& text) { return sum + text.text.size(); });
+        if (bytes > std::size_t{max_learned_bytes})
+            fail(ExitCode::bad_input, "its texts have more than ", max_learned_bytes,
+                 " bytes, one for each message that the template writes otherwise once others "
+                 "follow; split the conversation");
+    }
+    std::erase_if(texts, [](const LearnedText& text) { return text.learned.empty(); });
+    std::reverse(texts.begin(), texts.end());
+    return texts;
 }
 
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,

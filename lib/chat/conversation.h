@@ -23,16 +23,35 @@ struct LearnedText {
 
 /// More assistant's turns than this need a template with {% generation %}.
 constexpr std::int64_t max_learned_turns = 1024;
+/// The most bytes of all texts of a conversation.
+constexpr std::int64_t max_learned_bytes = std::int64_t{64} << 20;
 
-/// The text of a conversation, messages as ChatTemplate::render takes them, each with a role. The
-/// model learns what {% generation %} encloses. With a template that lacks it, the conversation is
-/// rendered up to each message of the assistant with the generation prompt, then with that message:
-/// the model learns what the second text adds to the first. Errors (bad_input): those of
-/// ChatTemplate::render, too many turns, and a template whose texts do not begin with each other.
-/// `unlearned`: the assistant's messages that are not learned. With {% generation %} it is an Error
-/// (bad_input) if the template does not enclose each message of the assistant once.
-LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
-                           const Json& variables, const std::set<std::size_t>& unlearned = {});
+/// ChatTemplate::render, whose Errors (bad_input) begin with the message up to which the text
+/// cannot be made, as "name[2]: ", if a conversation without it can.
+std::string render_messages(const ChatTemplate& chat_template, const Json& messages,
+                            const Json& variables, bool add_generation_prompt,
+                            std::string_view name = "messages");
+
+/// What a model learns from a conversation, and how its errors call it.
+struct LearnedMessages {
+    const Json& messages;                  ///< as ChatTemplate::render takes them, each with a role
+    std::set<std::size_t> unlearned = {};  ///< the assistant's messages that are not learned
+    std::string_view name = "messages";
+};
+
+/// The texts of a conversation, with the parts that are learned, in the order of their messages.
+///
+/// With a template that has {% generation %} there is one text, and the model learns what that
+/// encloses. With another one, each message of the assistant is learned as it is written where it
+/// is the last: the part of that text behind the generation prompt, or behind what the generation
+/// prompt and all answers begin with. Messages share the longest text that begins with theirs: the
+/// whole conversation if the template only ever appends.
+///
+/// Errors (bad_input): those of render_messages, too many turns or bytes, a template that writes
+/// no answer behind its generation prompt, reasoning that it leaves out, and with unlearned
+/// messages {% generation %} that does not enclose each message of the assistant once.
+std::vector<LearnedText> render_learned(const ChatTemplate& chat_template,
+                                        const LearnedMessages& conversation, const Json& variables);
 
 /// 1 for each token that begins in a learned part of its text, 0 for each other.
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,

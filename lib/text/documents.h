@@ -29,6 +29,7 @@ enum class DocumentFault {
     too_long,
     truncated,
     conversation,
+    chat_template,  ///< the template fails with a plain question and its answer, too
 };
 
 /// As in "3 with invalid UTF-8".
@@ -40,9 +41,10 @@ constexpr auto words_of(DocumentFault) {
                                                {not_text, "a non-string value"},
                                                {too_long, "too many bytes"},
                                                {truncated, "a truncated last line"},
-                                               {conversation, "an unusable conversation"}});
+                                               {conversation, "an unusable conversation"},
+                                               {chat_template, "a template that fails"}});
 }
-constexpr int document_fault_kinds = count_to(DocumentFault::conversation);
+constexpr int document_fault_kinds = count_to(DocumentFault::chat_template);
 
 struct FaultyDocument {
     DocumentFault fault;

@@ -1,5 +1,5 @@
-// A line of JSON with a conversation, for a template without and one with {% generation %}, and for
-// none.
+// A line of JSON with a conversation, for templates without and with {% generation %}, for one that
+// writes the last message otherwise, and for none.
 #include <algorithm>
 #include <vector>
 
@@ -24,9 +24,15 @@ struct Encoders {
                    "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}"
                    "{{ m.content }}{% endgeneration %}{% else %}{{ m.content | trim }}{% endif %}|"
                    "{% endfor %}");
-        options.resize(3);
+        test::fill(folder / "last.jinja",
+                   "{% for m in messages %}<{{ m.role }}>"
+                   "{% if loop.last and m.role == 'assistant' %}!{% endif %}"
+                   "{{ m.content }}{% endfor %}"
+                   "{% if add_generation_prompt %}<assistant>{% endif %}");
+        options.resize(4);
         options[1].chat_template = "mistral";
         options[2].chat_template = (folder / "tags.jinja").string();
+        options[3].chat_template = (folder / "last.jinja").string();
         for (const ChatLineOptions& one : options)
             encoders.emplace_back(one, file, tokenizer);
     }
@@ -51,11 +57,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     for (const ChatEncoder& encoder : all.encoders) {
         Record record;
         record.bytes = test::as_text(bytes, size);
-        ChatDocument document;
+        ChatDocuments line;
         std::optional<FaultyDocument> fault;
         // Only a conversation without a template is an Error: of the command line.
         const bool encoded = test::accepts(ExitCode::usage, "a.jsonl:1:", [&] {
-            fault = encoder.encode(record, format, "a.jsonl:1", document);
+            fault = encoder.encode(record, format, "a.jsonl:1", line);
         });
         if (!encoded) continue;
         if (fault) {
@@ -63,8 +69,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
             test::note_refusal(fault->what);
             continue;
         }
-        GPTRAIN_CHECK(document.ids.size() == document.learned.size());
-        GPTRAIN_CHECK(document.ids.back() == all.tokenizer.eos_id());
+        GPTRAIN_CHECK(!line.documents.empty());
+        for (const ChatDocument& document : line.documents) {
+            GPTRAIN_CHECK(document.ids.size() == document.learned.size());
+            GPTRAIN_CHECK(document.ids.back() == all.tokenizer.eos_id());
+        }
     }
     return 0;
 }

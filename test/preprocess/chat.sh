@@ -168,6 +168,30 @@ cat >wanted <<'EOF'
 EOF
 same shown wanted
 
+# A template that writes the last answer otherwise makes a document of each; variables of the line go
+# to the template.
+printf '%s' "{% for m in messages %}<{{ m.role }}>{% if loop.last and m.role == 'assistant' and think %}!{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}" >last.jinja
+template=last.jinja
+turns='{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}'
+echo "{\"messages\": [$turns], \"chat_template_kwargs\": {\"think\": true}}" >one.jsonl
+shown --input one.jsonl
+says wrote "1 conversation became several documents each, because the template writes a message of the"
+says wrote ": 2 documents, "
+echo '<user>q<assistant>{+!a<|endoftext|>+}' >wanted
+same shown wanted
+sed 's/true/false/' one.jsonl >two.jsonl
+shown --input two.jsonl
+says_not wrote "several documents"
+echo '<user>q<assistant>{+a+}<user>r<assistant>{+b<|endoftext|>+}' >wanted
+same shown wanted
+sed 's/"content": "a"/&, "weight": 0/' one.jsonl >two.jsonl
+shown --input two.jsonl
+says wrote ": 1 documents, "
+echo '<user>q<assistant>a<user>r<assistant>{+!b<|endoftext|>+}' >wanted
+same shown wanted
+refused 3 --template chatml --input one.jsonl
+says err "one.jsonl:1: byte 0: has 'think', which the template chatml does not use"
+
 # merge carries masks, all or none.
 head -n 1000 chats.jsonl >a.jsonl
 tail -n +1001 chats.jsonl >b.jsonl
@@ -274,7 +298,7 @@ says err "one.jsonl:1: byte 0: messages[0]: the conversation begins with the ass
 says err "(first.jinja: line 1: '0' is undefined)"
 echo "{{ raise_exception('turn ' ~ messages[0].role) }}" >raise.jinja
 refused 3 --template raise.jinja --input one.jsonl
-says err "one.jsonl:1: byte 0: raise.jinja: line 1: the template refuses the conversation: turn assistant"
+says err "one.jsonl:1: byte 0: messages[0]: raise.jinja: line 1: the template refuses the conversation: turn assistant; the template cannot render a plain question with its answer either: give another one with --template"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n' >lfs.jsonl
 mkdir lfs
 for name in tokenizer.json tokenizer.model vocab.json x.bin x.idx; do cp lfs.jsonl lfs/$name; done
