@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "chat/template_clock.h"
 
 namespace gptrain {
 namespace {
@@ -18,6 +19,9 @@ Chat::Chat(const InferenceRun& run, ChatOptions options)
       options_(std::move(options)),
       codec_(run),
       conversations_(run, codec_, options_.chat_template) {
+    run.ranks.run_on_all([&] { conversations_.require_used(options_.template_kwargs); });
+    // All ranks render the same texts, also around midnight.
+    fix_template_time(parse_int(run.ranks.broadcast(text(template_time()))).value());
     const std::string end = conversations_.end_of_turn();
     if (!end.empty()) options_.stop.push_back(end);
     if (!options_.system.empty())
@@ -40,10 +44,10 @@ std::vector<std::int32_t> Chat::render_fitting() {
     const std::int64_t answer = std::min(options_.max_tokens.value_or(share), share);
     const Json before = messages_;
     bool forgot = false;
-    std::vector<std::int32_t> ids = conversations_.encode(messages_);
+    std::vector<std::int32_t> ids = conversations_.encode(messages_, options_.template_kwargs);
     while (std::ssize(ids) + answer > options_.positions && forget_oldest()) {
         forgot = true;
-        ids = conversations_.encode(messages_);
+        ids = conversations_.encode(messages_, options_.template_kwargs);
     }
     if (std::ssize(ids) >= options_.positions) {
         messages_ = before;

@@ -16,7 +16,8 @@ namespace gptrain {
 struct ChatOptions {
     /// A NamedTemplate's name or a file; empty: the model's own template.
     std::string chat_template;
-    std::string system;  ///< what the assistant is told first; empty: nothing
+    Json template_kwargs = Json::object();  ///< other variables for it
+    std::string system;                     ///< what the assistant is told first; empty: nothing
     /// Tokens of the conversation together.
     std::int64_t positions = 0;
     SamplingOptions sampling;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "chat/conversation.h"
 #include "interop/hf_folder.h"
 
 namespace gptrain {
@@ -81,7 +82,13 @@ std::string ConversationCodec::end_of_turn() const {
     return known_ == nullptr ? std::string() : std::string(known_->end_of_turn);
 }
 
-std::string ConversationCodec::render(const Json& messages) const {
+void ConversationCodec::require_used(const Json& kwargs) const {
+    check_template_kwargs(kwargs, "chat_template_kwargs");
+    require_used_kwargs(template_, kwargs, "chat_template_kwargs");
+}
+
+std::string ConversationCodec::render(const Json& messages, const Json& kwargs) const {
+    require_used(kwargs);
     Json variables = Json::object();
     const auto add = [&](const char* name, const std::string& own, const std::string& otherwise) {
         const std::string& token = own.empty() ? otherwise : own;
@@ -92,7 +99,8 @@ std::string ConversationCodec::render(const Json& messages) const {
         named ? std::string(named_->bos_token) : codec_.bos_mark());
     add("eos_token", codec_.eos_token(),
         named ? std::string(named_->eos_token) : codec_.eos_mark());
-    return template_.render(messages, variables, true);
+    variables.update(kwargs);
+    return render_messages(template_, messages, variables, true);
 }
 
 std::vector<std::int32_t> ConversationCodec::encode_text(std::string_view text) const {

@@ -23,14 +23,17 @@ public:
     /// True if the model has a tokenizer and comes with a chat template.
     static bool has_own_template(const InferenceRun& run);
 
-    /// The text of messages [{"role": ..., "content": ...}] up to where the answer begins. Error
-    /// (bad_input) if the template refuses them.
-    std::string render(const Json& messages) const;
+    /// The text of messages [{"role": ..., "content": ...}] up to where the answer begins.
+    /// `kwargs`: an object of other variables for the template (chat_template_kwargs). Error
+    /// (bad_input): the template refuses the messages, or does not use a variable.
+    std::string render(const Json& messages, const Json& kwargs = Json::object()) const;
     /// The tokens of a rendered text, or of these messages.
     std::vector<std::int32_t> encode_text(std::string_view text) const;
-    std::vector<std::int32_t> encode(const Json& messages) const {
-        return encode_text(render(messages));
+    std::vector<std::int32_t> encode(const Json& messages, const Json& kwargs) const {
+        return encode_text(render(messages, kwargs));
     }
+    /// Error (bad_input) if the template does not use one of these variables.
+    void require_used(const Json& kwargs) const;
     /// The text that ends a turn of a named template, or of a file with the text of one; empty:
     /// only tokens end it.
     std::string end_of_turn() const;

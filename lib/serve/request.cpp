@@ -165,6 +165,11 @@ Json read_messages(const Members& members) {
     return messages;
 }
 
+Json read_template_kwargs(const Members& members) {
+    constexpr const char* key = "chat_template_kwargs";
+    return members.has(key) ? members.reader().object(key) : Json::object();
+}
+
 /// A negative seed is another way to write one from 2^63 on.
 std::uint64_t read_seed(const Members& members) {
     if (members.has("seed") && members.at("seed").is_number_unsigned())
@@ -247,11 +252,12 @@ CompletionRequest parse_completion(std::string_view body) {
 CompletionRequest parse_chat(std::string_view body) {
     const Json json = parse_object(body);
     const Members members(json);
-    CompletionRequest request =
-        read_common(members, {"messages", "max_completion_tokens", "top_logprobs",
-                              "response_format", "tools", "tool_choice", "parallel_tool_calls",
-                              "service_tier", "store", "metadata", "modalities"});
+    CompletionRequest request = read_common(
+        members, {"messages", "chat_template_kwargs", "max_completion_tokens", "top_logprobs",
+                  "response_format", "tools", "tool_choice", "parallel_tool_calls", "service_tier",
+                  "store", "metadata", "modalities"});
     request.messages = read_messages(members);
+    request.template_kwargs = read_template_kwargs(members);
     for (const char* key : {"max_tokens", "max_completion_tokens"})
         if (members.has(key)) request.max_tokens = members.integer(key, 1, max_tokens, 1);
     if (members.boolean("logprobs"))
@@ -271,12 +277,15 @@ CompletionRequest parse_chat(std::string_view body) {
 TokenizeRequest parse_tokenize(std::string_view body) {
     const Json json = parse_object(body);
     const Members members(json);
-    members.reader().allow_only({"model", "prompt", "messages", "add_special_tokens"});
+    members.reader().allow_only(
+        {"model", "prompt", "messages", "chat_template_kwargs", "add_special_tokens"});
     members.require_neutral("add_special_tokens", false);
     if (!members.has("messages")) return {.prompt = members.reader().string("prompt")};
     if (members.has("prompt"))
         fail(ExitCode::bad_input, "the request has both 'prompt' and 'messages'");
-    return {.prompt = {}, .messages = read_messages(members)};
+    return {.prompt = {},
+            .messages = read_messages(members),
+            .template_kwargs = read_template_kwargs(members)};
 }
 
 std::vector<std::int32_t> parse_detokenize(std::string_view body) {

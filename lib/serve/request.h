@@ -18,9 +18,10 @@ namespace gptrain {
 using Prompt = std::variant<std::string, std::vector<std::int32_t>>;
 
 struct CompletionRequest {
-    std::string model;            ///< empty: whichever is served
-    std::vector<Prompt> prompts;  ///< of a chat none
-    Json messages;                ///< of a chat: [{"role": ..., "content": ...}, ...]
+    std::string model;                      ///< empty: whichever is served
+    std::vector<Prompt> prompts;            ///< of a chat none
+    Json messages;                          ///< of a chat: [{"role": ..., "content": ...}, ...]
+    Json template_kwargs = Json::object();  ///< of a chat: other variables for its template
     std::optional<std::int64_t> max_tokens;
     SamplingOptions sampling;
     bool has_seed = false;
@@ -46,6 +47,7 @@ CompletionRequest parse_chat(std::string_view body);
 struct TokenizeRequest {
     std::string prompt;
     Json messages = Json::array();  ///< empty: the text
+    Json template_kwargs = Json::object();
 };
 /// The body of POST /tokenize: {"prompt": "..."} or {"messages": [...]}.
 TokenizeRequest parse_tokenize(std::string_view body);

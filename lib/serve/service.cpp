@@ -123,8 +123,24 @@ const std::string& Service::fitting(const std::string& text) const {
          " tokens, but with the answer there is room for ", options_.positions, " together");
 }
 
-std::vector<std::int32_t> Service::encode_chat(const Json& messages) const {
-    return conversations_->encode_text(fitting(conversations_->render(messages)));
+std::string Service::render_chat(const Json& messages, const Json& template_kwargs) const {
+    try {
+        return conversations_->render(messages, template_kwargs);
+    } catch (const Error& error) {
+        // A question alone shows whether the template is at fault, or the conversation.
+        if (error.code() != ExitCode::bad_input || renders_questions()) throw;
+        fail(ExitCode::usage, "the model's chat template cannot be used: ", error.what(),
+             "; start the server with --template FILE or NAME");
+    }
+}
+
+bool Service::renders_questions() const {
+    try {
+        conversations_->render(Json::array({{{"role", "user"}, {"content", "a"}}}));
+    } catch (const Error&) {
+        return false;
+    }
+    return true;
 }
 
 std::vector<std::int32_t> Service::encode(Prompt prompt) const {
@@ -136,7 +152,8 @@ std::vector<std::int32_t> Service::encode(Prompt prompt) const {
 std::vector<PromptTokens> Service::encode(CompletionRequest& request) const {
     using Ids = std::vector<std::int32_t>;
     if (request.is_chat())
-        return {std::make_shared<const Ids>(encode_chat(std::exchange(request.messages, {})))};
+        return {std::make_shared<const Ids>(conversations_->encode_text(
+            fitting(render_chat(std::exchange(request.messages, {}), request.template_kwargs))))};
     std::vector<PromptTokens> prompts;
     for (Prompt& prompt : request.prompts)
         prompts.push_back(std::make_shared<const Ids>(encode(std::exchange(prompt, {}))));
@@ -266,7 +283,8 @@ HttpReply Service::tokenize(const std::string& body) const {
     std::vector<std::int32_t> ids;
     if (!request.messages.empty()) {
         require_chat();
-        ids = conversations_->encode_text(encodable(conversations_->render(request.messages)));
+        ids = conversations_->encode_text(
+            encodable(render_chat(request.messages, request.template_kwargs)));
     } else if (const std::string& prompt = encodable(request.prompt); !prompt.empty()) {
         const bool is_mark = prompt == codec_.bos_mark() || prompt == codec_.eos_mark();
         ids = is_mark ? codec_.encode_marked(prompt) : codec_.encode_alone(prompt);

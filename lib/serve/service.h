@@ -59,7 +59,9 @@ private:
     /// The ids of each prompt, moved out of the request.
     std::vector<PromptTokens> encode(CompletionRequest& request) const;
     std::vector<std::int32_t> encode(Prompt prompt) const;
-    std::vector<std::int32_t> encode_chat(const Json& messages) const;
+    /// The text of a chat. Error (usage) if the template cannot make it.
+    std::string render_chat(const Json& messages, const Json& template_kwargs) const;
+    bool renders_questions() const;
     /// The text. Error (usage) if encoding it could take too much memory.
     const std::string& encodable(const std::string& text) const;
     /// The same, and the text must leave room for an answer.

@@ -48,8 +48,17 @@ says err "has no tokenizer, which --chat needs"
 refused 2 "run/checkpoints/step-000040: has no chat template"
 refused 2 "--template none: neither a file nor a built-in template (chatml, llama3, mistral, plain)" \
     --template none
-echo "{% macro a() %}" >macro.jinja
-refused 3 "macro.jinja: line 1: {% macro %} is not supported" --template macro.jinja
+echo "{% import 'a' %}" >import.jinja
+refused 3 "import.jinja: line 1: {% import %} is not supported" --template import.jinja
+# Variables for the template.
+printf "{%% for m in messages %%}{{ start + m.content + '\\nAssistant:' }}{%% endfor %%}" >start.jinja
+expect_exit 0 "${chat[@]}" --max-tokens 8 --template start.jinja --prompt "and the" --stop $'\nUser:' \
+    --chat-template-kwargs '{"start": "User: "}'
+same first out
+refused 3 "has 'begin', which the chat template does not use" --template start.jinja \
+    --chat-template-kwargs '{"begin": "User: "}'
+refused 2 "must not have 'messages'" --template start.jinja --chat-template-kwargs '{"messages": []}'
+refused 2 "must be an object, such as" --template start.jinja --chat-template-kwargs '[]'
 echo "{{ raise_exception('no') }}" >no.jinja
 refused 3 "no.jinja: line 1: the template refuses the conversation: no" --template no.jinja --prompt a
 refused 2 "does not go with --chat" --template plain --samples 2 --prompt a
@@ -74,6 +83,27 @@ if command -v curl >/dev/null; then
     ask 200 /v1/chat/completions -d \
         '{"messages": [{"role": "user", "content": "the light"}], "max_tokens": 1}'
     says reply '"usage":{"prompt_tokens":4,'
+    ends_well
+    # Variables for the template, a message that it refuses, and one that cannot render a question.
+    printf '%s' "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}[INST]{{ m.content if short else m.content * 2 }}[/INST]{% endfor %}" >kwargs.jinja
+    user='{"role": "user", "content": "light"}'
+    serve --checkpoint spm-run --template kwargs.jinja
+    ask 200 /tokenize -d "{\"messages\": [$user]}"
+    twice=$(<reply)
+    ask 200 /tokenize -d "{\"messages\": [$user], \"chat_template_kwargs\": {\"short\": true}}"
+    [[ $twice != "$(<reply)" ]] || fail "the same tokens: $twice"
+    ask 200 /v1/chat/completions -d "{\"messages\": [$user], \"max_tokens\": 1, \"chat_template_kwargs\": {\"short\": true}}"
+    ask 400 /tokenize -d "{\"messages\": [$user], \"chat_template_kwargs\": {\"long\": true}}"
+    says reply "has 'long', which the chat template does not use"
+    ask 400 /tokenize -d "{\"messages\": [$user, {\"role\": \"system\", \"content\": \"x\"}]}"
+    says reply "messages[1]: kwargs.jinja: line 1: the template refuses the conversation: no"
+    says_not reply "--template"
+    ends_well
+    echo "{{ missing.name }}" >broken.jinja
+    serve --checkpoint spm-run --template broken.jinja
+    ask 400 /v1/chat/completions -d "{\"messages\": [$user]}"
+    says reply "broken.jinja: line 1: 'missing' is undefined; start the server with --template"
+    ask 200 /v1/completions -d '{"prompt": "the light", "max_tokens": 1}'
     ends_well
 fi
 

@@ -142,9 +142,13 @@ TEST_CASE("a chat request has text only, and its newer names of keys") {
     CHECK(chat(R"(,"logprobs":true)").logprobs == 0);
     CHECK_FALSE(chat(R"(,"logprobs":false,"top_logprobs":4)").logprobs);
     CHECK(chat(R"(,"stream":true,"stream_options":{"include_usage":true})").include_usage);
+    const CompletionRequest asked = chat(R"(,"chat_template_kwargs":{"enable_thinking":false})");
+    CHECK(to_line(asked.template_kwargs) == R"({"enable_thinking":false})");
+    CHECK_THROWS_AS(chat(R"(,"chat_template_kwargs":[])"), Error);
     const CompletionRequest parts =
         parse_chat(R"({"messages":[{"role":"user","name":"x","content":)"
                    R"([{"type":"text","text":"a"},{"type":"text","text":"b"}]}]})");
+    CHECK(parts.template_kwargs.empty());
     CHECK(to_line(parts.messages) == R"([{"role":"user","content":"ab"}])");
     // As clients send back what they got.
     parse_chat(R"({"messages":[{"role":"assistant","content":"a","refusal":null,)"
