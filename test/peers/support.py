@@ -99,12 +99,15 @@ def versions(*packages):
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
-def main(name, description, prove):
-    """Runs prove(Proof): exit code 1 if a claim fails, 77 with a reason if it could not run."""
+def main(name, description, prove, **paths):
+    """Runs prove(Proof): exit code 1 if a claim fails, 77 with a reason if it could not run. `paths`:
+    more options that take a path, with their help."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cpu",
                         help="the build folder (build/cpu)")
+    for option, words in paths.items():
+        parser.add_argument(f"--{option}", type=pathlib.Path, help=words)
     options = parser.parse_args()
     options.build = options.build.resolve()
     os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
