@@ -23,6 +23,13 @@ CHARACTERS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 SPACES = [*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029,
           0x202F, 0x205F, 0x3000]  # the property White_Space
 
+# The script Han, which unicodedata2 does not know (Scripts.txt).
+HAN = [(0x2E80, 0x2E99), (0x2E9B, 0x2EF3), (0x2F00, 0x2FD5), (0x3005, 0x3005), (0x3007, 0x3007),
+       (0x3021, 0x3029), (0x3038, 0x303B), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFA6D),
+       (0xFA70, 0xFAD9), (0x16FE2, 0x16FE3), (0x16FF0, 0x16FF1), (0x20000, 0x2A6DF),
+       (0x2A700, 0x2B739), (0x2B740, 0x2B81D), (0x2B820, 0x2CEA1), (0x2CEB0, 0x2EBE0),
+       (0x2EBF0, 0x2EE5D), (0x2F800, 0x2FA1D), (0x30000, 0x3134A), (0x31350, 0x323AF)]
+
 
 def characters_of(version):
     """The characters that were assigned in a version of Unicode."""
@@ -54,15 +61,22 @@ def table(comment, declaration, rows):
     print(line + "\n};\n// clang-format on")
 
 
-def category(character):
-    if character in SPACES:
-        return "space"
-    return {"L": "letter", "N": "number"}.get(ucd.category(chr(character))[0])
+def rows_of(characters):
+    return [f"{{0x{a:X}, 0x{b:X}}}" for a, b, _ in ranges((c, None) for c in characters)]
 
 
-def kind_rows(kind):
-    characters = [(c, kind) for c in CHARACTERS if category(c) == kind]
-    return [f"{{0x{a:X}, 0x{b:X}}}" for a, b, _ in ranges(characters)]
+def category_rows(*categories):
+    """The characters of general categories, such as Lu, or of all that begin with a letter."""
+    return rows_of(c for c in CHARACTERS if ucd.category(chr(c)).startswith(categories))
+
+
+def word_rows():
+    r"""\w of Unicode's annex on regular expressions without letters and marks: decimal and letter
+    numbers, connectors, the two joiners, and the letters in circles and squares."""
+    circled = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A),
+               *range(0x1F170, 0x1F18A)}
+    return rows_of(c for c in CHARACTERS if c in circled or c in (0x200C, 0x200D) or
+                   ucd.category(chr(c)) in ("Nd", "Nl", "Pc"))
 
 
 def decompositions():
@@ -105,9 +119,18 @@ def main():
           "    char32_t second = 0;  // 0 if there is one part\n};")
     print("\nstruct CaseRange {\n    char32_t first, last, step;\n"
           "    int delta;  // to the other letter; 0: it is not one character\n};")
-    table("Letters (L).", "CharRange letters", kind_rows("letter"))
-    table("Numbers (N).", "CharRange numbers", kind_rows("number"))
-    table("White space.", "CharRange spaces", kind_rows("space"))
+    table("Capital and title-case letters (Lu, Lt).", "CharRange capitals",
+          category_rows("Lu", "Lt"))
+    table("Small letters (Ll).", "CharRange smalls", category_rows("Ll"))
+    table("Letters without case (Lm, Lo).", "CharRange caseless", category_rows("Lm", "Lo"))
+    table("Marks (M).", "CharRange marks", category_rows("M"))
+    table("Numbers (N).", "CharRange numbers", category_rows("N"))
+    table("Punctuation (P).", "CharRange punctuation", category_rows("P"))
+    table("Symbols (S).", "CharRange symbols", category_rows("S"))
+    table("White space.", "CharRange spaces", rows_of(SPACES))
+    table("Characters of words besides letters and marks.", "CharRange word_others", word_rows())
+    table("Numbers that are letters (Nl).", "CharRange letter_numbers", category_rows("Nl"))
+    table("The script Han.", "CharRange han", [f"{{0x{a:X}, 0x{b:X}}}" for a, b in HAN])
     classes = [(c, ucd.combining(chr(c))) for c in CHARACTERS
                if c in known and ucd.combining(chr(c))]
     table("Canonical combining classes that are not 0.", "CombiningRange combining_ranges",

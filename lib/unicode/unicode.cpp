@@ -167,6 +167,17 @@ std::size_t unchanged_length(std::string_view text, const Normalizer& tables) {
     return at;
 }
 
+/// Sets what stands for the characters of the ranges in a table of all characters.
+void fill(auto* table, std::span<const CharRange> ranges, auto value) {
+    for (const CharRange& range : ranges)
+        std::fill(table + range.first, table + range.last + 1, value);
+}
+
+bool is_in(std::span<const CharRange> ranges, char32_t code) {
+    const auto found = std::ranges::lower_bound(ranges, code, {}, &CharRange::last);
+    return found != ranges.end() && found->first <= code;
+}
+
 }  // namespace
 
 void append_char(std::string& out, char32_t code) {
@@ -187,13 +198,41 @@ void append_char(std::string& out, char32_t code) {
 }
 
 CharKinds::CharKinds() : kinds_(std::make_unique<CharKind[]>(code_points)) {
-    const auto set = [this](std::span<const CharRange> ranges, CharKind kind) {
-        for (const CharRange& range : ranges)
-            std::fill(kinds_.get() + range.first, kinds_.get() + range.last + 1, kind);
-    };
-    set(letters, CharKind::letter);
-    set(numbers, CharKind::number);
-    set(spaces, CharKind::space);
+    fill(kinds_.get(), capitals, CharKind::letter);
+    fill(kinds_.get(), smalls, CharKind::letter);
+    fill(kinds_.get(), caseless, CharKind::letter);
+    fill(kinds_.get(), numbers, CharKind::number);
+    fill(kinds_.get(), spaces, CharKind::space);
+}
+
+CharCategories::CharCategories() : categories_(std::make_unique<CharCategory[]>(code_points)) {
+    fill(categories_.get(), capitals, CharCategory::capital);
+    fill(categories_.get(), smalls, CharCategory::small);
+    fill(categories_.get(), caseless, CharCategory::caseless);
+    fill(categories_.get(), marks, CharCategory::mark);
+    fill(categories_.get(), numbers, CharCategory::number);
+    fill(categories_.get(), punctuation, CharCategory::punctuation);
+    fill(categories_.get(), symbols, CharCategory::symbol);
+    fill(categories_.get(), spaces, CharCategory::space);
+}
+
+bool is_word_character(char32_t code) {
+    switch (CharCategories::instance().of(code)) {
+        case CharCategory::capital:
+        case CharCategory::small:
+        case CharCategory::caseless:
+        case CharCategory::mark: return true;
+        default: return is_in(word_others, code);
+    }
+}
+
+bool is_decimal(char32_t code) {
+    return CharCategories::instance().of(code) == CharCategory::number &&
+           is_in(word_others, code) && !is_in(letter_numbers, code);
+}
+
+bool is_han(char32_t code) {
+    return code >= han[0].first && is_in(han, code);
 }
 
 char32_t change_case(char32_t code, bool upper) {

@@ -46,6 +46,28 @@ private:
     std::unique_ptr<CharKind[]> kinds_;
 };
 
+/// The categories of all characters, one byte for each code point.
+class CharCategories {
+public:
+    static const CharCategories& instance() {
+        static const CharCategories categories;
+        return categories;
+    }
+    CharCategory of(char32_t code) const { return categories_[code]; }
+
+private:
+    CharCategories();
+    std::unique_ptr<CharCategory[]> categories_;
+};
+
+/// True for what words consist of: letters, marks, decimal and letter numbers, connectors, joiners
+/// (\w of Unicode's annex on regular expressions).
+bool is_word_character(char32_t code);
+/// True for decimal numbers (Nd).
+bool is_decimal(char32_t code);
+/// True for characters of the script Han.
+bool is_han(char32_t code);
+
 /// The character in upper or lower case, itself if it has none. 0 if that is not the same single
 /// character in every context: "ß" becomes "SS", some letters have a separate title case, and the
 /// small sigma has a form for the end of a word.
