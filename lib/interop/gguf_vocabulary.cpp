@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "interop/gguf_scores.h"
 #include "tokenizer/bpe_merges.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/model_check.h"
@@ -20,6 +21,7 @@ struct TokenList {
     std::vector<std::string> texts;
     std::vector<float> scores;
     std::vector<std::int32_t> types;  ///< as PieceType
+    bool has_scores = false;          ///< llama.cpp merges by them
 
     void add(std::string token, PieceType type, float score = 0) {
         texts.push_back(std::move(token));
@@ -51,10 +53,11 @@ void pad(TokenList& tokens, std::int64_t vocab, const GgufTokenizer& tokenizer) 
 TokenList sentencepiece_tokens(const CheckedModel& model) {
     std::unordered_set<std::string> taken;
     TokenList tokens;
+    tokens.has_scores = true;
     for (const ModelPiece& piece : model.pieces) {
         std::string spelled;
         for (const char byte : piece.text)
-            spelled += byte == ' ' ? std::string(escaped_space) : std::string(1, byte);
+            spelled += byte == ' ' ? std::string(space_mark) : std::string(1, byte);
         const bool is_new = taken.insert(spelled).second;
         if (is_new)
             tokens.add(spelled, piece.type, piece.score);
@@ -108,7 +111,7 @@ bool merges_find_words(const BpeDescription& description) {
     std::vector<std::int32_t> ids;
     for (std::size_t id = 0; id < description.tokens.size(); ++id) {
         const BpeToken& token = description.tokens[id];
-        if (!token.spells_bytes || !is_word(token.bytes, description.splitters)) continue;
+        if (!token.in_words || !is_word(token.bytes, description.splitters)) continue;
         ids.clear();
         merges.encode(token.bytes, ids);
         if (ids != std::vector{static_cast<std::int32_t>(id)}) return false;
@@ -116,42 +119,114 @@ bool merges_find_words(const BpeDescription& description) {
     return true;
 }
 
-/// The name that llama.cpp has for the way a text is split, and for ignore_merges.
-std::string_view splitting_of(const BpeDescription& description, const GgufTokenizer& tokenizer) {
-    const std::vector<Splitter>& splitters = description.splitters;
-    const bool either = merges_find_words(description);
-    if (splitters == std::vector{Splitter::llama3})
-        return either || description.ignore_merges ? "llama-bpe" : "smaug-bpe";
-    if (description.ignore_merges && !either)
-        refuse_tokenizer(tokenizer, "model.ignore_merges without the pattern of Llama 3");
-    if (splitters == std::vector{Splitter::gpt2}) return "gpt-2";
-    if (splitters == std::vector{Splitter::qwen2}) return "qwen2";
-    if (splitters == std::vector{Splitter::single_digits, Splitter::gpt2}) return "smollm";
-    refuse_tokenizer(tokenizer,
-                     "its pre-tokenizers; llama.cpp has ByteLevel alone or after Digits with "
-                     "individual_digits, and the patterns of Llama 3 and Qwen2");
+struct NamedSplitters {
+    std::vector<Splitter> splitters;
+    std::string_view name;  ///< of llama.cpp
+    bool ignores_merges = false;
+};
+
+/// How llama.cpp names ways to split a text.
+const std::vector<NamedSplitters>& named_splitters() {
+    static const std::vector<NamedSplitters> list = {
+        {{Splitter::llama3}, "llama-bpe", true},
+        {{Splitter::llama3}, "smaug-bpe"},
+        {{Splitter::gpt2}, "gpt-2"},
+        {{Splitter::qwen2}, "qwen2"},
+        {{Splitter::qwen35}, "qwen35"},
+        {{Splitter::o200k}, "gpt-4o"},
+        {{Splitter::tekken}, "tekken", true},
+        {{Splitter::single_digits, Splitter::gpt2}, "smollm"},
+        {{Splitter::numbers, Splitter::kana, Splitter::deepseek3}, "deepseek-v3"},
+        {{Splitter::line_ends, Splitter::spaced_letters, Splitter::spaced_punctuation,
+          Splitter::asian, Splitter::single_digits},
+         "deepseek-coder"},
+    };
+    return list;
 }
 
-TokenList add_byte_level(const GgufTokenizer& tokenizer, GgufMetadata& to) {
-    const BpeDescription description = parse_tokenizer_json(tokenizer.bytes, tokenizer.source);
-    to.add_text("tokenizer.ggml.model", "gpt2");
-    to.add_text("tokenizer.ggml.pre", splitting_of(description, tokenizer));
-    TokenList tokens;
-    for (const BpeToken& token : description.tokens)
-        tokens.add(token.spells_bytes ? spelling_of_bytes(token.bytes) : token.bytes,
-                   PieceType::normal);
+/// The name that llama.cpp has for the way a text is split, and for ignore_merges.
+std::string_view splitting_of(const BpeDescription& description, const GgufTokenizer& tokenizer) {
+    const bool either = merges_find_words(description);
+    bool is_known = false;
+    for (const NamedSplitters& named : named_splitters()) {
+        if (named.splitters != description.splitters) continue;
+        if (either || named.ignores_merges == description.ignore_merges) return named.name;
+        is_known = true;
+    }
+    if (is_known) {
+        refuse_tokenizer(tokenizer, "model.ignore_merges, which it has for other patterns",
+                         description.ignore_merges ? "" : " only");
+    }
+    refuse_tokenizer(tokenizer,
+                     "its pre-tokenizers; llama.cpp has ByteLevel alone or after Digits with "
+                     "individual_digits, and the patterns of Llama 3, Qwen2, Qwen 3.5, o200k, "
+                     "tekken, DeepSeek V3 and DeepSeek-Coder");
+}
+
+void check_added(const BpeDescription& description, const GgufTokenizer& tokenizer) {
+    for (const AddedToken& token : description.added) {
+        if (token.single_word || token.lstrip || token.rstrip)
+            refuse_tokenizer(tokenizer, "the added token ", token.content,
+                             " with lstrip, rstrip or single_word");
+    }
+}
+
+/// Gives the added tokens their text and type, and ids that stand for nothing a name.
+void mark_added(const BpeDescription& description, TokenList& tokens) {
+    for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
+        if (!tokens.texts[id].empty()) continue;
+        tokens.texts[id] = text("[UNUSED", id, "]");
+        tokens.types[id] = static_cast<std::int32_t>(PieceType::unused);
+    }
     for (const AddedToken& added : description.added) {
         const auto id = static_cast<std::size_t>(added.id);
         tokens.texts[id] = added.content;
         tokens.types[id] =
             static_cast<std::int32_t>(added.special ? PieceType::control : PieceType::user_defined);
     }
+}
+
+TokenList add_byte_level(const BpeDescription& description, const GgufTokenizer& tokenizer,
+                         GgufMetadata& to) {
+    to.add_text("tokenizer.ggml.model", "gpt2");
+    to.add_text("tokenizer.ggml.pre", splitting_of(description, tokenizer));
+    TokenList tokens;
+    for (const BpeToken& token : description.tokens)
+        tokens.add(token.in_words ? spelling_of_bytes(token.bytes) : token.bytes,
+                   PieceType::normal);
+    mark_added(description, tokens);
     std::vector<std::string> merges;
     for (const BpeMerge& merge : description.merges) {
         merges.push_back(text(tokens.texts[static_cast<std::size_t>(merge.left)], " ",
                               tokens.texts[static_cast<std::size_t>(merge.right)]));
     }
     to.add_texts("tokenizer.ggml.merges", merges);
+    return tokens;
+}
+
+TokenList add_tokenizer_json(const GgufTokenizer& tokenizer, GgufMetadata& to) {
+    const BpeDescription description = parse_tokenizer_json(tokenizer.bytes, tokenizer.source);
+    check_added(description, tokenizer);
+    if (description.symbols == BpeDescription::Symbols::bytes)
+        return add_byte_level(description, tokenizer, to);
+    const CharacterScores found = character_scores(description);
+    if (!found.fault.empty()) refuse_tokenizer(tokenizer, found.fault);
+    to.add_text("tokenizer.ggml.model", "llama");
+    to.add_flag("tokenizer.ggml.add_space_prefix",
+                description.normalizer.prefix == SpaceMarks::Prefix::always);
+    if (description.unknown >= 0)
+        to.add_size("tokenizer.ggml.unknown_token_id", description.unknown);
+    TokenList tokens;
+    for (std::size_t id = 0; id < description.tokens.size(); ++id)
+        tokens.add(description.tokens[id].bytes, PieceType::normal, found.scores[id]);
+    mark_added(description, tokens);
+    for (const std::int32_t id : description.byte_ids)
+        if (id >= 0)
+            tokens.types[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(PieceType::byte);
+    if (description.unknown >= 0)
+        tokens.types[static_cast<std::size_t>(description.unknown)] =
+            static_cast<std::int32_t>(PieceType::unknown);
+    tokens.has_scores = true;
     return tokens;
 }
 
@@ -162,13 +237,12 @@ void add_gguf_vocabulary(const GgufTokenizer& tokenizer, std::int64_t vocab, Ggu
     // Without this key llama.cpp ends texts at a default id.
     if (!tokenizer.ids.eos)
         refuse_tokenizer(tokenizer, "without an end-of-document token (eos_token)");
-    const bool byte_level = is_tokenizer_json(tokenizer.bytes);
-    TokenList tokens =
-        byte_level ? add_byte_level(tokenizer, to) : add_sentencepiece(tokenizer, to);
+    TokenList tokens = is_tokenizer_json(tokenizer.bytes) ? add_tokenizer_json(tokenizer, to)
+                                                          : add_sentencepiece(tokenizer, to);
     pad(tokens, vocab, tokenizer);
     to.add_texts("tokenizer.ggml.tokens", tokens.texts);
     to.add_integers("tokenizer.ggml.token_type", tokens.types);
-    if (!byte_level) to.add_numbers("tokenizer.ggml.scores", tokens.scores);
+    if (tokens.has_scores) to.add_numbers("tokenizer.ggml.scores", tokens.scores);
     to.add_size("tokenizer.ggml.bos_token_id", tokenizer.ids.bos.value_or(*tokenizer.ids.eos));
     to.add_size("tokenizer.ggml.eos_token_id", *tokenizer.ids.eos);
     to.add_flag("tokenizer.ggml.add_bos_token", tokenizer.add_bos);

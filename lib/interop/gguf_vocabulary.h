@@ -18,8 +18,10 @@ struct GgufTokenizer {
 };
 
 /// Adds the tokenizer. Unused tokens fill the model's vocabulary up to `vocab`. llama.cpp finds the
-/// same ids for byte-level BPE without NFC, and for BPE models of sentencepiece that do not
-/// normalise text; except that it reads U+2581 as a space. Error (usage) that names what llama.cpp
+/// same ids for byte-level BPE without NFC, for BPE of characters that it can merge by scores
+/// (gguf_scores.h), and for BPE models of sentencepiece that do not normalise text. There are two
+/// exceptions: it reads U+2581 as a space, and its patterns of o200k and tekken know the case of
+/// ASCII letters only, and no marks. Error (usage) that names what llama.cpp
 /// lacks; (bad_input) for a faulty tokenizer.
 void add_gguf_vocabulary(const GgufTokenizer& tokenizer, std::int64_t vocab, GgufMetadata& to);
 

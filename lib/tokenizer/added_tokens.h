@@ -4,44 +4,57 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace gptrain {
 
-/// Finds strings in texts: the leftmost, and of those that begin there the longest.
+/// A token to find, and where it counts as found.
+struct SpelledToken {
+    std::string text;  ///< nonempty
+    std::int32_t id = 0;
+    bool single_word = false;  ///< only between characters that belong to no word
+    bool lstrip = false;       ///< with the white space before it
+    bool rstrip = false;       ///< with the white space after it
+};
+
+/// Finds strings in texts: the leftmost, and of those that begin there the longest. One that is not
+/// a single word as it should be is text, and no other is looked for within it.
 class AddedTokens {
 public:
-    /// `tokens`: nonempty spellings and their ids.
-    explicit AddedTokens(std::vector<std::pair<std::string, std::int32_t>> tokens);
+    explicit AddedTokens(std::vector<SpelledToken> tokens);
 
     /// Calls `take_text` with each nonempty part of the text between tokens, `take_id` with the id
     /// of each token and its part of the text, in order.
     void split(std::string_view text, const auto& take_text, const auto& take_id) const {
-        std::size_t begin = 0;
+        std::size_t done = 0;  // the text before was taken
+        std::size_t from = 0;  // where to look on
         while (!tokens_.empty()) {
-            const Found found = find(text, begin);
+            Found found = find(text, from);
             if (found.token == nullptr) break;
-            if (found.at > begin) take_text(text.substr(begin, found.at - begin));
-            const std::string_view token = text.substr(found.at, found.token->first.size());
-            take_id(found.token->second, token);
-            begin = found.at + token.size();
+            from = found.end;
+            if (has_rules_ && !apply_rules(text, done, found)) continue;
+            if (found.begin > done) take_text(text.substr(done, found.begin - done));
+            take_id(found.token->id, text.substr(found.begin, found.end - found.begin));
+            done = found.end;
         }
-        if (begin < text.size()) take_text(text.substr(begin));
+        if (done < text.size()) take_text(text.substr(done));
     }
 
 private:
-    using Token = std::pair<std::string, std::int32_t>;
     struct Found {
-        std::size_t at = 0;
-        const Token* token = nullptr;
+        std::size_t begin = 0;
+        std::size_t end = 0;
+        const SpelledToken* token = nullptr;
     };
 
     Found find(std::string_view text, std::size_t from) const;
-    const Token* longest_at(std::string_view text) const;
+    const SpelledToken* longest_at(std::string_view text) const;
+    /// Adds white space from `done` on; false if the token does not count there.
+    static bool apply_rules(std::string_view text, std::size_t done, Found& found);
 
-    std::vector<Token> tokens_;  ///< sorted
-    std::string first_bytes_;    ///< of the tokens, each once
+    std::vector<SpelledToken> tokens_;  ///< sorted
+    std::string first_bytes_;           ///< of the tokens, each once
+    bool has_rules_ = false;            ///< of any token
 };
 
 }  // namespace gptrain

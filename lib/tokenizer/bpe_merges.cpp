@@ -63,24 +63,41 @@ BpeMerges::Merge BpeMerges::merge_of(std::int32_t left, std::int32_t right) cons
 }
 
 void BpeMerges::encode(std::string_view word, std::vector<std::int32_t>& out) const {
-    if (word.size() <= short_word) {
-        encode_short(word, out);
-    } else {
-        encode_long(word, out);
+    const auto id_at = [&](std::size_t i) {
+        return byte_ids_[static_cast<unsigned char>(word[i])];
+    };
+    if (word.size() > short_word) {
+        std::vector<std::int32_t> ids(word.size());
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            ids[i] = id_at(i);
+        return merge_long(ids, out);
     }
-}
-
-void BpeMerges::encode_short(std::string_view word, std::vector<std::int32_t>& out) const {
     std::int32_t ids[short_word];
-    Merge merges[short_word];  // of an id and the next
-    std::size_t count = word.size();
-    for (std::size_t i = 0; i < count; ++i) {
+    Merge merges[short_word];
+    for (std::size_t i = 0; i < word.size(); ++i) {
         const auto byte = static_cast<unsigned char>(word[i]);
-        ids[i] = byte_ids_[byte];
-        merges[i] = i + 1 < count
+        ids[i] = id_at(i);
+        merges[i] = i + 1 < word.size()
                         ? byte_merges_[byte * 256u + static_cast<unsigned char>(word[i + 1])]
                         : no_merge;
     }
+    merge_short(ids, merges, word.size(), out);
+}
+
+void BpeMerges::encode(std::span<const std::int32_t> symbols,
+                       std::vector<std::int32_t>& out) const {
+    if (symbols.size() > short_word) return merge_long(symbols, out);
+    std::int32_t ids[short_word];
+    Merge merges[short_word];
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+        ids[i] = symbols[i];
+        merges[i] = i + 1 < symbols.size() ? merge_of(symbols[i], symbols[i + 1]) : no_merge;
+    }
+    merge_short(ids, merges, symbols.size(), out);
+}
+
+void BpeMerges::merge_short(std::int32_t* ids, Merge* merges, std::size_t count,
+                            std::vector<std::int32_t>& out) const {
     while (count > 1) {
         std::size_t best = 0;
         for (std::size_t i = 1; i + 1 < count; ++i)
@@ -98,7 +115,8 @@ void BpeMerges::encode_short(std::string_view word, std::vector<std::int32_t>& o
     out.insert(out.end(), ids, ids + count);
 }
 
-void BpeMerges::encode_long(std::string_view word, std::vector<std::int32_t>& out) const {
+void BpeMerges::merge_long(std::span<const std::int32_t> ids,
+                           std::vector<std::int32_t>& out) const {
     // A list of symbols, each the place of its first byte; a merged one has no id.
     struct Symbol {
         std::int32_t id;
@@ -113,7 +131,7 @@ void BpeMerges::encode_long(std::string_view word, std::vector<std::int32_t>& ou
     };
     constexpr std::uint32_t none = ~std::uint32_t{0};
     constexpr std::int32_t merged = -1;
-    std::vector<Symbol> symbols(word.size());
+    std::vector<Symbol> symbols(ids.size());
     std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
     const auto merge_at = [&](std::uint32_t at) {
         const Symbol& symbol = symbols[at];
@@ -124,11 +142,9 @@ void BpeMerges::encode_long(std::string_view word, std::vector<std::int32_t>& ou
     const auto add = [&](std::uint32_t at) {
         if (const Merge merge = merge_at(at); merge != no_merge) candidates.push({merge, at});
     };
-    const auto count = static_cast<std::uint32_t>(word.size());
-    for (std::uint32_t i = 0; i < count; ++i) {
-        symbols[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i == 0 ? none : i - 1,
-                      i + 1 == count ? none : i + 1};
-    }
+    const auto count = static_cast<std::uint32_t>(ids.size());
+    for (std::uint32_t i = 0; i < count; ++i)
+        symbols[i] = {ids[i], i == 0 ? none : i - 1, i + 1 == count ? none : i + 1};
     for (std::uint32_t i = 0; i + 1 < count; ++i)
         add(i);
     while (!candidates.empty()) {

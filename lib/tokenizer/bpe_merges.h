@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,8 @@ public:
     /// Appends the ids of a word: its bytes, of which the pair with the lowest rank (of equal ones
     /// the leftmost) is merged until none is left. Takes n log n steps.
     void encode(std::string_view word, std::vector<std::int32_t>& out) const;
+    /// The same for a word that is not made of bytes: `ids` are its symbols.
+    void encode(std::span<const std::int32_t> ids, std::vector<std::int32_t>& out) const;
 
 private:
     /// The rank in the upper half, below it the id of the whole: the smallest is merged first.
@@ -38,8 +41,10 @@ private:
     };
 
     Merge merge_of(std::int32_t left, std::int32_t right) const;
-    void encode_short(std::string_view word, std::vector<std::int32_t>& out) const;
-    void encode_long(std::string_view word, std::vector<std::int32_t>& out) const;
+    /// `merges`: of each id and the next.
+    void merge_short(std::int32_t* ids, Merge* merges, std::size_t count,
+                     std::vector<std::int32_t>& out) const;
+    void merge_long(std::span<const std::int32_t> ids, std::vector<std::int32_t>& out) const;
 
     std::array<std::int32_t, 256> byte_ids_;
     std::vector<Merge> byte_merges_;             ///< [256, 256]: of two bytes

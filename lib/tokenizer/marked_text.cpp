@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "tokenizer/tokenizer_files.h"
+#include "tokenizer/added_token_files.h"
 
 namespace gptrain {
 namespace {
@@ -27,12 +27,19 @@ Marks marks_of(const Tokenizer& tokenizer, const Json& config, const std::string
     return marks;
 }
 
+std::vector<SpelledToken> spelled_tokens(const Marks& marks) {
+    std::vector<SpelledToken> tokens;
+    for (const auto& [text, id] : marks)
+        tokens.push_back({.text = text, .id = id});
+    return tokens;
+}
+
 }  // namespace
 
 MarkedEncoder::MarkedEncoder(const Tokenizer& tokenizer, const Json& config,
                              const std::string& source)
     : tokenizer_(tokenizer),
-      marks_(marks_of(tokenizer, config, source)),
+      marks_(spelled_tokens(marks_of(tokenizer, config, source))),
       space_after_marks_(config.contains("legacy") && config.at("legacy") == true) {}
 
 LocatedIds MarkedEncoder::encode(std::string_view text) const {

@@ -211,11 +211,11 @@ Specs read_model(std::string_view model, std::string_view source, CheckedModel& 
 std::string unescape_spaces(std::string_view text) {
     std::string result;
     while (true) {
-        const std::size_t at = text.find(escaped_space);
+        const std::size_t at = text.find(space_mark);
         result += text.substr(0, at);
         if (at == std::string_view::npos) return result;
         result += ' ';
-        text.remove_prefix(at + escaped_space.size());
+        text.remove_prefix(at + space_mark.size());
     }
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/space_marks.h"
+
 namespace gptrain {
 
 enum class PieceType : std::uint8_t {
@@ -25,9 +27,6 @@ struct ModelPiece {
 };
 
 enum class PieceModel : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
-
-/// U+2581, which stands for a space in pieces.
-constexpr std::string_view escaped_space = "\xE2\x96\x81";
 
 /// The text with real spaces.
 std::string unescape_spaces(std::string_view text);

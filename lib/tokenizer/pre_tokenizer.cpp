@@ -1,60 +1,16 @@
 #include "tokenizer/pre_tokenizer.h"
 
-#include "unicode/unicode.h"
+#include <algorithm>
+#include <climits>
+
+#include "tokenizer/cased_patterns.h"
+#include "tokenizer/partial_patterns.h"
+#include "tokenizer/pattern_parts.h"
+#include "tokenizer/space_marks.h"
+#include "tokenizer/text_walker.h"
 
 namespace gptrain {
-namespace {
 
-constexpr std::string_view gpt2_pattern =
-    R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// The same as published with GPT-2.
-constexpr std::string_view gpt2_long_pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view llama3_pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view qwen2_pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-/// Walks a text character by character.
-class Walker {
-public:
-    explicit Walker(std::string_view text) : text_(text) {}
-
-    std::size_t at() const { return at_; }
-    bool at_end() const { return at_ == text_.size(); }
-    bool is(char wanted) const { return !at_end() && text_[at_] == wanted; }
-    bool is_newline() const { return is('\n') || is('\r'); }
-    bool is(CharKind kind) const { return !at_end() && next().kind == kind; }
-    void skip_char() { at_ += next().bytes; }
-    void skip_newlines() {
-        while (is_newline())
-            ++at_;
-    }
-    void skip_run(CharKind kind) {
-        for (Next character; !at_end() && (character = next()).kind == kind;)
-            at_ += character.bytes;
-    }
-
-private:
-    struct Next {
-        CharKind kind;
-        std::size_t bytes;
-    };
-
-    Next next() const {
-        const auto byte = static_cast<unsigned char>(text_[at_]);
-        if (byte < 0x80) return {ascii_kinds[byte], 1};
-        const DecodedChar character = first_char(text_.substr(at_));
-        return {CharKinds::instance().of(character.code), character.bytes};
-    }
-
-    std::string_view text_;
-    std::size_t at_ = 0;
-};
-
-/// Length of the contraction ('s, 've, ...) that the text begins with; 0 if with none.
 std::size_t contraction(std::string_view text, bool any_case) {
     constexpr std::string_view long_s = "\xC5\xBF";  // U+017F, of which S is the upper case
     if (text.size() < 2 || text[0] != '\'') return 0;
@@ -75,8 +31,6 @@ std::size_t contraction(std::string_view text, bool any_case) {
     }
 }
 
-/// \s+(?!\S)|\s+ of a text that begins with white space: the last white space before a word belongs
-/// to the word, unless it is the only one.
 std::size_t blank_run(std::string_view text) {
     Walker walker(text);
     std::size_t last = 0;
@@ -86,6 +40,19 @@ std::size_t blank_run(std::string_view text) {
     }
     return walker.at_end() || last == 0 ? walker.at() : last;
 }
+
+std::size_t line_ends(std::string_view text) {
+    Walker walker(text);
+    std::size_t end = 0;
+    while (walker.is(CharKind::space)) {
+        const bool newline = walker.is_newline();
+        walker.skip_char();
+        if (newline) end = walker.at();
+    }
+    return end;
+}
+
+namespace {
 
 std::size_t gpt2_piece(std::string_view text) {
     if (const std::size_t length = contraction(text, false); length > 0) return length;
@@ -111,19 +78,6 @@ std::size_t prefixed_letters(std::string_view text) {
     return walker.at();
 }
 
-/// \s*[\r\n]+ of a text that begins with white space: up to the last line end of its white space; 0
-/// if there is none.
-std::size_t line_ends(std::string_view text) {
-    Walker walker(text);
-    std::size_t end = 0;
-    while (walker.is(CharKind::space)) {
-        const bool newline = walker.is_newline();
-        walker.skip_char();
-        if (newline) end = walker.at();
-    }
-    return end;
-}
-
 /// The patterns of Llama 3 and Qwen2, which differ in the digits of a piece.
 std::size_t llama3_piece(std::string_view text, int max_digits) {
     if (const std::size_t length = contraction(text, true); length > 0) return length;
@@ -144,6 +98,23 @@ std::size_t llama3_piece(std::string_view text, int max_digits) {
     return blank_run(text);
 }
 
+/// As llama3_piece with one digit, except that line ends never follow punctuation.
+std::size_t seed_piece(std::string_view text) {
+    const std::size_t length = llama3_piece(text, 1);
+    Walker walker(text);
+    if (walker.is(' ')) walker.skip_char();
+    if (!walker.is(CharKind::other)) return length;
+    return text.substr(0, length).find_last_not_of("\r\n") + 1;
+}
+
+/// Up to the next U+2581; with `runs`, up to one that follows another character.
+std::size_t mark_piece(std::string_view text, bool runs) {
+    std::size_t at = text.starts_with(space_mark) ? space_mark.size() : 0;
+    while (runs && text.substr(at).starts_with(space_mark))
+        at += space_mark.size();
+    return std::min(text.find(space_mark, at), text.size());
+}
+
 std::size_t digits_piece(std::string_view text, bool single) {
     Walker walker(text);
     const bool number = walker.is(CharKind::number);
@@ -158,28 +129,33 @@ std::size_t digits_piece(std::string_view text, bool single) {
 
 }  // namespace
 
-std::optional<Splitter> splitter_of(std::string_view pattern) {
-    if (pattern == gpt2_pattern || pattern == gpt2_long_pattern) return Splitter::gpt2;
-    if (pattern == llama3_pattern) return Splitter::llama3;
-    if (pattern == qwen2_pattern) return Splitter::qwen2;
-    return std::nullopt;
-}
-
-std::string_view pattern_of(Splitter splitter) {
-    switch (splitter) {
-        case Splitter::llama3: return llama3_pattern;
-        case Splitter::qwen2: return qwen2_pattern;
-        default: return gpt2_pattern;
-    }
-}
-
 std::size_t first_piece(Splitter splitter, std::string_view text) {
     switch (splitter) {
         case Splitter::gpt2: return gpt2_piece(text);
         case Splitter::llama3: return llama3_piece(text, 3);
         case Splitter::qwen2: return llama3_piece(text, 1);
+        case Splitter::qwen35: return marked_piece(text);
+        case Splitter::minicpm: return llama3_piece(text, INT_MAX);
+        case Splitter::seed: return seed_piece(text);
+        case Splitter::o200k: return cased_piece(text, {});
+        case Splitter::tekken: return cased_piece(text, {.max_digits = 1, .contractions = false});
+        case Splitter::kimi: return cased_piece(text, {.han_apart = true, .tail = "\r\n"});
+        case Splitter::numbers: return number_piece(text);
+        case Splitter::thousands: return thousands_piece(text);
+        case Splitter::kana: return kana_piece(text);
+        case Splitter::asian: return asian_piece(text);
+        case Splitter::deepseek3: return deepseek3_piece(text);
+        case Splitter::line_ends: return line_end_piece(text);
+        case Splitter::last_blanks: return last_blanks_piece(text);
+        case Splitter::spaced_letters: return spaced_letters_piece(text);
+        case Splitter::spaced_punctuation: return spaced_punctuation_piece(text);
+        case Splitter::spaced_listed_letters: return spaced_listed_letters_piece(text);
+        case Splitter::spaced_listed_signs: return spaced_listed_signs_piece(text);
+        case Splitter::bloom: return bloom_piece(text);
         case Splitter::single_digits: return digits_piece(text, true);
         case Splitter::digit_runs: return digits_piece(text, false);
+        case Splitter::marked_words: return mark_piece(text, true);
+        case Splitter::each_mark: return mark_piece(text, false);
     }
     return text.size();
 }

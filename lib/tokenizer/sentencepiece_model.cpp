@@ -109,7 +109,7 @@ public:
         eos_id = optional_id(whole_.eos_id());
         for (const std::string_view mask : mask_spellings)
             if (!mask_id) mask_id = id_of_piece(facts.pieces, mask);
-        add_dummy_prefix = facts.add_dummy_prefix;
+        strips_first_blank = facts.add_dummy_prefix;
         remove_extra_whitespaces = facts.remove_extra_whitespaces;
         has_charsmap_ = facts.has_charsmap;
         encodes_words_independently_ = encodes_words_independently(facts, pieces);

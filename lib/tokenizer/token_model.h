@@ -72,7 +72,9 @@ public:
     /// The most bytes of a text that one token can stand for; 0 without a bound, because encoding
     /// drops bytes or joins unknown ones.
     std::size_t most_bytes = 0;
-    bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes
+    bool strips_first_blank = false;  ///< decoding removes a space at the start
+    /// Pieces that decode to another text at the start.
+    std::unordered_map<std::int32_t, std::string> first_texts;
     bool remove_extra_whitespaces = false;
 };
 

@@ -8,8 +8,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "tokenizer/added_token_files.h"
 #include "tokenizer/bpe_model.h"
 #include "tokenizer/model_check.h"
+#include "tokenizer/sentencepiece_bpe.h"
 #include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/tokenizer_config.h"
 #include "tokenizer/tokenizer_files.h"
@@ -19,8 +21,8 @@ namespace gptrain {
 namespace {
 
 /// The names of files that stand for a tokenizer, the preferred one first.
-constexpr std::string_view main_names[] = {"tokenizer.json", "tokenizer.model",
-                                           exported_sentencepiece_name, "vocab.json"};
+constexpr std::string_view main_names[] = {exported_sentencepiece_name, "tokenizer.json",
+                                           "tokenizer.model", "vocab.json"};
 
 TokenizerFile read_one(const std::filesystem::path& path) {
     if (named_vocabulary(path)) {
@@ -38,7 +40,11 @@ TokenizerFile read_one(const std::filesystem::path& path) {
         file.eos_token = configured_eos_token(path);
     } else if (path.filename() == "tokenizer.model" ||
                path.filename() == exported_sentencepiece_name) {
-        check_no_added_tokens(path, std::ssize(check_model(file.bytes, file.source).pieces));
+        const CheckedModel model = check_model(file.bytes, file.source);
+        const TokensOfModel tokens = tokens_added_to(path, std::ssize(model.pieces));
+        if (tokens.added.empty()) return file;
+        file.eos_token = configured_eos_token(path);
+        file.bytes = convert_sentencepiece(model, tokens.added, tokens.legacy, file.source);
     }
     return file;
 }
@@ -221,16 +227,21 @@ std::string StreamDecoder::push(std::int32_t id) {
         return text;
     }
     std::string text = finish();
-    std::string_view bytes = piece.bytes;
-    const bool adds_blanks = model_.add_dummy_prefix || model_.remove_extra_whitespaces;
-    const bool is_text = piece.kind != DecodedPiece::Kind::unknown;
-    if (at_start_ && adds_blanks && is_text && text.empty() && bytes.starts_with(' ')) {
-        bytes.remove_prefix(1);
-        at_start_ = model_.remove_extra_whitespaces;
-    }
-    text += bytes;
+    const bool is_first = at_start_ && text.empty() && piece.kind == DecodedPiece::Kind::text;
+    text += is_first ? first_text(id, piece.bytes) : piece.bytes;
     if (!text.empty()) at_start_ = false;
     return text;
+}
+
+std::string StreamDecoder::first_text(std::int32_t id, std::string_view piece) {
+    if (const auto other = model_.first_texts.find(id); other != model_.first_texts.end()) {
+        at_start_ = false;
+        return other->second;
+    }
+    const bool strips = model_.strips_first_blank || model_.remove_extra_whitespaces;
+    if (!strips || !piece.starts_with(' ')) return std::string(piece);
+    at_start_ = model_.remove_extra_whitespaces;
+    return std::string(piece.substr(1));
 }
 
 std::string StreamDecoder::finish() {

@@ -1,5 +1,5 @@
-// Text to token ids and back, with byte-level BPE (a tokenizer.json) or a sentencepiece model
-// (unigram, BPE, word or character).
+// Text to token ids and back, with BPE (a tokenizer.json) or a sentencepiece model (unigram, BPE,
+// word or character).
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ struct TokenizerFile {
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
 /// From a folder, reads the first of tokenizers_in() that gptrain can load. The last two are
-/// converted to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too
-/// large is an Error (bad_input), and so are tokens added to a tokenizer.model; a run spec in its
-/// place is an Error (usage).
+/// converted to tokenizer.json (tokenizer_files.h), and so is a tokenizer.model to which files next
+/// to it add tokens (sentencepiece_bpe.h). A file that is missing, not regular or too large is an
+/// Error (bad_input); a run spec in its place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
 
 /// A sentencepiece model of gptrain in a model for transformers, next to the tokenizer.json made of
@@ -42,7 +42,7 @@ TokenizerFile read_tokenizer(const std::filesystem::path& path);
 constexpr std::string_view exported_sentencepiece_name = "gptrain.sentencepiece";
 
 /// The tokenizers of a folder, as models are shared, the preferred one first:
-/// tokenizer.json, tokenizer.model and gptrain.sentencepiece. vocab.json (with merges.txt) counts
+/// gptrain.sentencepiece, tokenizer.json and tokenizer.model. vocab.json (with merges.txt) counts
 /// only without them, because, unlike tokenizer.json, it does not define how to split texts.
 std::vector<std::filesystem::path> tokenizers_in(const std::filesystem::path& folder);
 /// Warns that the tokenizer `taken` replaces others, whose `faults` are not empty.
@@ -154,6 +154,8 @@ public:
 
 private:
     std::string complete_characters();
+    /// A piece at the start, without the blanks that the encoder prepended.
+    std::string first_text(std::int32_t id, std::string_view piece);
 
     const TokenModel& model_;
     std::string pending_;   // bytes of byte pieces that do not yet form a character

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tokenizer/tokenizer_config.h"
+#include "tokenizer/added_token_files.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::size_t max_token_bytes = 256;
-constexpr std::int64_t max_config_bytes = std::int64_t{16} << 20;
 
 /// The next line of `text`, which loses it.
 std::string_view take_line(std::string_view& text) {
@@ -39,10 +37,6 @@ Json merges_of(std::string_view text, const std::string& source) {
     return merges;
 }
 
-Json added_token(std::string_view content, std::int64_t id, bool special) {
-    return {{"id", id}, {"content", content}, {"special", special}};
-}
-
 /// Without a list, GPT-2's end of text is the one added token.
 Json default_added_tokens(const Json& vocabulary) {
     constexpr const char* end = "<|endoftext|>";
@@ -50,44 +44,6 @@ Json default_added_tokens(const Json& vocabulary) {
     if (vocabulary.contains(end) && vocabulary.at(end).is_number_integer())
         added.push_back(added_token(end, vocabulary.at(end).get<std::int64_t>(), true));
     return added;
-}
-
-/// Inserts the tokens that a value of a special_tokens_map.json names.
-void add_names(const Json& value, std::set<std::string>& names) {
-    if (value.is_string()) names.insert(value.get<std::string>());
-    if (value.is_object() && value.contains("content")) add_names(value.at("content"), names);
-    if (!value.is_array()) return;
-    for (const Json& one : value)
-        add_names(one, names);
-}
-
-/// The tokens that an added_tokens.json lists.
-Json added_tokens_of(const NamedText& file, const NamedText& special) {
-    Json added = Json::array();
-    if (file.source.empty()) return added;
-    std::set<std::string> names;
-    if (!special.source.empty()) {
-        const Json map = parse_json(special.bytes, special.source);
-        for (const auto& [key, value] : map.items())
-            add_names(value, names);
-    }
-    const Json tokens = parse_json(file.bytes, file.source);
-    const JsonReader reader(tokens, file.source);
-    for (const auto& [content, id] : tokens.items())
-        added.push_back(added_token(content, reader.integer(content), names.contains(content)));
-    return added;
-}
-
-/// A file of a folder; without a name if there is none.
-NamedText file_in(const std::filesystem::path& folder, const char* name) {
-    const std::filesystem::path path = folder / name;
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return {};
-    return {read_file(path, max_config_bytes), path.string()};
-}
-
-Json object_in(const NamedText& file) {
-    return file.source.empty() ? Json::object() : parse_json(file.bytes, file.source);
 }
 
 /// True if the class of a tokenizer_config.json is Qwen2's, false if it is GPT-2's.
@@ -231,47 +187,6 @@ std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t m
     files.added = file_in(path.parent_path(), "added_tokens.json");
     files.special = file_in(path.parent_path(), "special_tokens_map.json");
     return convert_vocabulary(files);
-}
-
-Json added_tokens_of(const Json& config, const std::string& source) {
-    Json added = Json::array();
-    if (!config.contains("added_tokens_decoder")) return added;
-    for (const auto& [id, token] :
-         JsonReader(config, source).object("added_tokens_decoder").items()) {
-        const JsonReader reader(token, source + ": added_tokens_decoder");
-        const auto number = parse_int(id);
-        if (!number)
-            fail(ExitCode::bad_input, source, ": added_tokens_decoder: an id must be a number");
-        Json entry = added_token(reader.string("content"), *number, reader.boolean("special"));
-        for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
-            if (reader.has(flag)) entry[flag] = reader.boolean(flag);
-        added.push_back(std::move(entry));
-    }
-    return added;
-}
-
-void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces) {
-    const NamedText config_file = file_in(model.parent_path(), "tokenizer_config.json");
-    const NamedText added_file = file_in(model.parent_path(), "added_tokens.json");
-    const Json config = object_in(config_file);
-    const NamedText special_file = file_in(model.parent_path(), "special_tokens_map.json");
-    std::set<std::string> pads = {token_in_config(config, config_file.source, "pad_token")};
-    if (const Json special = object_in(special_file); special.contains("pad_token"))
-        add_names(special.at("pad_token"), pads);
-    const auto check = [&](const Json& added, const std::string& source) {
-        for (const Json& token : added) {
-            const auto id = token.at("id").get<std::int64_t>();
-            const auto& content = token.at("content").get_ref<const std::string&>();
-            if (id < pieces || pads.contains(content)) continue;
-            fail(ExitCode::bad_input, model.string(), ": has ", pieces, " pieces, but ", source,
-                 " adds ", to_line(content), " with the id ", id,
-                 "; gptrain reads added tokens only with byte-level BPE. To do without them, give "
-                 "a copy "
-                 "of the model in a folder of its own");
-        }
-    };
-    check(added_tokens_of(config, config_file.source), config_file.source);
-    check(added_tokens_of(added_file, {}), added_file.source);
 }
 
 std::string convert_vocabulary(const VocabularyFiles& files) {

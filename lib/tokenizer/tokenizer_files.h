@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "tokenizer/added_token_files.h"
 #include "tokenizer/pre_tokenizer.h"
 
 namespace gptrain {
@@ -20,21 +20,6 @@ bool named_vocabulary(const std::filesystem::path& path);
 /// and lists the added tokens; otherwise they are GPT-2's and those of an added_tokens.json,
 /// special if special_tokens_map.json names them. Errors (bad_input) name the file.
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
-
-/// The added_tokens_decoder of a tokenizer_config.json, as the added_tokens of a tokenizer.json:
-/// [{"id", "content", "special", ...}]. Errors (bad_input) begin with `source`.
-Json added_tokens_of(const Json& config, const std::string& source);
-
-/// Error (bad_input) if a tokenizer_config.json or added_tokens.json next to a sentencepiece model
-/// adds tokens beyond its `pieces`. A token for padding is accepted, because it occurs in no
-/// text.
-void check_no_added_tokens(const std::filesystem::path& model, std::int64_t pieces);
-
-/// A file's contents, and its name in errors.
-struct NamedText {
-    std::string bytes;
-    std::string source;
-};
 
 /// The same from contents. The last three may be missing; a missing one has an empty name.
 struct VocabularyFiles {

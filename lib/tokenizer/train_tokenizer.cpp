@@ -76,7 +76,7 @@ private:
         if (end > max_sentence_bytes) end = shorten(max_sentence_bytes);
         std::size_t skipped = 0;
         const std::string_view line = rest_.substr(0, end);
-        for (const std::string_view mark : {escaped_space, unknown_mark, nul}) {
+        for (const std::string_view mark : {space_mark, unknown_mark, nul}) {
             if (const auto at = line.find(mark); at < end) {
                 end = at;
                 skipped = mark.size();

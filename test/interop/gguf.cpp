@@ -10,6 +10,7 @@
 #include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
 #include "support/temp_folder.h"
+#include "tokenizer/split_patterns.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/train_tokenizer.h"
 
@@ -267,7 +268,7 @@ TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
                 parts.push_back({{"type", "Digits"}, {"individual_digits", false}});
             else if (splitter != Splitter::gpt2)
                 parts.push_back({{"type", "Split"},
-                                 {"pattern", {{"Regex", pattern_of(splitter)}}},
+                                 {"pattern", {{"Regex", regex_of(splitter)}}},
                                  {"behavior", "Isolated"},
                                  {"invert", false}});
         }
@@ -277,7 +278,8 @@ TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
         json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", parts}};
         try {
             const std::string bytes = vocabulary_of(to_line(json));
-            for (const char* name : {"gpt-2", "llama-bpe", "smaug-bpe", "qwen2", "smollm"})
+            for (const char* name : {"gpt-2", "llama-bpe", "smaug-bpe", "qwen2", "qwen35", "gpt-4o",
+                                     "tekken", "deepseek-v3", "smollm"})
                 if (test::contains(bytes, text_entry("tokenizer.ggml.pre", name)))
                     return std::string(name);
         } catch (const Error& error) {
@@ -293,8 +295,72 @@ TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
     CHECK(pre({Splitter::llama3}, false, false) == "smaug-bpe");
     CHECK(pre({Splitter::qwen2}, false, false) == "qwen2");
     CHECK(pre({Splitter::single_digits, Splitter::gpt2}, false, true) == "smollm");
-    CHECK(test::contains(pre({Splitter::digit_runs, Splitter::gpt2}, false, true),
-                         "its pre-tokenizers"));
+    CHECK(pre({Splitter::qwen35}, false, true) == "qwen35");
+    CHECK(pre({Splitter::o200k}, true, true) == "gpt-4o");
+    CHECK(pre({Splitter::tekken}, true, false) == "tekken");
+    CHECK(test::contains(pre({Splitter::tekken}, false, false), "model.ignore_merges"));
+    CHECK(pre({Splitter::numbers, Splitter::kana, Splitter::deepseek3}, false, true) ==
+          "deepseek-v3");
+    for (const auto& other : {std::vector{Splitter::digit_runs, Splitter::gpt2},
+                              std::vector{Splitter::kimi}, std::vector{Splitter::deepseek3}})
+        CHECK(test::contains(pre(other, false, true), "its pre-tokenizers"));
+}
+
+TEST_CASE("llama.cpp merges BPE of characters by scores, if its merges say the same") {
+    const std::string mark(space_mark);
+    Json vocabulary = {{"<unk>", 0}};
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    for (std::size_t byte = 0; byte < 256; ++byte)
+        vocabulary[text("<0x", digits[byte / 16], digits[byte % 16], ">")] = 1 + byte;
+    for (const std::string& token : {mark, std::string("t"), std::string("h"), std::string("th"),
+                                     mark + "t", mark + "th", std::string("<|endoftext|>")})
+        vocabulary[token] = vocabulary.size();
+    const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", mark}};
+    const Json good = {
+        {"added_tokens",
+         Json::array({{{"id", 0}, {"content", "<unk>"}, {"special", true}},
+                      {{"id", 263}, {"content", "<|endoftext|>"}, {"special", true}}})},
+        {"normalizer", replace},
+        {"decoder",
+         {{"type", "Sequence"},
+          {"decoders",
+           Json::array({{{"type", "Replace"}, {"pattern", {{"String", mark}}}, {"content", " "}},
+                        {{"type", "ByteFallback"}},
+                        {{"type", "Fuse"}}})}}},
+        {"model",
+         {{"type", "BPE"},
+          {"unk_token", "<unk>"},
+          {"byte_fallback", true},
+          {"vocab", vocabulary},
+          {"merges", Json::array({{"t", "h"}, {mark, "t"}, {mark, "th"}, {mark + "t", "h"}})}}}};
+    const std::string bytes = vocabulary_of(to_line(good));
+    CHECK(test::contains(bytes, text_entry("tokenizer.ggml.model", "llama")));
+    CHECK(test::contains(bytes, "tokenizer.ggml.scores"));
+    CHECK(test::contains(bytes, token(mark + "th")));
+
+    const auto refused = [&](const Json& changes) {
+        Json file = good;
+        file.merge_patch(changes);
+        return test::message_of(ExitCode::usage, [&] { vocabulary_of(to_line(file)); });
+    };
+    const auto merges = [&](const Json& list) { return Json{{"model", {{"merges", list}}}}; };
+    CHECK(test::contains(refused(merges(Json::array({{"t", "h"}, {mark, "t"}, {mark, "th"}}))),
+                         "llama.cpp merges all tokens that form another one"));
+    CHECK(test::contains(
+        refused(merges(Json::array({{mark, "th"}, {"t", "h"}, {mark, "t"}, {mark + "t", "h"}}))),
+        "llama.cpp merges by token"));
+    CHECK(test::contains(refused({{"pre_tokenizer",
+                                   {{"type", "Metaspace"},
+                                    {"replacement", mark},
+                                    {"prepend_scheme", "first"},
+                                    {"split", false}}},
+                                  {"normalizer", nullptr}}),
+                         "its spaces"));
+    CHECK(test::contains(refused({{"added_tokens", Json::array({{{"id", 263},
+                                                                 {"content", "<|endoftext|>"},
+                                                                 {"special", true},
+                                                                 {"lstrip", true}}})}}),
+                         "<|endoftext|> with lstrip"));
 }
 
 }  // namespace

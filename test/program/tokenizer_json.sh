@@ -88,8 +88,8 @@ rm folder/tokenizer.json
 encode 0 vocab
 [[ ! -s err ]] || fail "$(cat err)"
 
-# Tokens added to a sentencepiece model are in no file that gptrain reads; a token for padding is in
-# no text.
+# Tokens that other files add to a sentencepiece model are read where it is of Llama's kind; a token
+# for padding is in no text.
 rm -r folder
 mkdir folder
 cp pieces.model folder/tokenizer.model
@@ -98,11 +98,15 @@ echo '{"pad_token": "<pad>"}' >folder/tokenizer_config.json
 encode 0 padded
 echo '{"<|im_end|>": 320}' >folder/added_tokens.json
 encode 3 none
-says err 'folder/tokenizer.model: has 320 pieces, but folder/added_tokens.json adds "<|im_end|>" with the id 320'
+says err 'folder/tokenizer.model: the added token "<|im_end|>": gptrain reads tokens that are added'
 rm folder/added_tokens.json
 cat >folder/tokenizer_config.json <<'END'
 {"added_tokens_decoder": {"2": {"content": "</s>", "special": true}, "321": {"content": "<|x|>", "special": true}}}
 END
 encode 3 none
-says err 'folder/tokenizer_config.json adds "<|x|>" with the id 321'
+says err 'folder/tokenizer.model: the added token "<|x|>": gptrain reads'
+cp "$(dirname "$script")/../chat/marked/tokenizer.model" folder
+echo '{"added_tokens_decoder": {"400": {"content": "<|x|>", "special": true}}}' >folder/tokenizer_config.json
+encode 0 added
+expect_exit 0 "$preprocess" inspect added --tokenizer folder
 finish

@@ -14,6 +14,7 @@
 #include "catch.h"
 #include "support/temp_folder.h"
 #include "tokenizer/bpe_merges.h"
+#include "tokenizer/support.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
@@ -28,18 +29,9 @@ const fs::path fixture = fs::path(GPTRAIN_TEST_DATA) / "bpe";
 const fs::path hostile = fs::path(GPTRAIN_TEST_DATA).parent_path() / "corpus" / "tokenizerjson";
 
 std::vector<Json> expected_lines() {
-    std::vector<Json> lines;
-    std::ifstream file(fixture / "expected.jsonl");
-    for (std::string line; std::getline(file, line);)
-        lines.push_back(parse_json(line, "expected.jsonl"));
+    std::vector<Json> lines = lines_of(fixture / "expected.jsonl");
     REQUIRE(lines.size() > 500);
     return lines;
-}
-
-std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
-    std::vector<std::int32_t> ids;
-    tokenizer.encode(text, ids);
-    return ids;
 }
 
 /// RFC 4648, with padding.

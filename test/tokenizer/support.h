@@ -1,12 +1,33 @@
 // Texts shared by the tests of tokenizers and conversations.
 #pragma once
 
+#include <filesystem>
+#include <fstream>
 #include <sentencepiece_trainer.h>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "tokenizer/tokenizer.h"
+
 namespace gptrain {
+
+inline std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(text, ids);
+    return ids;
+}
+
+/// The JSON in each line of a file.
+inline std::vector<Json> lines_of(const std::filesystem::path& path) {
+    std::vector<Json> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);)
+        lines.push_back(parse_json(line, path.string()));
+    return lines;
+}
 
 /// English-like lines with digits and punctuation, the same on every machine.
 inline std::vector<std::string> sample_text() {

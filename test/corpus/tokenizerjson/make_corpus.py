@@ -62,6 +62,51 @@ def without(path):
     return file
 
 
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first",
+             "split": False}
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+FUSE = {"type": "Fuse"}
+CHARACTERS = {
+    **GOOD,
+    "pre_tokenizer": METASPACE,
+    "decoder": {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+        {"type": "ByteFallback"}, FUSE, STRIP]},
+    "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+              "vocab": {token: i for i, token in enumerate(
+                  ["<unk>", "<0x0A>", "<0xC3>", "\u2581", "t", "h", "e", "th", "the", "\u2581the",
+                   "\u2581\u2581"])},
+              "merges": [["t", "h"], ["th", "e"], ["\u2581", "the"], ["\u2581", "\u2581"]]},
+    "added_tokens": [
+        {"id": 0, "content": "<unk>", "special": True},
+        {"id": 11, "content": "<|endoftext|>", "special": True, "lstrip": True, "rstrip": True},
+        {"id": 12, "content": "thin", "special": False, "single_word": True, "normalized": True}],
+}
+
+
+def characters(path, value, **changes):
+    """CHARACTERS with the value at a path of keys, and other members."""
+    file = copy.deepcopy(CHARACTERS)
+    at = file
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return {**file, **changes}
+
+
+# Files that load: where fuzzing begins.
+OTHERS = {
+    "characters": CHARACTERS,
+    "llama2": characters(["normalizer"], {"type": "Sequence", "normalizers": [
+        {"type": "Prepend", "prepend": "\u2581"}, REPLACE]}, pre_tokenizer=None),
+    "divided": characters(["pre_tokenizer", "split"], True,
+                          decoder=dict(METASPACE, prepend_scheme="always")),
+    "deepseek": changed(["pre_tokenizer"], sequence(
+        split({"Regex": r"\p{N}{1,3}"}), split({"Regex": r"\s?\p{L}+"}),
+        split({"Regex": r"\d{1,3}(?=(?:\d{3})*\b)"}), split({"Regex": r"\s+$"}), BYTE_LEVEL)),
+}
+
 CASES = {
     "model_missing": (without(["model"]), "key 'model' is missing"),
     "model_unigram": (changed(["model", "type"], "Unigram"), 'model.type: "Unigram": not supported'),
@@ -69,7 +114,9 @@ CASES = {
     "prefix": (changed(["model", "continuing_subword_prefix"], "##"),
                "model.continuing_subword_prefix"),
     "suffix": (changed(["model", "end_of_word_suffix"], "</w>"), "model.end_of_word_suffix"),
-    "byte_fallback": (changed(["model", "byte_fallback"], True), "model.byte_fallback"),
+    "byte_fallback": (changed(["model"], {**GOOD["model"], "byte_fallback": True, "vocab": {
+        token: i for i, token in enumerate([*list(VOCAB)[1:], "more", "<|endoftext|>"])}}),
+        "model.byte_fallback: true with a vocabulary that lacks byte 0"),
     "dropout": (changed(["model", "dropout"], 0.1), "model.dropout"),
     "vocab_list": (changed(["model", "vocab"], ["a"]), "'vocab' must be an object"),
     "vocab_empty": (changed(["model", "vocab"], {}), '"t" of merge 0 is not in the vocabulary'),
@@ -91,14 +138,40 @@ CASES = {
     "added_huge": (changed(["added_tokens", 0, "id"], 2**40), "which is above 2147483647"),
     "added_other": (changed(["added_tokens", 0], dict(GOOD["added_tokens"][0], content="the")),
                     "but is 257 elsewhere"),
-    "added_lstrip": (changed(["added_tokens", 0, "lstrip"], True), "lstrip: true"),
-    "added_word": (changed(["added_tokens", 0, "single_word"], True), "single_word: true"),
+    "added_lstrip": (changed(["added_tokens", 0, "lstrip"], 1), "'lstrip' must be true or false"),
     "added_special": (without(["added_tokens", 0, "special"]), "key 'special' is missing"),
     "normalizer_nfkc": (changed(["normalizer"], {"type": "NFKC"}), 'normalizer: "NFKC"'),
     "normalizer_nested": (changed(["normalizer"], {"type": "Sequence", "normalizers": [
         {"type": "Sequence", "normalizers": []}]}), 'normalizer: "Sequence"'),
-    "pre_none": (changed(["pre_tokenizer"], None), "pre_tokenizer: none"),
-    "pre_metaspace": (changed(["pre_tokenizer"], {"type": "Metaspace"}), '"Metaspace"'),
+    "pre_none": (changed(["pre_tokenizer"], None), "decoder: none"),
+    "pre_metaspace": (changed(["pre_tokenizer"], METASPACE), "decoder: none"),
+    "pre_bert": (changed(["pre_tokenizer"], {"type": "BertPreTokenizer"}), '"BertPreTokenizer"'),
+    "metaspace_replacement": (characters(["pre_tokenizer", "replacement"], "_"),
+                              "another replacement than U+2581"),
+    "metaspace_scheme": (characters(["pre_tokenizer", "prepend_scheme"], "last"),
+                         'prepend_scheme "last"'),
+    "metaspace_bytes": (changed(["pre_tokenizer"], sequence(METASPACE, BYTE_LEVEL)),
+                        '"ByteLevel" after Metaspace'),
+    "metaspace_digits": (changed(["pre_tokenizer"], sequence(
+        {"type": "Digits", "individual_digits": True}, METASPACE)),
+        "Metaspace after another pre-tokenizer"),
+    "replace_other": (characters(["normalizer"], dict(REPLACE, content="_")),
+                      "Replace of other texts"),
+    "replace_regex": (characters(["normalizer"], dict(REPLACE, pattern={"Regex": " +"})),
+                      "Replace of other texts"),
+    "replace_bytes": (changed(["normalizer"], REPLACE), "Replace or Prepend with"),
+    "prepend_other": (characters(["normalizer"], {"type": "Prepend", "prepend": " "}),
+                      "Prepend of other texts"),
+    "nfc_characters": (characters(["normalizer"], {"type": "NFC"}), "NFC without"),
+    "split_characters": (characters(["pre_tokenizer"], split({"String": " "})),
+                         "Split without a Regex"),
+    "decoder_bytes": (characters(["decoder"], BYTE_LEVEL), 'decoder: "ByteLevel"'),
+    "decoder_strip": (characters(["decoder", "decoders", 3, "start"], 2), 'decoder: "Strip"'),
+    "decoder_order": (characters(["decoder", "decoders"], [STRIP, FUSE]), 'decoder: "Strip"'),
+    "decoder_after": (characters(["decoder", "decoders"], [FUSE, STRIP, FUSE]),
+                      '"Fuse" after Strip'),
+    "unknown_missing": (characters(["model", "unk_token"], "[UNK]"),
+                        'model.unk_token: "[UNK]" is not in the vocabulary'),
     "pre_prefix_space": (changed(["pre_tokenizer", "add_prefix_space"], True), "add_prefix_space"),
     "pre_no_bytes": (changed(["pre_tokenizer"], sequence(split({"Regex": LLAMA3}))),
                      "without ByteLevel"),
@@ -110,6 +183,8 @@ CASES = {
                      "Split without a Regex"),
     "split_behavior": (changed(["pre_tokenizer"], sequence(
         split({"Regex": LLAMA3}, "MergedWithPrevious"), BYTE_LEVEL)), "Split with the behavior"),
+    "split_partly": (changed(["pre_tokenizer"], sequence(
+        split({"Regex": r"\p{N}{1,3}"}, "Removed", True), BYTE_LEVEL)), "Split with the behavior"),
     "split_removed": (changed(["pre_tokenizer"], sequence(
         split({"Regex": LLAMA3}, "Removed"), BYTE_LEVEL)), "Split with the behavior"),
 }
@@ -130,6 +205,8 @@ def main():
         for name, (_, words) in sorted(files.items()):
             expected.write(f"{name}\t{words}\n")
     files["good"] = (json.dumps(GOOD, separators=(",", ":")).encode(), "")
+    files.update((name, (json.dumps(file, separators=(",", ":")).encode(), ""))
+                 for name, file in OTHERS.items())
     for name, (content, _) in files.items():
         with open(os.path.join(HERE, name + ".json"), "wb") as file:
             file.write(content)

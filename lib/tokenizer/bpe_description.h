@@ -1,0 +1,57 @@
+// A BPE tokenizer as its file describes it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tokenizer/bpe_merges.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/space_marks.h"
+
+namespace gptrain {
+
+struct AddedToken {
+    std::string content;
+    std::int32_t id = 0;
+    bool special = false;     ///< a mark, not text
+    bool normalized = false;  ///< found in normalized text, else in the text as it is
+    bool single_word = false;
+    bool lstrip = false;
+    bool rstrip = false;
+};
+
+struct BpeToken {
+    std::string bytes;     ///< empty: no token has this id
+    bool in_words = true;  ///< false: can only be found as an added token
+};
+
+/// The parts of a file that define encoding and decoding. Post-processors add tokens around a text;
+/// only their first token is kept. Settings of padding and truncation are not applied.
+struct BpeDescription {
+    /// What merging begins with.
+    enum class Symbols : std::uint8_t { bytes, characters };
+
+    Symbols symbols = Symbols::bytes;
+    std::vector<BpeToken> tokens;  ///< by id, the added ones included
+    std::vector<BpeMerge> merges;
+    /// By byte, -1: no token. Of bytes: such a byte is left out of texts. Of characters: the tokens
+    /// that spell a character without a token; they take part in it only if all its bytes have one.
+    std::array<std::int32_t, 256> byte_ids{};
+    std::int32_t unknown = -1;   ///< of characters: for one without any token; -1: it is left out
+    bool fuses_unknown = false;  ///< a run of them is one token
+    std::vector<AddedToken> added;
+    bool ignore_merges = false;  ///< a word that is a token is not merged
+    bool nfc = false;            ///< texts are normalized first
+    SpaceMarks normalizer;       ///< before added tokens are found in normalized text
+    SpaceMarks pre_tokenizer;    ///< after that
+    std::vector<Splitter> splitters;
+    bool decodes_marks = false;       ///< of characters: marks decode to spaces
+    bool decodes_bytes = false;       ///< of characters: tokens of bytes decode to them
+    bool strips_first_blank = false;  ///< of characters: without a space at the start of the text
+    bool drops_first_marks = false;   ///< of characters: without the marks of the first token
+    std::int32_t prefix = -1;  ///< the token that a post-processor puts before a text, if any
+};
+
+}  // namespace gptrain
