@@ -31,6 +31,13 @@ HAN = [(0x2E80, 0x2E99), (0x2E9B, 0x2EF3), (0x2F00, 0x2FD5), (0x3005, 0x3005), (
        (0x2EBF0, 0x2EE5D), (0x2F800, 0x2FA1D), (0x30000, 0x3134A), (0x31350, 0x323AF)]
 
 
+# First and last capital, and the distance of its small letter: those of Unicode 16.0 and 17.0, which
+# this Python does not have.
+NEWER_LOWER = [(0x1C89, 0x1C89, 1), (0xA7CB, 0xA7CB, -42343), (0xA7CC, 0xA7CC, 1), (0xA7CE, 0xA7CE, 1),
+               (0xA7D2, 0xA7D2, 1), (0xA7D4, 0xA7D4, 1), (0xA7DA, 0xA7DA, 1), (0xA7DC, 0xA7DC,
+               -42561), (0x10D50, 0x10D65, 32), (0x16EA0, 0x16EB8, 27)]
+
+
 def characters_of(version):
     """The characters that were assigned in a version of Unicode."""
     program = (r'for (0 .. 0x10FFFF) { next if $_ >= 0xD800 && $_ < 0xE000;'
@@ -77,6 +84,14 @@ def word_rows():
                *range(0x1F170, 0x1F18A)}
     return rows_of(c for c in CHARACTERS if c in circled or c in (0x200C, 0x200D) or
                    ucd.category(chr(c)) in ("Nd", "Nl", "Pc"))
+
+
+def old_rows(*categories, but=()):
+    """The characters of categories that Unicode 8.0 had, whose other category was `but`."""
+    known = characters_of("8.0")
+    return rows_of(c for c in CHARACTERS if (c in known and c not in but and
+                                             ucd.category(chr(c)).startswith(categories)) or
+                   (c in but and not ucd.category(chr(c)).startswith(categories)))
 
 
 def decompositions():
@@ -131,6 +146,14 @@ def main():
     table("Characters of words besides letters and marks.", "CharRange word_others", word_rows())
     table("Numbers that are letters (Nl).", "CharRange letter_numbers", category_rows("Nl"))
     table("The script Han.", "CharRange han", [f"{{0x{a:X}, 0x{b:X}}}" for a, b in HAN])
+    table("Control, format and private characters (Cc, Cf, Co) of Unicode 8.0.",
+          "CharRange old_controls", old_rows("Cc", "Cf", "Co"))
+    table("Nonspacing marks (Mn) of Unicode 8.0.", "CharRange old_marks",
+          old_rows("Mn", but=(0x1734, 0x1171E, 0x1885, 0x1886, 0xA9BD, 0x111C9)))
+    table("Punctuation (P) of Unicode 8.0.", "CharRange old_punctuation",
+          old_rows("P", but=(0x166D, 0x111C9)))
+    table("Letters with a small letter only since Unicode 15.", "CaseRange newer_lower_ranges",
+          [f"{{0x{a:X}, 0x{b:X}, 1, {delta}}}" for a, b, delta in NEWER_LOWER])
     classes = [(c, ucd.combining(chr(c))) for c in CHARACTERS
                if c in known and ucd.combining(chr(c))]
     table("Canonical combining classes that are not 0.", "CombiningRange combining_ranges",

@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-std::string_view fault_of_steps(const BpeDescription& description) {
+std::string_view fault_of_steps(const TokenizerDescription& description) {
     using Prefix = SpaceMarks::Prefix;
     if (!description.normalizer.replaces || description.pre_tokenizer.changes() ||
         !description.splitters.empty()) {
@@ -27,7 +27,7 @@ std::string_view fault_of_steps(const BpeDescription& description) {
 }
 
 /// The tokens that merging may form: not those that are found as they are spelled, nor bytes.
-std::vector<bool> mergeable(const BpeDescription& description) {
+std::vector<bool> mergeable(const TokenizerDescription& description) {
     std::vector<bool> can(description.tokens.size(), true);
     const auto clear = [&can](std::int32_t id) {
         if (id >= 0) can[static_cast<std::size_t>(id)] = false;
@@ -40,7 +40,8 @@ std::vector<bool> mergeable(const BpeDescription& description) {
 }
 
 /// The number of pairs of tokens that form another one.
-std::size_t pairs_that_merge(const BpeDescription& description, const std::vector<bool>& can) {
+std::size_t pairs_that_merge(const TokenizerDescription& description,
+                             const std::vector<bool>& can) {
     std::unordered_set<std::string_view> texts;
     for (std::size_t id = 0; id < can.size(); ++id)
         if (can[id]) texts.insert(description.tokens[id].bytes);
@@ -58,7 +59,7 @@ std::size_t pairs_that_merge(const BpeDescription& description, const std::vecto
 
 }  // namespace
 
-CharacterScores character_scores(const BpeDescription& description) {
+CharacterScores character_scores(const TokenizerDescription& description) {
     CharacterScores result = {std::vector<float>(description.tokens.size()),
                               fault_of_steps(description)};
     if (!result.fault.empty()) return result;

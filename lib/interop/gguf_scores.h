@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/bpe_description.h"
+#include "tokenizer/tokenizer_description.h"
 
 namespace gptrain {
 
@@ -15,6 +15,6 @@ struct CharacterScores {
 
 /// llama.cpp merges any two tokens that form a third one. So every such pair must be a merge, and
 /// the merges that form a token must be neighbours in rank.
-CharacterScores character_scores(const BpeDescription& description);
+CharacterScores character_scores(const TokenizerDescription& description);
 
 }  // namespace gptrain

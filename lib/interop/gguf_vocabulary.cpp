@@ -106,7 +106,7 @@ bool is_word(std::string_view bytes, const std::vector<Splitter>& splitters) {
 }
 
 /// True if merging finds every word that is a token, so that `ignore_merges` changes nothing.
-bool merges_find_words(const BpeDescription& description) {
+bool merges_find_words(const TokenizerDescription& description) {
     const BpeMerges merges(description.byte_ids, description.merges);
     std::vector<std::int32_t> ids;
     for (std::size_t id = 0; id < description.tokens.size(); ++id) {
@@ -145,7 +145,8 @@ const std::vector<NamedSplitters>& named_splitters() {
 }
 
 /// The name that llama.cpp has for the way a text is split, and for ignore_merges.
-std::string_view splitting_of(const BpeDescription& description, const GgufTokenizer& tokenizer) {
+std::string_view splitting_of(const TokenizerDescription& description,
+                              const GgufTokenizer& tokenizer) {
     const bool either = merges_find_words(description);
     bool is_known = false;
     for (const NamedSplitters& named : named_splitters()) {
@@ -163,7 +164,7 @@ std::string_view splitting_of(const BpeDescription& description, const GgufToken
                      "tekken, DeepSeek V3 and DeepSeek-Coder");
 }
 
-void check_added(const BpeDescription& description, const GgufTokenizer& tokenizer) {
+void check_added(const TokenizerDescription& description, const GgufTokenizer& tokenizer) {
     for (const AddedToken& token : description.added) {
         if (token.single_word || token.lstrip || token.rstrip)
             refuse_tokenizer(tokenizer, "the added token ", token.content,
@@ -172,7 +173,7 @@ void check_added(const BpeDescription& description, const GgufTokenizer& tokeniz
 }
 
 /// Gives the added tokens their text and type, and ids that stand for nothing a name.
-void mark_added(const BpeDescription& description, TokenList& tokens) {
+void mark_added(const TokenizerDescription& description, TokenList& tokens) {
     for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
         if (!tokens.texts[id].empty()) continue;
         tokens.texts[id] = text("[UNUSED", id, "]");
@@ -186,7 +187,7 @@ void mark_added(const BpeDescription& description, TokenList& tokens) {
     }
 }
 
-TokenList add_byte_level(const BpeDescription& description, const GgufTokenizer& tokenizer,
+TokenList add_byte_level(const TokenizerDescription& description, const GgufTokenizer& tokenizer,
                          GgufMetadata& to) {
     to.add_text("tokenizer.ggml.model", "gpt2");
     to.add_text("tokenizer.ggml.pre", splitting_of(description, tokenizer));
@@ -205,10 +206,13 @@ TokenList add_byte_level(const BpeDescription& description, const GgufTokenizer&
 }
 
 TokenList add_tokenizer_json(const GgufTokenizer& tokenizer, GgufMetadata& to) {
-    const BpeDescription description = parse_tokenizer_json(tokenizer.bytes, tokenizer.source);
+    const TokenizerDescription description =
+        parse_tokenizer_json(tokenizer.bytes, tokenizer.source);
     check_added(description, tokenizer);
-    if (description.symbols == BpeDescription::Symbols::bytes)
+    if (description.symbols == TokenizerDescription::Symbols::bytes)
         return add_byte_level(description, tokenizer, to);
+    if (description.symbols == TokenizerDescription::Symbols::pieces)
+        refuse_tokenizer(tokenizer, "WordPiece, which no causal model has");
     const CharacterScores found = character_scores(description);
     if (!found.fault.empty()) refuse_tokenizer(tokenizer, found.fault);
     to.add_text("tokenizer.ggml.model", "llama");

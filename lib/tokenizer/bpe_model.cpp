@@ -1,6 +1,8 @@
 #include "tokenizer/bpe_model.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/word_cache.h"
 #include "tokenizer/word_encoder.h"
+#include "unicode/bert_text.h"
 #include "unicode/unicode.h"
 
 namespace gptrain {
@@ -18,20 +21,41 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// What the normalizer makes of a part of a text (mark_spaces, normalize_nfc).
-std::string_view normalize(std::string_view text, bool nfc, const SpaceMarks& marks,
-                           std::string& buffer, std::vector<NormalizedPart>* parts) {
-    return nfc ? normalize_nfc(text, buffer, parts) : mark_spaces(text, marks, true, buffer, parts);
-}
+/// The normalizer of a file.
+class Normalization {
+public:
+    explicit Normalization(const TokenizerDescription& description)
+        : nfc_(description.nfc), bert_(description.bert), marks_(description.normalizer) {}
+
+    /// What it makes of a part of a text (normalize_nfc, normalize_bert, mark_spaces).
+    std::string_view apply(std::string_view text, std::string& buffer,
+                           std::vector<NormalizedPart>* parts) const {
+        if (nfc_) return normalize_nfc(text, buffer, parts);
+        if (bert_) return normalize_bert(text, *bert_, buffer, parts);
+        return mark_spaces(text, marks_, true, buffer, parts);
+    }
+    /// Bytes that this takes for a text.
+    std::size_t memory(std::string_view text) const {
+        // BERT's has each character with its place, several times.
+        return bert_ ? 64 * text.size() : marks_.changes() ? 4 * text.size() : 0;
+    }
+    /// False if bytes of text may disappear.
+    bool keeps_bytes() const { return !nfc_ && !bert_; }
+
+private:
+    bool nfc_;
+    std::optional<BertRules> bert_;
+    SpaceMarks marks_;
+};
 
 /// How an added token is found: in normalized text as that has it.
-std::string_view spelled(const BpeDescription& description, const AddedToken& token,
+std::string_view spelled(const TokenizerDescription& description, const AddedToken& token,
                          std::string& buffer) {
     if (!token.normalized) return token.content;
-    return normalize(token.content, description.nfc, description.normalizer, buffer, nullptr);
+    return Normalization(description).apply(token.content, buffer, nullptr);
 }
 
-AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
+AddedTokens matcher_of(const TokenizerDescription& description, bool normalized) {
     std::vector<SpelledToken> tokens;
     for (const AddedToken& token : description.added) {
         if (token.normalized != normalized) continue;
@@ -42,23 +66,54 @@ AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
     return AddedTokens(std::move(tokens));
 }
 
-/// The text of a token of characters.
-DecodedPiece decoded(const std::string& token, const BpeDescription& description) {
-    constexpr std::string_view digits = "0123456789abcdefABCDEF";
-    if (description.decodes_bytes && token.size() == 6 && token.starts_with("<0x") &&
-        token.ends_with('>') && token.find_first_not_of(digits, 3) == 5)
-        return {DecodedPiece::Kind::bytes,
-                std::string(1, static_cast<char>(std::stoi(token.substr(3, 2), nullptr, 16)))};
+/// As the decoder of WordPiece joins punctuation and short words to the word before.
+std::string cleaned_up(std::string text) {
+    constexpr std::pair<std::string_view, std::string_view> rules[] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    for (const auto& [from, to] : rules)
+        for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+            text.replace(at, from.size(), to);
+    return text;
+}
+
+/// The text of a token of pieces; `first`: at the start of a text.
+std::string decoded_piece(const std::string& token, const TokenizerDescription& description,
+                          bool first) {
+    std::string text = token;
+    if (!first) {
+        const std::string& prefix = description.continuing_prefix;
+        text = token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+    }
+    return description.cleans_up ? cleaned_up(std::move(text)) : text;
+}
+
+/// The byte of a token such as <0x0A>.
+std::optional<char> named_byte(std::string_view token) {
+    if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
+    unsigned char byte = 0;
+    const char* const end = token.data() + 5;
+    if (std::from_chars(token.data() + 3, end, byte, 16).ptr != end) return std::nullopt;
+    return static_cast<char>(byte);
+}
+
+/// The text of a token of characters or pieces.
+DecodedPiece decoded(const std::string& token, const TokenizerDescription& description) {
+    if (description.symbols == TokenizerDescription::Symbols::pieces)
+        return {DecodedPiece::Kind::text, decoded_piece(token, description, false)};
+    if (const auto byte = description.decodes_bytes ? named_byte(token) : std::nullopt)
+        return {DecodedPiece::Kind::bytes, std::string(1, *byte)};
     return {DecodedPiece::Kind::text, description.decodes_marks ? unescape_spaces(token) : token};
 }
 
 class BpeModel : public TokenModel {
 public:
-    BpeModel(const BpeDescription& description, std::string source, std::string_view eos_token)
+    BpeModel(const TokenizerDescription& description, std::string source,
+             std::string_view eos_token)
         : raw_added_(matcher_of(description, false)),
           normalized_added_(matcher_of(description, true)),
-          nfc_(description.nfc),
-          normalizer_(description.normalizer),
+          normalization_(description),
           pre_tokenizer_(description.pre_tokenizer),
           words_(description, std::move(source)),
           caches_(description.tokens.size()) {
@@ -81,13 +136,13 @@ public:
             const auto encode_raw = [&](std::string_view part) {
                 const auto at = static_cast<std::size_t>(part.data() - text.data());
                 if (begins == nullptr) {
-                    return encode_normalized(normalize(part, nfc_, normalizer_, buffer, nullptr),
-                                             at == 0, cache, out, nullptr);
+                    return encode_normalized(normalization_.apply(part, buffer, nullptr), at == 0,
+                                             cache, out, nullptr);
                 }
                 parts = unchanged;
                 normal_begins.clear();
-                encode_normalized(normalize(part, nfc_, normalizer_, buffer, &parts), at == 0,
-                                  cache, out, &normal_begins);
+                encode_normalized(normalization_.apply(part, buffer, &parts), at == 0, cache, out,
+                                  &normal_begins);
                 add_begins(normal_begins, parts, at, *begins);
             };
             const auto take_raw_id = [&](std::int32_t id, std::string_view token) {
@@ -101,14 +156,15 @@ public:
 
     std::int64_t encoding_bytes(std::string_view text) const override {
         std::string buffer, marked;
-        const std::string_view normal = normalize(text, nfc_, normalizer_, buffer, nullptr);
-        return words_.encoding_bytes(mark_spaces(normal, pre_tokenizer_, true, marked, nullptr)) +
-               std::ssize(buffer) + std::ssize(marked);
+        const std::string_view normal = normalization_.apply(text, buffer, nullptr);
+        const std::string_view words = mark_spaces(normal, pre_tokenizer_, true, marked, nullptr);
+        return words_.encoding_bytes(words) +
+               static_cast<std::int64_t>(normalization_.memory(text) + marked.size());
     }
 
 private:
-    void set_pieces(const BpeDescription& description) {
-        const bool of_bytes = description.symbols == BpeDescription::Symbols::bytes;
+    void set_pieces(const TokenizerDescription& description) {
+        const bool of_bytes = description.symbols == TokenizerDescription::Symbols::bytes;
         std::size_t most = 0;
         for (const BpeToken& token : description.tokens) {
             most = std::max(most, token.bytes.size());
@@ -130,10 +186,24 @@ private:
         }
         strips_first_blank = description.strips_first_blank;
         if (description.drops_first_marks) set_first_texts(description);
-        if (words_.is_lossless() && !nfc_ && !strips) most_bytes = most;
+        if (description.symbols == TokenizerDescription::Symbols::pieces)
+            set_first_pieces(description);
+        if (words_.is_lossless() && normalization_.keeps_bytes() && !strips) most_bytes = most;
     }
 
-    void set_first_texts(const BpeDescription& description) {
+    void set_first_pieces(const TokenizerDescription& description) {
+        std::int32_t id = 0;
+        for (const BpeToken& token : description.tokens)
+            first_texts[id++] = decoded_piece(token.bytes, description, true);
+        for (const AddedToken& token : description.added) {
+            std::string buffer;
+            const std::string content(spelled(description, token, buffer));
+            first_texts[token.id] = decoded_piece(content, description, true);
+            if (token.special) first_texts.erase(token.id);
+        }
+    }
+
+    void set_first_texts(const TokenizerDescription& description) {
         std::int32_t id = 0;
         for (const BpeToken& token : description.tokens) {
             std::string kept = token.bytes;
@@ -158,7 +228,7 @@ private:
         }
     }
 
-    static std::optional<std::int32_t> id_of_added(const BpeDescription& description,
+    static std::optional<std::int32_t> id_of_added(const TokenizerDescription& description,
                                                    std::string_view content) {
         for (const AddedToken& token : description.added)
             if (token.content == content) return token.id;
@@ -195,8 +265,7 @@ private:
 
     AddedTokens raw_added_;
     AddedTokens normalized_added_;
-    bool nfc_;
-    SpaceMarks normalizer_;
+    Normalization normalization_;
     SpaceMarks pre_tokenizer_;
     WordEncoder words_;
     mutable WordCaches caches_;

@@ -1,4 +1,4 @@
-// BPE: a TokenModel of a tokenizer.json.
+// BPE and WordPiece: a TokenModel of a tokenizer.json.
 #pragma once
 
 #include <memory>

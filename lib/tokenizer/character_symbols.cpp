@@ -7,7 +7,7 @@
 namespace gptrain {
 namespace {
 
-WordTable characters_of(const BpeDescription& description) {
+WordTable characters_of(const TokenizerDescription& description) {
     std::vector<WordTable::Word> characters;
     std::int32_t id = 0;
     for (const BpeToken& token : description.tokens) {
@@ -26,7 +26,7 @@ bool is_in_utf8(std::size_t byte) {
 
 }  // namespace
 
-CharacterSymbols::CharacterSymbols(const BpeDescription& description)
+CharacterSymbols::CharacterSymbols(const TokenizerDescription& description)
     : characters_(characters_of(description)),
       byte_ids_(description.byte_ids),
       unknown_(description.unknown),
@@ -72,7 +72,7 @@ CharacterSymbols::Word CharacterSymbols::symbols_of(std::string_view word) const
     return symbols;
 }
 
-bool splits_before_marks(const BpeDescription& description) {
+bool splits_before_marks(const TokenizerDescription& description) {
     const auto bytes_of = [&](std::int32_t id) -> std::string_view {
         return description.tokens[static_cast<std::size_t>(id)].bytes;
     };

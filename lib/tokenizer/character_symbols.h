@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/bpe_description.h"
+#include "tokenizer/tokenizer_description.h"
 #include "tokenizer/word_table.h"
 
 namespace gptrain {
@@ -15,7 +15,7 @@ namespace gptrain {
 /// the unknown token; without that nothing.
 class CharacterSymbols {
 public:
-    explicit CharacterSymbols(const BpeDescription& description);
+    explicit CharacterSymbols(const TokenizerDescription& description);
 
     struct Word {
         std::vector<std::int32_t> ids;
@@ -39,6 +39,6 @@ private:
 
 /// True if no merge joins a character with a mark of a space after it, so that texts may be split
 /// there.
-bool splits_before_marks(const BpeDescription& description);
+bool splits_before_marks(const TokenizerDescription& description);
 
 }  // namespace gptrain

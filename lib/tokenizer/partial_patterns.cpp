@@ -6,6 +6,7 @@
 
 #include "tokenizer/pattern_parts.h"
 #include "tokenizer/text_walker.h"
+#include "unicode/bert_text.h"
 
 namespace gptrain {
 namespace {
@@ -237,6 +238,17 @@ std::size_t bloom_piece(std::string_view text) {
         CategoryWalker walker(rest, rest[0] == ' ' ? 1 : 0);
         return walker.skip_while(belongs) ? walker.at() : 0;
     });
+}
+
+std::size_t bert_piece(std::string_view text) {
+    constexpr CharSet spaces = {Category::space};
+    CategoryWalker walker(text);
+    if (walker.skip_run(spaces)) return walker.at();
+    walker.skip_while([spaces](const Next& character) {
+        return !spaces.has(character.category) && !is_bert_punctuation(character.code);
+    });
+    if (walker.at() == 0) walker.skip_char();
+    return walker.at();
 }
 
 }  // namespace gptrain

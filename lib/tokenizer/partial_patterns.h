@@ -33,6 +33,9 @@ std::size_t thousands_piece(std::string_view text);
 /// ` ?[^(\s|[.,!?…。，、।۔،])]+`
 std::size_t bloom_piece(std::string_view text);
 
+/// Not a pattern: runs of white space, words, and each sign of punctuation.
+std::size_t bert_piece(std::string_view text);
+
 /// The letters that DeepSeek's first models list, as ranges of a regular expression.
 extern const std::string_view deepseek_letters;
 

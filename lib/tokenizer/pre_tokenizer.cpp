@@ -156,6 +156,7 @@ std::size_t first_piece(Splitter splitter, std::string_view text) {
         case Splitter::digit_runs: return digits_piece(text, false);
         case Splitter::marked_words: return mark_piece(text, true);
         case Splitter::each_mark: return mark_piece(text, false);
+        case Splitter::bert: return bert_piece(text);
     }
     return text.size();
 }

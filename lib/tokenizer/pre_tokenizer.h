@@ -39,6 +39,7 @@ enum class Splitter : std::uint8_t {
     digit_runs,     ///< runs of number characters, and the runs between
     marked_words,   ///< before each U+2581 that follows another character
     each_mark,      ///< before each U+2581
+    bert,           ///< runs of white space, words, and each sign of punctuation
 };
 
 /// Length in bytes of the first piece of a nonempty text (valid UTF-8).

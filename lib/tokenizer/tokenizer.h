@@ -1,5 +1,5 @@
-// Text to token ids and back, with BPE (a tokenizer.json) or a sentencepiece model (unigram, BPE,
-// word or character).
+// Text to token ids and back, with BPE or WordPiece (a tokenizer.json) or a sentencepiece
+// model (unigram, BPE, word or character).
 #pragma once
 
 #include <cstdint>

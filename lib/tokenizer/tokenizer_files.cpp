@@ -195,7 +195,7 @@ std::string convert_vocabulary(const VocabularyFiles& files) {
     const std::string& config_source = files.config.source;
     const Json config = object_in(files.config);
     const bool qwen2 = is_qwen2(config, config_source);
-    BpeDescription form;  // for all that is not in the files
+    TokenizerDescription form;  // for all that is not in the files
     form.splitters = {qwen2 ? Splitter::qwen2 : Splitter::gpt2};
     form.nfc = qwen2;
     Json file = parse_json(to_tokenizer_json(form), "form");
@@ -234,7 +234,7 @@ std::string convert_tiktoken(std::string_view bytes, const std::string& source) 
 
 std::string convert_tiktoken(std::string_view bytes, const std::string& source,
                              const TiktokenFamily& family) {
-    BpeDescription description;
+    TokenizerDescription description;
     description.tokens = read_ranks(bytes, source);
     description.merges = merges_by_rank(description.tokens, source);
     // tiktoken does not merge a word that is a token.

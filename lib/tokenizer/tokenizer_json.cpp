@@ -15,7 +15,8 @@ namespace gptrain {
 namespace {
 
 constexpr std::size_t max_added_token_bytes = 512;
-constexpr std::int64_t most_unused = 64;  // one id of so many may stand for nothing
+constexpr std::int64_t most_word_characters = 256;  // searching for pieces takes their square
+constexpr std::int64_t most_unused = 64;            // one id of so many may stand for nothing
 
 /// The special token that a post-processor puts before a text; empty if there is none.
 std::string prefix_in(const Json& processor) {
@@ -35,22 +36,28 @@ class DescriptionReader {
 public:
     DescriptionReader(const Json& file, const std::string& source) : file_(file), source_(source) {}
 
-    BpeDescription read() {
+    TokenizerDescription read() {
         const JsonReader top(file_, source_);
         const Json& model = top.object("model");
-        check_model(model);
+        const JsonReader reader(model, where("model"));
+        if (reader.has("type") && reader.string("type") == "WordPiece") {
+            result_.symbols = TokenizerDescription::Symbols::pieces;
+        } else {
+            check_bpe(model);
+        }
         read_pipeline(file_, source_, result_);
         result_.ignore_merges = flag(model, "ignore_merges");
-        const JsonReader reader(model, where("model"));
         read_vocabulary(reader.object("vocab"));
-        read_merges(reader.array("merges"));
+        if (!of_pieces()) read_merges(reader.array("merges"));
         if (!is_absent(file_, "added_tokens")) read_added(top.array("added_tokens"));
         check_ids();
         if (of_bytes()) {
             find_bytes(model);
         } else {
             find_fallback(model);
+            find_unknown(model);
         }
+        if (of_pieces()) read_word_pieces(model);
         find_prefix();
         return std::move(result_);
     }
@@ -62,9 +69,11 @@ private:
         refuse_kind(source_, part, kind);
     }
 
-    bool of_bytes() const { return result_.symbols == BpeDescription::Symbols::bytes; }
+    bool of_bytes() const { return result_.symbols == TokenizerDescription::Symbols::bytes; }
 
-    void check_model(const Json& model) const {
+    bool of_pieces() const { return result_.symbols == TokenizerDescription::Symbols::pieces; }
+
+    void check_bpe(const Json& model) const {
         const JsonReader reader(model, where("model"));
         if (reader.has("type") && reader.string("type") != "BPE")
             fail_kind("model.type", shown(reader.string("type")));
@@ -189,6 +198,9 @@ private:
                 result_.byte_ids[byte] = found->second;
         }
         result_.fuses_unknown = flag(model, "fuse_unk");
+    }
+
+    void find_unknown(const Json& model) {
         if (is_absent(model, "unk_token")) return;
         const std::string& unknown = JsonReader(model, where("model")).string("unk_token");
         const auto found = ids_.find(unknown);
@@ -196,6 +208,18 @@ private:
             fail(ExitCode::bad_input, where("model.unk_token"), ": ", shown(unknown),
                  " is not in the vocabulary");
         result_.unknown = found->second;
+    }
+
+    void read_word_pieces(const Json& model) {
+        const JsonReader reader(model, where("model"));
+        if (result_.unknown < 0)
+            fail(ExitCode::bad_input, where("model"), ": WordPiece needs an unk_token");
+        result_.continuing_prefix = reader.string("continuing_subword_prefix");
+        const std::int64_t most = reader.integer("max_input_chars_per_word");
+        if (most < 1 || most > most_word_characters)
+            fail(ExitCode::bad_input, where("model.max_input_chars_per_word"), ": must be 1 to ",
+                 most_word_characters);
+        result_.most_characters = static_cast<std::size_t>(most);
     }
 
     void find_prefix() {
@@ -219,7 +243,7 @@ private:
     const std::string& source_;
     std::unordered_map<std::string, std::int32_t> ids_;
     std::unordered_set<std::int32_t> new_;  ///< added tokens that the model's vocabulary lacks
-    BpeDescription result_;
+    TokenizerDescription result_;
 };
 
 }  // namespace
@@ -234,7 +258,7 @@ bool is_tokenizer_json(std::string_view bytes) {
     return first != std::string_view::npos && bytes[first] == '{';
 }
 
-BpeDescription parse_tokenizer_json(std::string_view json, const std::string& source) {
+TokenizerDescription parse_tokenizer_json(std::string_view json, const std::string& source) {
     if (const auto at = find_invalid_utf8(json); at != std::string_view::npos)
         fail(ExitCode::bad_input, source, ": is not UTF-8 at byte ", at);
     const Json file = parse_json(json, source);

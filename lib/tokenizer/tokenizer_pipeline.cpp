@@ -20,7 +20,7 @@ std::vector<const Json*> parts_of(const Json& step, const std::string& place, co
 
 class PipelineReader {
 public:
-    PipelineReader(const Json& file, const std::string& source, BpeDescription& result)
+    PipelineReader(const Json& file, const std::string& source, TokenizerDescription& result)
         : file_(file), source_(source), result_(result) {}
 
     void read() {
@@ -32,8 +32,9 @@ public:
             for (const Json* part : parts_of("pre_tokenizer", "pretokenizers"))
                 read_pre_tokenizer(*part);
         }
+        if (of_pieces()) return read_bert_steps();
         if (byte_level_) return check_byte_level();
-        result_.symbols = BpeDescription::Symbols::characters;
+        result_.symbols = TokenizerDescription::Symbols::characters;
         if (!result_.splitters.empty()) refuse("pre_tokenizer", "without ByteLevel at its end");
         if (result_.nfc) refuse("normalizer", "NFC without the pre-tokenizer ByteLevel");
         if (splits_marks_) result_.splitters = {Splitter::each_mark};
@@ -64,7 +65,9 @@ private:
     void read_normalizer(const Json& part) {
         const JsonReader reader(part, where("normalizer"));
         const std::string& type = reader.string("type");
-        if (type == "NFC") {
+        if (type == "BertNormalizer" && of_pieces() && !result_.bert) {
+            read_bert_normalizer(part, reader);
+        } else if (type == "NFC" && !of_pieces()) {
             result_.nfc = true;
         } else if (type == "Replace" && is_pattern(reader, "normalizer", " ") &&
                    reader.string("content") == space_mark) {
@@ -82,6 +85,12 @@ private:
     void read_pre_tokenizer(const Json& part) {
         const JsonReader reader(part, where("pre_tokenizer"));
         const std::string& type = reader.string("type");
+        if (of_pieces()) {
+            if (type != "BertPreTokenizer" || !result_.splitters.empty())
+                refuse("pre_tokenizer", text(shown(type), " with WordPiece"));
+            result_.splitters = {Splitter::bert};
+            return;
+        }
         if (byte_level_) refuse("pre_tokenizer", text(shown(type), " after ByteLevel"));
         if (result_.pre_tokenizer.changes() || splits_marks_)
             refuse("pre_tokenizer", text(shown(type), " after Metaspace"));
@@ -146,6 +155,31 @@ private:
         return Prefix::unless_marked;
     }
 
+    bool of_pieces() const { return result_.symbols == TokenizerDescription::Symbols::pieces; }
+
+    void read_bert_normalizer(const Json& part, const JsonReader& reader) {
+        BertRules rules;
+        rules.clean_text = reader.boolean("clean_text");
+        rules.handle_chinese_chars = reader.boolean("handle_chinese_chars");
+        rules.lowercase = reader.boolean("lowercase");
+        rules.strip_accents =
+            is_absent(part, "strip_accents") ? rules.lowercase : reader.boolean("strip_accents");
+        result_.bert = rules;
+    }
+
+    void read_bert_steps() {
+        if (result_.normalizer.changes()) refuse("normalizer", "Replace or Prepend with WordPiece");
+        if (result_.splitters.empty()) refuse("pre_tokenizer", "none with WordPiece");
+        if (is_absent(file_, "decoder")) refuse("decoder", "none");
+        const JsonReader decoder(file_.at("decoder"), where("decoder"));
+        const JsonReader model(file_.at("model"), where("model"));
+        if (decoder.string("type") != "WordPiece")
+            refuse("decoder", text(shown(decoder.string("type")), " with WordPiece"));
+        if (decoder.string("prefix") != model.string("continuing_subword_prefix"))
+            refuse("decoder", "WordPiece with another prefix than the model's");
+        result_.cleans_up = decoder.boolean("cleanup");
+    }
+
     void check_byte_level() const {
         if (result_.normalizer.changes())
             refuse("normalizer", "Replace or Prepend with the pre-tokenizer ByteLevel");
@@ -178,7 +212,7 @@ private:
 
     const Json& file_;
     const std::string& source_;
-    BpeDescription& result_;
+    TokenizerDescription& result_;
     bool byte_level_ = false;
     bool splits_marks_ = false;  ///< Metaspace splits
     bool fused_ = false;
@@ -200,10 +234,10 @@ void refuse_kind(const std::string& source, std::string_view part, std::string_v
     fail(ExitCode::bad_input, source, ": ", part, ": ", kind,
          ": not supported; gptrain reads BPE: byte-level (the pre-tokenizers ByteLevel, Digits and "
          "Split with known patterns, the normalizer NFC) or of characters with U+2581 for spaces "
-         "(Replace, Prepend, Metaspace), and sentencepiece models");
+         "(Replace, Prepend, Metaspace); WordPiece as BERT has it; and sentencepiece models");
 }
 
-void read_pipeline(const Json& file, const std::string& source, BpeDescription& description) {
+void read_pipeline(const Json& file, const std::string& source, TokenizerDescription& description) {
     PipelineReader(file, source, description).read();
 }
 

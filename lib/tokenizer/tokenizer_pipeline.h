@@ -5,13 +5,13 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "tokenizer/bpe_description.h"
+#include "tokenizer/tokenizer_description.h"
 
 namespace gptrain {
 
 /// Fills the description's steps and the kind of its symbols. Errors (bad_input) begin with
 /// `source` and name the key and what gptrain does not support.
-void read_pipeline(const Json& file, const std::string& source, BpeDescription& description);
+void read_pipeline(const Json& file, const std::string& source, TokenizerDescription& description);
 
 /// Refuses what `part` of a file has. Error (bad_input).
 [[noreturn]] void refuse_kind(const std::string& source, std::string_view part,

@@ -162,13 +162,13 @@ private:
 };
 
 /// The 256 bytes, in the order of their spellings.
-BpeDescription byte_tokens() {
+TokenizerDescription byte_tokens() {
     std::vector<std::string> spellings;
     for (int byte = 0; byte < 256; ++byte)
         spellings.push_back(spelling_of_bytes(std::string(1, static_cast<char>(byte))));
     // UTF-8 sorts as code points do.
     std::sort(spellings.begin(), spellings.end());
-    BpeDescription description;
+    TokenizerDescription description;
     for (const std::string& spelling : spellings) {
         const std::string bytes = *bytes_of_spelling(spelling);
         description.byte_ids[static_cast<unsigned char>(bytes[0])] =
@@ -191,7 +191,7 @@ std::string train_byte_bpe(std::int64_t vocab_size,
     }
     const WordCounts counts = count_words(next_document);
     if (counts.empty()) fail(ExitCode::bad_input, "the input files contain no text");
-    BpeDescription description = byte_tokens();
+    TokenizerDescription description = byte_tokens();
     PairMerger merger(counts, description.byte_ids);
     while (std::ssize(description.tokens) + 1 < vocab_size) {
         BpeMerge merge;

@@ -8,12 +8,14 @@
 namespace gptrain {
 namespace {
 
-bool is_of_characters(const BpeDescription& description) {
-    return description.symbols == BpeDescription::Symbols::characters;
+using Symbols = TokenizerDescription::Symbols;
+
+bool is_of_characters(const TokenizerDescription& description) {
+    return description.symbols == Symbols::characters;
 }
 
 /// The tokens that are words, where those are not merged.
-WordTable whole_words_of(const BpeDescription& description) {
+WordTable whole_words_of(const TokenizerDescription& description) {
     if (!description.ignore_merges) return WordTable({});
     std::vector<WordTable::Word> words;
     std::int32_t id = 0;
@@ -24,14 +26,14 @@ WordTable whole_words_of(const BpeDescription& description) {
     return WordTable(std::move(words));
 }
 
-/// Of characters: those that are one byte.
-std::array<std::int32_t, 256> single_bytes_of(const BpeDescription& description) {
-    if (!is_of_characters(description)) return description.byte_ids;
+/// Of characters and pieces: those that are one byte, and no blank.
+std::array<std::int32_t, 256> single_bytes_of(const TokenizerDescription& description) {
+    if (description.symbols == Symbols::bytes) return description.byte_ids;
     std::array<std::int32_t, 256> ids;
     ids.fill(-1);
     std::int32_t id = 0;
     for (const BpeToken& token : description.tokens) {
-        if (token.in_words && token.bytes.size() == 1)
+        if (token.in_words && token.bytes.size() == 1 && token.bytes != " ")
             ids[static_cast<unsigned char>(token.bytes[0])] = id;
         ++id;
     }
@@ -39,7 +41,7 @@ std::array<std::int32_t, 256> single_bytes_of(const BpeDescription& description)
 }
 
 /// Characters are not split into words; but where merges never cross, it is faster.
-std::vector<Splitter> splitters_of(const BpeDescription& description) {
+std::vector<Splitter> splitters_of(const TokenizerDescription& description) {
     std::vector<Splitter> splitters = description.splitters;
     if (is_of_characters(description) && splits_before_marks(description))
         splitters.push_back(Splitter::marked_words);
@@ -48,7 +50,7 @@ std::vector<Splitter> splitters_of(const BpeDescription& description) {
 
 }  // namespace
 
-WordEncoder::WordEncoder(const BpeDescription& description, std::string source)
+WordEncoder::WordEncoder(const TokenizerDescription& description, std::string source)
     : source_(std::move(source)),
       byte_ids_(single_bytes_of(description)),
       merges_(byte_ids_, description.merges),
@@ -56,16 +58,20 @@ WordEncoder::WordEncoder(const BpeDescription& description, std::string source)
       whole_words_(whole_words_of(description)) {
     for (const BpeToken& token : description.tokens)
         sizes_.push_back(token.bytes.size());
-    if (is_of_characters(description)) {
-        characters_.emplace(description);
-        return;
+    if (is_of_characters(description)) characters_.emplace(description);
+    if (description.symbols == Symbols::pieces) {
+        pieces_.emplace(description);
+        const std::string_view prefix = description.continuing_prefix;
+        for (std::size_t id = 0; id < sizes_.size(); ++id)
+            if (description.tokens[id].bytes.starts_with(prefix)) sizes_[id] -= prefix.size();
     }
+    if (description.symbols != Symbols::bytes) return;
     for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte)
         if (byte_ids_[byte] < 0) missing_bytes_ += static_cast<char>(byte);
 }
 
 bool WordEncoder::is_lossless() const {
-    return missing_bytes_.empty() && (!characters_ || characters_->is_lossless());
+    return !pieces_ && missing_bytes_.empty() && (!characters_ || characters_->is_lossless());
 }
 
 void WordEncoder::warn_of_missing(std::string_view text) const {
@@ -123,6 +129,7 @@ void WordEncoder::encode_word(const Word& word, WordCache& cache,
 }
 
 void WordEncoder::merge_word(std::string_view word, std::vector<std::int32_t>& out) const {
+    if (pieces_) return pieces_->encode(word, out);
     if (const auto whole = whole_words_.find(word)) return out.push_back(*whole);
     if (!characters_) return merge_bytes(word, out);
     const std::vector<std::int32_t> symbols = characters_->symbols_of(word).ids;
@@ -140,8 +147,17 @@ void WordEncoder::merge_bytes(std::string_view word, std::vector<std::int32_t>& 
 void WordEncoder::add_begins(std::span<const std::int32_t> ids, std::string_view word,
                              std::size_t at, std::vector<std::size_t>& begins) const {
     if (ids.size() == 1 && size_of(ids[0]) == word.size()) return begins.push_back(at);
+    if (pieces_) return add_piece_begins(ids, at, begins);
     if (characters_) return add_character_begins(ids, word, at, begins);
     add_byte_begins(ids, word, at, begins);
+}
+
+void WordEncoder::add_piece_begins(std::span<const std::int32_t> ids, std::size_t at,
+                                   std::vector<std::size_t>& begins) const {
+    for (const std::int32_t id : ids) {
+        begins.push_back(at);
+        at += size_of(id);
+    }
 }
 
 void WordEncoder::add_byte_begins(std::span<const std::int32_t> ids, std::string_view word,

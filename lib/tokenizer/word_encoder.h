@@ -10,9 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/bpe_description.h"
 #include "tokenizer/character_symbols.h"
+#include "tokenizer/tokenizer_description.h"
 #include "tokenizer/word_cache.h"
+#include "tokenizer/word_pieces.h"
 #include "tokenizer/word_table.h"
 
 namespace gptrain {
@@ -20,7 +21,7 @@ namespace gptrain {
 class WordEncoder {
 public:
     /// `source` names the tokenizer in a warning.
-    WordEncoder(const BpeDescription& description, std::string source);
+    WordEncoder(const TokenizerDescription& description, std::string source);
 
     /// Appends the ids of a text, and to `begins`, if given, `at` plus the byte of the text at
     /// which each of them begins.
@@ -50,6 +51,8 @@ private:
     void merge_bytes(std::string_view word, std::vector<std::int32_t>& out) const;
     void add_begins(std::span<const std::int32_t> ids, std::string_view word, std::size_t at,
                     std::vector<std::size_t>& begins) const;
+    void add_piece_begins(std::span<const std::int32_t> ids, std::size_t at,
+                          std::vector<std::size_t>& begins) const;
     void add_byte_begins(std::span<const std::int32_t> ids, std::string_view word, std::size_t at,
                          std::vector<std::size_t>& begins) const;
     void add_character_begins(std::span<const std::int32_t> ids, std::string_view word,
@@ -57,6 +60,7 @@ private:
 
     std::string source_;
     std::array<std::int32_t, 256> byte_ids_;      ///< of words of one byte; -1: not so simple
+    std::optional<WordPieces> pieces_;            ///< nothing: words are merged
     std::optional<CharacterSymbols> characters_;  ///< nothing: words are merged from bytes
     std::vector<std::size_t> sizes_;              ///< bytes of text that each token stands for
     std::string missing_bytes_;                   ///< those that have no token

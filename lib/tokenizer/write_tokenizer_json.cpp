@@ -36,7 +36,7 @@ Json added_json(const AddedToken& token) {
         {"special", token.special}};
 }
 
-Json model_json(const BpeDescription& description) {
+Json model_json(const TokenizerDescription& description) {
     // In place: nlohmann would search for every key.
     Json vocabulary = Json::object();
     auto& members = vocabulary.get_ref<Json::object_t&>();
@@ -64,7 +64,7 @@ Json model_json(const BpeDescription& description) {
 
 }  // namespace
 
-std::string to_tokenizer_json(const BpeDescription& description) {
+std::string to_tokenizer_json(const TokenizerDescription& description) {
     GPTRAIN_CHECK(description.splitters.size() == 1);
     Json added = Json::array();
     for (const AddedToken& token : description.added)

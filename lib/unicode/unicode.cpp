@@ -87,13 +87,14 @@ public:
     }
 
     /// Sorts each run of combining characters by class.
-    void order(std::u32string& text) const {
-        const auto is_mark = [this](char32_t code) { return classes_[code] != 0; };
+    void order(auto& text) const {
+        const auto class_of = [this](const auto& one) { return classes_[code_of(one)]; };
+        const auto is_mark = [&](const auto& one) { return class_of(one) != 0; };
         for (auto at = text.begin(); at != text.end();) {
             at = std::find_if(at, text.end(), is_mark);
             const auto end = std::find_if_not(at, text.end(), is_mark);
-            std::stable_sort(at, end,
-                             [this](char32_t a, char32_t b) { return classes_[a] < classes_[b]; });
+            std::stable_sort(
+                at, end, [&](const auto& a, const auto& b) { return class_of(a) < class_of(b); });
             at = end;
         }
     }
@@ -136,6 +137,9 @@ private:
         return found == composed_.end() ? 0 : found->second;
     }
 
+    static char32_t code_of(char32_t code) { return code; }
+    static char32_t code_of(const PlacedChar& character) { return character.code; }
+
     static constexpr char32_t first_changed = 0x300;
 
     /// The number of a character's first two bytes of UTF-8.
@@ -176,6 +180,14 @@ void fill(auto* table, std::span<const CharRange> ranges, auto value) {
 bool is_in(std::span<const CharRange> ranges, char32_t code) {
     const auto found = std::ranges::lower_bound(ranges, code, {}, &CharRange::last);
     return found != ranges.end() && found->first <= code;
+}
+
+/// 0 for a character whose other case is not one character in every context.
+char32_t other_case(std::span<const CaseRange> ranges, char32_t code) {
+    const auto found = std::ranges::lower_bound(ranges, code, {}, &CaseRange::last);
+    if (found == ranges.end() || code < found->first || (code - found->first) % found->step != 0)
+        return code;
+    return found->delta == 0 ? 0 : code + static_cast<char32_t>(found->delta);
 }
 
 }  // namespace
@@ -236,14 +248,40 @@ bool is_han(char32_t code) {
 }
 
 char32_t change_case(char32_t code, bool upper) {
-    const std::span<const CaseRange> ranges =
-        upper ? std::span<const CaseRange>(upper_ranges) : std::span<const CaseRange>(lower_ranges);
-    const auto found = std::lower_bound(
-        ranges.begin(), ranges.end(), code,
-        [](const CaseRange& range, char32_t wanted) { return range.last < wanted; });
-    if (found == ranges.end() || code < found->first || (code - found->first) % found->step != 0)
-        return code;
-    return found->delta == 0 ? 0 : code + static_cast<char32_t>(found->delta);
+    return other_case(upper ? std::span<const CaseRange>(upper_ranges) : lower_ranges, code);
+}
+
+std::u32string small_letter(char32_t code) {
+    if (code == 0x130) return {U'i', 0x307};
+    if (code == 0x3A3) return {0x3C3};  // within a word, whatever follows
+    const char32_t small = other_case(lower_ranges, code);
+    return {small != code ? small : other_case(newer_lower_ranges, code)};
+}
+
+bool is_old_control(char32_t code) {
+    return is_in(old_controls, code);
+}
+
+bool is_old_mark(char32_t code) {
+    return is_in(old_marks, code);
+}
+
+bool is_old_punctuation(char32_t code) {
+    return is_in(old_punctuation, code);
+}
+
+std::vector<PlacedChar> decompose(const std::vector<PlacedChar>& text) {
+    const Normalizer& tables = Normalizer::instance();
+    std::vector<PlacedChar> result;
+    std::u32string parts;
+    for (const PlacedChar& character : text) {
+        parts.clear();
+        tables.decompose(character.code, parts);
+        for (const char32_t part : parts)
+            result.push_back({part, character.at});
+    }
+    tables.order(result);
+    return result;
 }
 
 std::string_view normalize_nfc(std::string_view text, std::string& buffer,

@@ -73,6 +73,24 @@ bool is_han(char32_t code);
 /// small sigma has a form for the end of a word.
 char32_t change_case(char32_t code, bool upper);
 
+/// The small letter of a character in every context, itself if it has none; of two characters for
+/// U+0130 alone.
+std::u32string small_letter(char32_t code);
+
+/// Control, format and private characters, nonspacing marks and punctuation of Unicode 8.0.
+bool is_old_control(char32_t code);
+bool is_old_mark(char32_t code);
+bool is_old_punctuation(char32_t code);
+
+/// A character, and where it comes from.
+struct PlacedChar {
+    char32_t code = 0;
+    std::size_t at = 0;
+};
+
+/// Normalization form D.
+std::vector<PlacedChar> decompose(const std::vector<PlacedChar>& text);
+
 /// Where a part of a normalized text begins, and what it was made of.
 struct NormalizedPart {
     std::size_t begin = 0;     ///< in the normalized text

@@ -8,7 +8,7 @@ using namespace gptrain;
 namespace {
 
 /// The merged pieces are what the merges say, whatever the file: bytes in, the same bytes out.
-void check_written(const BpeDescription& description, const Tokenizer& tokenizer) {
+void check_written(const TokenizerDescription& description, const Tokenizer& tokenizer) {
     if (description.splitters.size() != 1 || description.splitters[0] > Splitter::qwen2) return;
     const Tokenizer again(to_tokenizer_json(description), "written");
     GPTRAIN_CHECK(again.vocab_size() == tokenizer.vocab_size());

@@ -252,10 +252,10 @@ TEST_CASE("a tokenizer becomes the one of llama.cpp with the same ids") {
 }
 
 TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
-    BpeDescription description =
+    TokenizerDescription description =
         parse_tokenizer_json(trained(TokenizerTraining::Kind::byte_bpe), "tok");
     const auto pre = [&](std::vector<Splitter> splitters, bool ignore_merges, bool reachable) {
-        BpeDescription changed = description;
+        TokenizerDescription changed = description;
         changed.splitters = {Splitter::gpt2};
         changed.ignore_merges = ignore_merges;
         if (!reachable) changed.merges.pop_back();

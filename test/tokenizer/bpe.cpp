@@ -266,7 +266,7 @@ TEST_CASE("added_tokens.json adds tokens to vocab.json") {
 
 TEST_CASE("a file of tiktoken with the tokens of a tokenizer.json gives its ids") {
     const std::string json = read_file(fixture / "llama3.json", max_tokenizer_bytes);
-    const BpeDescription description = parse_tokenizer_json(json, "llama3");
+    const TokenizerDescription description = parse_tokenizer_json(json, "llama3");
     // The added tokens come last.
     const std::size_t ranked = description.tokens.size() - description.added.size();
     std::string ranks;
@@ -299,7 +299,7 @@ TEST_CASE("the mask token is found by name") {
 TEST_CASE("a written tokenizer.json is the one that was read") {
     const std::string name = GENERATE("gpt2", "llama3", "qwen2");
     const std::string json = read_file(fixture / (name + ".json"), max_tokenizer_bytes);
-    const BpeDescription read = parse_tokenizer_json(json, name);
+    const TokenizerDescription read = parse_tokenizer_json(json, name);
     const std::string written = to_tokenizer_json(read);
     const Tokenizer first(json, name);
     const Tokenizer second(written, name);

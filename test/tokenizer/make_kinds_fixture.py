@@ -16,7 +16,7 @@ import os
 import random
 
 import make_bpe_fixture as other
-from tokenizers import Tokenizer, models, trainers
+from tokenizers import Tokenizer, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pre
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kinds")
@@ -98,6 +98,14 @@ def marked(normalizer, pre_tokenizer, decoder, model="characters", **changes):
             "pre_tokenizer": pre_tokenizer, "decoder": decoder}
 
 
+def bert(cleanup=True, **rules):
+    """BERT's pipeline, uncased if the rules are not others."""
+    return {"model": "pieces", "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, "strip_accents": None,
+                           "handle_chinese_chars": True, "lowercase": True, **rules},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": cleanup}}
+
+
 LLAMA2 = sequence("normalizers", PREPEND, REPLACE)
 KINDS = {
     "qwen35": {**byte_level(split(QWEN35)), "normalizer": {"type": "NFC"}},
@@ -132,6 +140,12 @@ KINDS = {
     "unknowns": marked(LLAMA2, None, STRIPPED, byte_fallback=False, fuse_unk=False),
     "left_out": marked(LLAMA2, None, STRIPPED, byte_fallback=False, unk_token=None),
     "some_bytes": marked(REPLACE, None, KEPT, model="some_bytes"),
+    "bert": bert(),
+    "bert_cased": bert(cleanup=False, lowercase=False),
+    "bert_accents": bert(strip_accents=False, handle_chinese_chars=False),
+    "bert_unclean": {**bert(clean_text=False, strip_accents=True, lowercase=False),
+                     "changes": {"max_input_chars_per_word": 4}},
+    "bert_as_is": {**bert(), "normalizer": None},
 }
 ADDED = [("<s>", {"special": True}), ("</s>", {"special": True}),
          ("<mask>", {"special": True, "lstrip": True}), ("<|user|>", {"special": True, "rstrip": True}),
@@ -170,6 +184,17 @@ def characters(model, lacking=()):
             "merges": merges}
 
 
+def word_pieces(lines):
+    """WordPiece, trained on the lines as they are and as BERT normalizes them."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre.BertPreTokenizer()
+    uncased = normalizers.BertNormalizer()
+    both = [*lines, *map(uncased.normalize_str, lines), "do not isn't I'm . ? ! , ' we've you're"]
+    tokenizer.train_from_iterator(both, trainers.WordPieceTrainer(
+        vocab_size=420, show_progress=False, special_tokens=["[UNK]", "[MASK]"]))
+    return json.loads(tokenizer.to_str())["model"]
+
+
 def make_models():
     choose = random.Random(1)
     lines = [" ".join(choose.choices(WORDS, k=12)) for _ in range(400)]
@@ -180,6 +205,7 @@ def make_models():
         "characters": characters(by_word),
         "crossing": characters(trained(spaced, 220, None)),
         "some_bytes": characters(by_word, lacking={*range(0xC2, 0xE0)}),
+        "pieces": word_pieces(lines),
     }
 
 

@@ -85,6 +85,29 @@ CHARACTERS = {
 }
 
 
+BERT = {
+    **GOOD,
+    "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                   "strip_accents": None, "lowercase": True},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 100, "vocab": {token: i for i, token in enumerate(
+                  ["[UNK]", "[MASK]", "th", "##e", "##in", "e", "1", "##2", "'", "s", "<", "|"])}},
+    "added_tokens": [{"id": 1, "content": "[MASK]", "special": True, "lstrip": True},
+                     {"id": 12, "content": "<|endoftext|>", "special": False}],
+}
+
+
+def bert(path, value):
+    file = copy.deepcopy(BERT)
+    at = file
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return file
+
+
 def characters(path, value, **changes):
     """CHARACTERS with the value at a path of keys, and other members."""
     file = copy.deepcopy(CHARACTERS)
@@ -102,6 +125,7 @@ OTHERS = {
         {"type": "Prepend", "prepend": "\u2581"}, REPLACE]}, pre_tokenizer=None),
     "divided": characters(["pre_tokenizer", "split"], True,
                           decoder=dict(METASPACE, prepend_scheme="always")),
+    "bert": BERT,
     "deepseek": changed(["pre_tokenizer"], sequence(
         split({"Regex": r"\p{N}{1,3}"}), split({"Regex": r"\s?\p{L}+"}),
         split({"Regex": r"\d{1,3}(?=(?:\d{3})*\b)"}), split({"Regex": r"\s+$"}), BYTE_LEVEL)),
@@ -170,6 +194,14 @@ CASES = {
     "decoder_order": (characters(["decoder", "decoders"], [STRIP, FUSE]), 'decoder: "Strip"'),
     "decoder_after": (characters(["decoder", "decoders"], [FUSE, STRIP, FUSE]),
                       '"Fuse" after Strip'),
+    "pieces_unknown": (bert(["model", "unk_token"], "[NONE]"), '"[NONE]" is not in the vocabulary'),
+    "pieces_no_unknown": (bert(["model", "unk_token"], None), "WordPiece needs an unk_token"),
+    "pieces_long": (bert(["model", "max_input_chars_per_word"], 2**40), "must be 1 to 256"),
+    "pieces_decoder": (bert(["decoder"], BYTE_LEVEL), '"ByteLevel" with WordPiece'),
+    "pieces_prefix": (bert(["decoder", "prefix"], "@@"), "another prefix than the model's"),
+    "pieces_split": (bert(["pre_tokenizer"], {"type": "Whitespace"}), '"Whitespace" with'),
+    "pieces_none": (bert(["pre_tokenizer"], None), "none with WordPiece"),
+    "pieces_nfc": (bert(["normalizer"], {"type": "NFC"}), 'normalizer: "NFC"'),
     "unknown_missing": (characters(["model", "unk_token"], "[UNK]"),
                         'model.unk_token: "[UNK]" is not in the vocabulary'),
     "pre_prefix_space": (changed(["pre_tokenizer", "add_prefix_space"], True), "add_prefix_space"),

@@ -1,14 +1,16 @@
-// A BPE tokenizer as its file describes it.
+// A tokenizer of BPE or WordPiece as its file describes it.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tokenizer/bpe_merges.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/space_marks.h"
+#include "unicode/bert_text.h"
 
 namespace gptrain {
 
@@ -22,6 +24,7 @@ struct AddedToken {
     bool rstrip = false;
 };
 
+/// A token of the vocabulary.
 struct BpeToken {
     std::string bytes;     ///< empty: no token has this id
     bool in_words = true;  ///< false: can only be found as an added token
@@ -29,9 +32,9 @@ struct BpeToken {
 
 /// The parts of a file that define encoding and decoding. Post-processors add tokens around a text;
 /// only their first token is kept. Settings of padding and truncation are not applied.
-struct BpeDescription {
-    /// What merging begins with.
-    enum class Symbols : std::uint8_t { bytes, characters };
+struct TokenizerDescription {
+    /// What merging begins with; `pieces`: nothing is merged, it is WordPiece.
+    enum class Symbols : std::uint8_t { bytes, characters, pieces };
 
     Symbols symbols = Symbols::bytes;
     std::vector<BpeToken> tokens;  ///< by id, the added ones included
@@ -39,18 +42,23 @@ struct BpeDescription {
     /// By byte, -1: no token. Of bytes: such a byte is left out of texts. Of characters: the tokens
     /// that spell a character without a token; they take part in it only if all its bytes have one.
     std::array<std::int32_t, 256> byte_ids{};
-    std::int32_t unknown = -1;   ///< of characters: for one without any token; -1: it is left out
+    /// Of characters: for one without any token; -1: it is left out. Of pieces: for a word.
+    std::int32_t unknown = -1;
     bool fuses_unknown = false;  ///< a run of them is one token
     std::vector<AddedToken> added;
-    bool ignore_merges = false;  ///< a word that is a token is not merged
-    bool nfc = false;            ///< texts are normalized first
-    SpaceMarks normalizer;       ///< before added tokens are found in normalized text
-    SpaceMarks pre_tokenizer;    ///< after that
+    bool ignore_merges = false;     ///< a word that is a token is not merged
+    bool nfc = false;               ///< texts are normalized first
+    std::optional<BertRules> bert;  ///< the same, as BERT does
+    SpaceMarks normalizer;          ///< before added tokens are found in normalized text
+    SpaceMarks pre_tokenizer;       ///< after that
     std::vector<Splitter> splitters;
     bool decodes_marks = false;       ///< of characters: marks decode to spaces
     bool decodes_bytes = false;       ///< of characters: tokens of bytes decode to them
     bool strips_first_blank = false;  ///< of characters: without a space at the start of the text
     bool drops_first_marks = false;   ///< of characters: without the marks of the first token
+    std::string continuing_prefix;    ///< of pieces: of those that do not begin a word
+    std::size_t most_characters = 0;  ///< of pieces: longer words are unknown
+    bool cleans_up = false;           ///< of pieces: decoding joins punctuation to words
     std::int32_t prefix = -1;  ///< the token that a post-processor puts before a text, if any
 };
 
