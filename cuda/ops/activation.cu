@@ -48,6 +48,15 @@ __device__ inline Curve curve_of(float u) {
     }
 }
 
+template <Activation activation>
+__device__ inline GatedCurve gated_curve_of(float fc, float gate) {
+    if constexpr (activation == Activation::swiglu) {
+        return swiglu(fc, gate);
+    } else {
+        return clamped_swiglu(fc, gate);
+    }
+}
+
 /// `row` holds [fc | gate] of ffn elements each, or only fc.
 template <Activation activation, bool aligned, class T>
 __device__ inline Inputs<T> load_inputs(const T* row, int at, int ffn) {
@@ -64,8 +73,10 @@ __device__ inline Vec16<T> forward_piece(const Inputs<T>& u) {
     if constexpr (gated(activation)) {
         float gate[piece_width<T>];
         widen(u.gate, gate);
-        for (int i = 0; i < piece_width<T>; ++i)
-            fc[i] = gate[i] * logistic(gate[i]).value * fc[i];
+        for (int i = 0; i < piece_width<T>; ++i) {
+            const GatedCurve at = gated_curve_of<activation>(fc[i], gate[i]);
+            fc[i] = at.of_gate * at.of_up;
+        }
     } else {
         for (float& x : fc)
             x = curve_of<activation>(x).value;
@@ -84,11 +95,9 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
         float gate[piece_width<T>];
         widen(u.gate, gate);
         for (int i = 0; i < piece_width<T>; ++i) {
-            const Logistic s = logistic(gate[i]);
-            const float slope = s.value * fma(gate[i], s.tail, 1.0f);
-            const float of_gate = gradient[i] * fc[i] * slope;
-            fc[i] = gradient[i] * (gate[i] * s.value);
-            gate[i] = of_gate;
+            const GatedCurve at = gated_curve_of<activation>(fc[i], gate[i]);
+            fc[i] = gradient[i] * at.up_slope;
+            gate[i] = gradient[i] * at.of_up * at.gate_slope;
         }
         return {narrow_piece<T>(fc), narrow_piece<T>(gate)};
     } else {
@@ -184,6 +193,7 @@ auto with_activation(Activation activation, const F& f) {
         case gelu: return f(std::integral_constant<Activation, gelu>());
         case gelu_erf: return f(std::integral_constant<Activation, gelu_erf>());
         case relu: return f(std::integral_constant<Activation, relu>());
+        case clamped_swiglu: return f(std::integral_constant<Activation, clamped_swiglu>());
         case swiglu: break;
     }
     return f(std::integral_constant<Activation, swiglu>());

@@ -1,6 +1,7 @@
 // Building blocks of the activation functions.
 #pragma once
 
+#include "base/activation.h"
 #include "cuda/device/device.cuh"
 
 namespace gptrain::cuda {
@@ -32,6 +33,33 @@ struct Curve {
 
 __device__ inline Curve relu(float u) {
     return {u < 0.0f ? 0.0f : u, u > 0.0f ? 1.0f : 0.0f};
+}
+
+/// A gated activation, of_up of_gate: `up_slope` is its slope in up, of_up gate_slope that in gate.
+struct GatedCurve {
+    float of_up;
+    float of_gate;
+    float up_slope;
+    float gate_slope;
+};
+
+__device__ inline GatedCurve swiglu(float up, float gate) {
+    const Logistic s = logistic(gate);
+    const float silu = gate * s.value;
+    return {up, silu, silu, s.value * fma(gate, s.tail, 1.0f)};
+}
+
+/// NaN stays NaN.
+__device__ inline GatedCurve clamped_swiglu(float up, float gate) {
+    const float g = gate > swiglu_limit ? swiglu_limit : gate;
+    const float steep = swiglu_slope * g;
+    const Logistic s = logistic(steep);
+    const float of_gate = g * s.value;
+    const bool above = up > swiglu_limit;
+    const bool below = up < -swiglu_limit;
+    const float u = above ? swiglu_limit : below ? -swiglu_limit : up;
+    return {u + 1.0f, of_gate, above || below ? 0.0f : of_gate,
+            gate > swiglu_limit ? 0.0f : s.value * fma(steep, s.tail, 1.0f)};
 }
 
 /// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps

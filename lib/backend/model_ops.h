@@ -108,11 +108,14 @@ struct AddBias {
 /// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
 /// gelu_erf: y = 0.5 u (1 + erf(u / sqrt(2))).
 /// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
+/// clamped_swiglu: likewise, with limit = 7 and g = min(gate, limit):
+///   y = (clamp(fc, -limit, limit) + 1) g sigmoid(1.702 g). The slope of a clamped element is 0, at
+///   the limits themselves it is that of the inside.
 /// relu: y = max(u, 0), with the slope 0 at 0.
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
     Activation activation = Activation::gelu;
-    Tensor u;          ///< [T, F], swiglu [T, 2 F]
+    Tensor u;          ///< [T, F], with a gate [T, 2 F]
     Tensor y;          ///< [T, F], =
     Tensor amax = {};  ///< of y
     void tensors(const auto& list) const { list.reads(u).writes(y).updates(amax); }

@@ -9,13 +9,18 @@ enum class Activation {
     gelu,      ///< tanh form
     gelu_erf,  ///< exact
     swiglu,
+    clamped_swiglu,
     relu,  ///< only in the encoder of a prompt
 };
 
 /// True if the first projection also computes a gate.
 constexpr bool gated(Activation activation) {
-    return activation == Activation::swiglu;
+    return activation == Activation::swiglu || activation == Activation::clamped_swiglu;
 }
+
+/// Constants of clamped_swiglu: inputs are clamped to this size, and the gate's sigmoid is steeper.
+constexpr float swiglu_limit = 7.0f;
+constexpr float swiglu_slope = 1.702f;
 
 /// Outputs of the first projection, for an activation function with `ffn` outputs.
 constexpr std::int64_t input_width(Activation activation, std::int64_t ffn) {

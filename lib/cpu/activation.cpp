@@ -27,7 +27,7 @@ void run_forward(const ActivationForward& args) {
     const Rows<T> y(args.y);
     parallel_ranges(args.y.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
-            kernels.swiglu(u[t], u[t] + ffn, y[t], ffn);
+            kernels.gate(args.activation, u[t], u[t] + ffn, y[t], ffn);
     });
 }
 
@@ -50,7 +50,8 @@ void run_backward(const ActivationBackward& args) {
     const Rows<T> du(args.du);
     parallel_ranges(args.dy.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
-            kernels.swiglu_backward(u[t], u[t] + ffn, dy[t], du[t], du[t] + ffn, ffn);
+            kernels.gate_backward(args.activation, u[t], u[t] + ffn, dy[t], du[t], du[t] + ffn,
+                                  ffn);
     });
 }
 

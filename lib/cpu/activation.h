@@ -1,4 +1,4 @@
-// GELU and SwiGLU, forward and backward (formulas: model_ops.h).
+// Activation functions, forward and backward (formulas: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"

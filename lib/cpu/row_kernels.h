@@ -26,11 +26,11 @@ struct RowKernels {
     /// du = dy f'(u), for activations without a gate.
     void (*activate_backward)(Activation activation, const T* u, const T* dy, T* du,
                               std::int64_t count);
-    /// y = silu(gate) up
-    void (*swiglu)(const T* up, const T* gate, T* y, std::int64_t count);
-    /// d_up = dy silu(gate), d_gate = dy up silu'(gate)
-    void (*swiglu_backward)(const T* up, const T* gate, const T* dy, T* d_up, T* d_gate,
-                            std::int64_t count);
+    /// y = f(up, gate), for activations with a gate.
+    void (*gate)(Activation activation, const T* up, const T* gate, T* y, std::int64_t count);
+    /// The gradients of up and gate from dy, likewise.
+    void (*gate_backward)(Activation activation, const T* up, const T* gate, const T* dy, T* d_up,
+                          T* d_gate, std::int64_t count);
     /// to = sums gelu'(u), or to += sums gelu'(u)
     void (*times_gelu_slope)(const float* sums, const T* u, bool accumulate, T* to,
                              std::int64_t count);

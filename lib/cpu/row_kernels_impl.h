@@ -20,7 +20,8 @@ void with_curve(Activation activation, const auto& f) {
         case Activation::gelu: return f([](V u) { return gelu(u); });
         case Activation::gelu_erf: return f([](V u) { return gelu_erf(u); });
         case Activation::relu: return f([](V u) { return relu(u); });
-        case Activation::swiglu: return;  // has a gate
+        case Activation::swiglu:
+        case Activation::clamped_swiglu: return;  // have a gate
     }
 }
 
@@ -42,27 +43,33 @@ void activate_backward(Activation activation, const T* u, const T* dy, T* du, st
     });
 }
 
+/// Calls f(curve), where curve(up, gate) is what the activation computes from both.
+template <class V>
+void with_gated_curve(Activation activation, const auto& f) {
+    if (activation == Activation::swiglu) return f([](V up, V gate) { return swiglu(up, gate); });
+    f([](V up, V gate) { return clamped_swiglu(up, gate); });
+}
+
 template <class V, class T>
-void swiglu(const T* up, const T* gate, T* y, std::int64_t count) {
-    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
-        const V g = load(gate + i, lanes);
-        const V silu = g * logistic(g).value;
-        store(y + i, silu * load(up + i, lanes), lanes);
+void gate(Activation activation, const T* up, const T* gate, T* y, std::int64_t count) {
+    with_gated_curve<V>(activation, [&](auto curve) {
+        for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+            const auto at = curve(load(up + i, lanes), load(gate + i, lanes));
+            store(y + i, at.of_gate * at.of_up, lanes);
+        });
     });
 }
 
 template <class V, class T>
-void swiglu_backward(const T* up, const T* gate, const T* dy, T* d_up, T* d_gate,
-                     std::int64_t count) {
-    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
-        const V u = load(up + i, lanes);
-        const V g = load(gate + i, lanes);
-        const V gradient = load(dy + i, lanes);
-        const auto s = logistic(g);
-        const V tail = s.exp_minus * s.value;  // 1 - s
-        const V slope = s.value * fma(g, tail, V(1.0f));
-        store(d_up + i, gradient * (g * s.value), lanes);
-        store(d_gate + i, gradient * u * slope, lanes);
+void gate_backward(Activation activation, const T* up, const T* gate, const T* dy, T* d_up,
+                   T* d_gate, std::int64_t count) {
+    with_gated_curve<V>(activation, [&](auto curve) {
+        for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+            const auto at = curve(load(up + i, lanes), load(gate + i, lanes));
+            const V gradient = load(dy + i, lanes);
+            store(d_up + i, gradient * at.up_slope, lanes);
+            store(d_gate + i, gradient * at.of_up * at.gate_slope, lanes);
+        });
     });
 }
 
@@ -158,8 +165,8 @@ template <class V, class T>
 RowKernels<T> row_kernels_of() {
     return {.activate = activate<V, T>,
             .activate_backward = activate_backward<V, T>,
-            .swiglu = swiglu<V, T>,
-            .swiglu_backward = swiglu_backward<V, T>,
+            .gate = gate<V, T>,
+            .gate_backward = gate_backward<V, T>,
             .times_gelu_slope = times_gelu_slope<V, T>,
             .moments = moments<V, T>,
             .normalise = normalise<V, T>,

@@ -1,6 +1,8 @@
 // Elementary functions on vectors of floats. V is Vec8 or Vec16.
 #pragma once
 
+#include "base/activation.h"
+
 namespace gptrain::cpu {
 
 /// The polynomial in x with these coefficients, that of the highest power first.
@@ -90,6 +92,39 @@ inline Curve<V> gelu_erf(V u) {
     const V below = select_less(u, V(0.0f), tail, V(1.0f) - tail);
     const V density = V(0.39894228040143268f) * exp(V(-0.5f) * u * u);
     return {u * below, fma(u, density, below)};
+}
+
+/// A gated activation, of_up of_gate: `up_slope` is its slope in up, of_up gate_slope that in gate.
+template <class V>
+struct GatedCurve {
+    V of_up;
+    V of_gate;
+    V up_slope;
+    V gate_slope;
+};
+
+template <class V>
+inline GatedCurve<V> swiglu(V up, V gate) {
+    const auto s = logistic(gate);
+    const V tail = s.exp_minus * s.value;  // 1 - s
+    const V silu = gate * s.value;
+    return {up, silu, silu, s.value * fma(gate, tail, V(1.0f))};
+}
+
+/// NaN stays NaN, because min and max then return their second argument.
+template <class V>
+inline GatedCurve<V> clamped_swiglu(V up, V gate) {
+    const V limit = swiglu_limit;
+    const V least = V(0.0f) - limit;
+    const V g = min(limit, gate);
+    const V steep = V(swiglu_slope) * g;
+    const auto s = logistic(steep);
+    const V tail = s.exp_minus * s.value;  // 1 - s
+    const V of_gate = g * s.value;
+    const V above_least = select_less(up, least, V(0.0f), of_gate);
+    return {max(least, min(limit, up)) + V(1.0f), of_gate,
+            select_less(limit, up, V(0.0f), above_least),
+            select_less(limit, gate, V(0.0f), s.value * fma(steep, tail, V(1.0f)))};
 }
 
 /// ln(x) within 2 ulp, for normal x > 0. Polynomial of Cephes' logf.

@@ -190,7 +190,7 @@ private:
             return;
         }
         linear(at(names_.fc), model_.ffn, model_.hidden, {ours + "mlp.fc"}, model_.bias);
-        if (model_.activation == Activation::swiglu)
+        if (gated(model_.activation))
             linear(at(names_.gate), model_.ffn, model_.hidden, {ours + "mlp.gate"}, model_.bias);
         linear(at(names_.mlp_proj), model_.hidden, model_.ffn, {ours + "mlp.proj"}, model_.bias);
     }

@@ -64,7 +64,7 @@ std::optional<Lora> lora_of(const RunSpec& spec) {
                 name_of(*target), " twice; remove one");
         require(*target != LinearName::mlp_gate || gated(spec.model.activation),
                 "adapter.targets: the model has no ", name_of(*target),
-                ", which only model.activation swiglu has; remove it");
+                ", which only model.activation swiglu or clamped_swiglu has; remove it");
     }
     return Lora{.rank = adapter.rank,
                 .scale = adapter.alpha / static_cast<double>(adapter.rank),

@@ -42,8 +42,10 @@ constexpr auto words_of(Normalization) {
 
 constexpr auto words_of(Activation) {
     using enum Activation;
-    return std::to_array<Word<Activation>>(
-        {{gelu, "gelu"}, {gelu_erf, "gelu_erf"}, {swiglu, "swiglu"}});
+    return std::to_array<Word<Activation>>({{gelu, "gelu"},
+                                            {gelu_erf, "gelu_erf"},
+                                            {swiglu, "swiglu"},
+                                            {clamped_swiglu, "clamped_swiglu"}});
 }
 
 enum class ObjectiveKind { mlm };

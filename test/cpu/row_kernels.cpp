@@ -107,28 +107,55 @@ void check_activations(const RowKernels<T>& kernels, std::int64_t count) {
         count);
 }
 
+/// The value of a gated activation, and its slopes in both inputs.
+struct GatedCurve {
+    double value;
+    double up_slope;
+    double gate_slope;
+};
+
+GatedCurve gated_curve(Activation activation, double up, double gate) {
+    const bool clamps = activation == Activation::clamped_swiglu;
+    const double steepness = clamps ? 1.702 : 1;
+    const double g = clamps ? std::min(gate, 7.0) : gate;
+    const double u = clamps ? std::clamp(up, -7.0, 7.0) + 1 : up;
+    const double s = 1 / (1 + std::exp(-steepness * g));
+    const bool flat_up = clamps && std::abs(up) > 7;
+    const bool flat_gate = clamps && gate > 7;
+    return {u * g * s, flat_up ? 0 : g * s, flat_gate ? 0 : u * s * (1 + steepness * g * (1 - s))};
+}
+
 template <class T>
-void check_swiglu(const RowKernels<T>& kernels, std::int64_t count) {
-    const auto up = numbers<T>(count, 4);
-    const auto gate = numbers<T>(count, 5);
-    const auto dy = numbers<T>(count, 6);
-    const auto logistic = [&](std::int64_t i) { return 1 / (1 + std::exp(-to_float(gate[i]))); };
-    const auto silu = [&](std::int64_t i) { return to_float(gate[i]) * logistic(i); };
-    std::vector<T> y(static_cast<std::size_t>(count + 3), from_float<T>(7));
-    auto d_up = y;
-    auto d_gate = y;
-    kernels.swiglu(up.data(), gate.data(), y.data(), count);
-    check_close(
-        y, [&](std::int64_t i) { return silu(i) * to_float(up[i]); }, count);
-    kernels.swiglu_backward(up.data(), gate.data(), dy.data(), d_up.data(), d_gate.data(), count);
-    check_close(
-        d_up, [&](std::int64_t i) { return to_float(dy[i]) * silu(i); }, count);
-    const auto d_silu = [&](std::int64_t i) {
-        return logistic(i) * (1 + to_float(gate[i]) * (1 - logistic(i)));
+void check_gates(const RowKernels<T>& kernels, std::int64_t count) {
+    // Those of clamped_swiglu reach beyond its limits, and to them.
+    const auto inputs = [&](std::uint32_t stream, float factor) {
+        auto values = numbers<T>(count, stream);
+        for (T& x : values)
+            x = from_float<T>(factor * to_float(x));
+        if (factor > 1) values[static_cast<std::size_t>(count / 2)] = from_float<T>(7);
+        return values;
     };
-    check_close(
-        d_gate, [&](std::int64_t i) { return to_float(dy[i]) * to_float(up[i]) * d_silu(i); },
-        count);
+    const auto dy = numbers<T>(count, 6);
+    for (const auto activation : {Activation::swiglu, Activation::clamped_swiglu}) {
+        const float factor = activation == Activation::swiglu ? 1 : 3;
+        const auto up = inputs(4, factor);
+        const auto gate = inputs(5, factor);
+        const auto at = [&](std::int64_t i) {
+            return gated_curve(activation, to_float(up[i]), to_float(gate[i]));
+        };
+        std::vector<T> y(static_cast<std::size_t>(count + 3), from_float<T>(7));
+        auto d_up = y;
+        auto d_gate = y;
+        kernels.gate(activation, up.data(), gate.data(), y.data(), count);
+        check_close(
+            y, [&](std::int64_t i) { return at(i).value; }, count);
+        kernels.gate_backward(activation, up.data(), gate.data(), dy.data(), d_up.data(),
+                              d_gate.data(), count);
+        check_close(
+            d_up, [&](std::int64_t i) { return to_float(dy[i]) * at(i).up_slope; }, count);
+        check_close(
+            d_gate, [&](std::int64_t i) { return to_float(dy[i]) * at(i).gate_slope; }, count);
+    }
 }
 
 template <class T>
@@ -243,7 +270,7 @@ void check_kernels() {
         for (const std::int64_t count : {1, 7, 8, 9, 15, 16, 17, 31, 48, 203}) {
             CAPTURE(count);
             check_activations(set.kernels, count);
-            check_swiglu(set.kernels, count);
+            check_gates(set.kernels, count);
             check_norms(set.kernels, count);
             check_softmax(set.kernels, count);
             check_int8(set.kernels, count);

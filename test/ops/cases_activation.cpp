@@ -15,9 +15,10 @@ const char* word_of(Activation activation) {
         case Activation::gelu: return "gelu";
         case Activation::gelu_erf: return "gelu_erf";
         case Activation::relu: return "relu";
-        case Activation::swiglu: break;
+        case Activation::swiglu: return "swiglu";
+        case Activation::clamped_swiglu: break;
     }
-    return "swiglu";
+    return "clamped_swiglu";
 }
 
 OpCase make_case(const std::string& op, Activation activation, const Size& size, DType dtype) {
@@ -33,10 +34,11 @@ OpCase make_case(const std::string& op, Activation activation, const Size& size,
     return result;
 }
 
-/// Mostly where the functions bend, sometimes far out.
+/// Mostly where the functions bend, sometimes far out, or at the limits of clamped_swiglu.
 Values activation_inputs() {
     return [normal = random_values(2)](std::int64_t i, PhiloxKey stream) {
         const double x = normal(i, stream);
+        if (i % 13 == 12) return x < 0 ? -7.0 : 7.0;
         return i % 11 == 10 ? 20 * x : x;
     };
 }
@@ -91,7 +93,8 @@ std::vector<OpCase> activation_cases() {
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
             for (const auto activation :
-                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu, Activation::relu}) {
+                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu,
+                  Activation::clamped_swiglu, Activation::relu}) {
                 for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
                     cases.push_back(forward(activation, size, dtype, variant));
                     cases.push_back(backward(activation, size, dtype, variant));

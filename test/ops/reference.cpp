@@ -1,9 +1,15 @@
 #include "reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace gptrain::reference {
+
+Bounded logistic(const Bounded& x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
 namespace {
 
 /// sqrt(2 / pi) (u + 0.044715 u^3)
@@ -43,11 +49,34 @@ Bounded ungated_slope(Activation activation, const Bounded& u) {
     return normal(u) + u * density;
 }
 
-}  // namespace
+/// An activation with a gate, and its slopes in both inputs.
+struct Gated {
+    Bounded value;
+    Bounded up_slope;
+    Bounded gate_slope;
+};
 
-Bounded logistic(const Bounded& x) {
-    return 1.0 / (1.0 + exp(-x));
+Gated swiglu(const Bounded& up, const Bounded& gate) {
+    const Bounded s = logistic(gate);
+    return {gate * s * up, gate * s, up * (s * (1.0 + gate * (1.0 - s)))};
 }
+
+Gated clamped_swiglu(const Bounded& up, const Bounded& gate) {
+    const Bounded u = std::clamp(up.value, -7.0, 7.0);
+    const Bounded g = std::min(gate.value, 7.0);
+    const Bounded steep = rounded(1.702) * g;
+    const Bounded s = logistic(steep);
+    const bool passes_up = std::abs(up.value) <= 7;
+    const bool passes_gate = gate.value <= 7;
+    return {g * s * (u + 1.0), passes_up ? g * s : Bounded(0),
+            passes_gate ? (u + 1.0) * (s * (1.0 + steep * (1.0 - s))) : Bounded(0)};
+}
+
+Gated with_gate(Activation activation, const Bounded& up, const Bounded& gate) {
+    return activation == Activation::swiglu ? swiglu(up, gate) : clamped_swiglu(up, gate);
+}
+
+}  // namespace
 
 // ---- linear layers ----
 
@@ -249,9 +278,8 @@ void activation_forward(Activation activation, const Array& u, Array& y) {
     const std::int64_t ffn = y.size(1);
     for (std::int64_t t = 0; t < y.size(0); ++t) {
         for (std::int64_t f = 0; f < ffn; ++f) {
-            const Bounded gate = gated(activation) ? u(t, ffn + f) : Bounded(0.0);
-            y(t, f) =
-                gated(activation) ? gate * logistic(gate) * u(t, f) : ungated(activation, u(t, f));
+            y(t, f) = gated(activation) ? with_gate(activation, u(t, f), u(t, ffn + f)).value
+                                        : ungated(activation, u(t, f));
         }
     }
 }
@@ -265,11 +293,9 @@ void activation_backward(Activation activation, const Array& u, const Array& dy,
                 du(t, f) = gradient * ungated_slope(activation, u(t, f));
                 continue;
             }
-            const Bounded gate = u(t, ffn + f);
-            const Bounded s = logistic(gate);
-            const Bounded silu_slope = s * (1.0 + gate * (1.0 - s));
-            du(t, f) = gradient * gate * s;
-            du(t, ffn + f) = gradient * u(t, f) * silu_slope;
+            const Gated at = with_gate(activation, u(t, f), u(t, ffn + f));
+            du(t, f) = gradient * at.up_slope;
+            du(t, ffn + f) = gradient * at.gate_slope;
         }
     }
 }

@@ -85,10 +85,12 @@ TEST_CASE("gradient of linear with GELU before it") {
 }
 
 TEST_CASE("gradient of activation functions") {
-    for (const auto activation :
-         {Activation::gelu, Activation::gelu_erf, Activation::swiglu, Activation::relu}) {
-        CAPTURE(gated(activation));
-        const Arrays inputs = {random_array({2, input_width(activation, 5)}, 1, 2)};
+    for (const auto activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu,
+                                  Activation::clamped_swiglu, Activation::relu}) {
+        CAPTURE(activation);
+        // Wide enough that some are clamped.
+        const double deviation = activation == Activation::clamped_swiglu ? 8 : 2;
+        const Arrays inputs = {random_array({2, input_width(activation, 5)}, 1, deviation)};
         const auto forward = [=](const Arrays& in) {
             Array y({2, 5});
             reference::activation_forward(activation, in[0], y);

@@ -212,7 +212,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("objective", {"causal"});
     check("model.position_embedding", {"learned", "rope"});
     check("model.normalization", {"layernorm", "rmsnorm"});
-    check("model.activation", {"gelu", "gelu_erf", "swiglu"});
+    check("model.activation", {"gelu", "gelu_erf", "swiglu", "clamped_swiglu"});
     check("parallel.overlap_tensor", {"off", "on", "auto"});
     check("parallel.peer", {"off", "auto"});
     check("parallel.context_method", {"ring", "all_to_all"});
