@@ -16,7 +16,7 @@ std::int64_t most_tiles(const GroupedArgs<T>& args, std::int64_t rows, int tile)
     const std::int64_t inputs = tiles_for(args.inputs, tile);
     if (op == Grouped::weight_grad) return outputs * inputs * args.parts * args.experts;
     const std::int64_t down = rows / tile + std::min<std::int64_t>(rows, args.experts);
-    return down * (op == Grouped::forward ? outputs * args.parts : inputs);
+    return down * (is_forward(op) ? outputs * args.parts : inputs);
 }
 
 /// Blocks of a weight gradient have one tile each, because their lengths differ. Other tiles are
@@ -29,13 +29,16 @@ std::int64_t blocks_for(std::int64_t tiles, const OpContext& context) {
 /// a and b are [rows, ..], but for the weight [P, E, O, I].
 template <Grouped op>
 void multiply_groups(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& weight,
-                     const Tensor& offsets, bool accumulate, const OpContext& context) {
+                     const Tensor& bias, const Tensor& offsets, bool accumulate,
+                     const OpContext& context) {
     const std::int64_t rows = a.size(0);
-    const Tensor& x = op == Grouped::forward ? a : op == Grouped::input_grad ? c : b;
-    const Tensor& y = op == Grouped::forward ? c : a;
+    const Tensor& x = is_forward(op) ? a : op == Grouped::input_grad ? c : b;
+    const Tensor& y = is_forward(op) ? c : a;
     GPTRAIN_CHECK(weight.rank() == 4 && a.contiguous() && b.contiguous() && c.contiguous() &&
                       x.size(0) == rows && y.size(0) == rows && x.size(1) == weight.size(3) &&
                       y.size(1) == weight.size(0) * weight.size(2) &&
+                      (bias.empty() ||
+                       (bias.contiguous() && bias.elements() * x.size(1) == weight.elements())) &&
                       offsets.elements() == weight.size(1) + 1 && rows <= INT32_MAX / 2 &&
                       y.size(1) <= INT32_MAX / 2 && x.size(1) <= INT32_MAX / 2,
                   "rows ", x.shape().to_text(), " and ", y.shape().to_text(), " of experts ",
@@ -44,6 +47,7 @@ void multiply_groups(const Tensor& a, const Tensor& b, const Tensor& c, const Te
         using T = decltype(type);
         const GroupedArgs<T> args = {.a = a.as<T>(),
                                      .b = b.as<T>(),
+                                     .bias = pointer_or_null<T>(bias),
                                      .c = c.data(),
                                      .offsets = offsets.as<std::int32_t>(),
                                      .experts = static_cast<int>(weight.size(1)),
@@ -79,18 +83,19 @@ void multiply_groups(const Tensor& a, const Tensor& b, const Tensor& c, const Te
 }  // namespace
 
 void run(const GroupedForward& args, const OpContext& context) {
-    multiply_groups<Grouped::forward>(args.x, args.weight, args.y, args.weight, args.offsets, false,
-                                      context);
+    const auto multiply = args.bias.empty() ? multiply_groups<Grouped::forward>
+                                            : multiply_groups<Grouped::biased_forward>;
+    multiply(args.x, args.weight, args.y, args.weight, args.bias, args.offsets, false, context);
 }
 
 void run(const GroupedInputGrad& args, const OpContext& context) {
-    multiply_groups<Grouped::input_grad>(args.dy, args.weight, args.dx, args.weight, args.offsets,
-                                         false, context);
+    multiply_groups<Grouped::input_grad>(args.dy, args.weight, args.dx, args.weight, {},
+                                         args.offsets, false, context);
 }
 
 void run(const GroupedWeightGrad& args, const OpContext& context) {
-    multiply_groups<Grouped::weight_grad>(args.dy, args.x, args.dweight, args.dweight, args.offsets,
-                                          args.accumulate, context);
+    multiply_groups<Grouped::weight_grad>(args.dy, args.x, args.dweight, args.dweight, {},
+                                          args.offsets, args.accumulate, context);
 }
 
 }  // namespace gptrain::cuda

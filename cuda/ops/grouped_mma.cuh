@@ -204,6 +204,20 @@ __device__ inline void multiply(WarpSums& sums, MmaShared<Product>& shared,
     copy_async_wait<0>();
 }
 
+/// Sets the sums of each column to its bias.
+template <class T, class Product>
+__device__ inline void start_with_bias(WarpSums& sums, const Product& product) {
+    const int column = first_column() + lane_index() % 4 * 2;
+    for (int j = 0; j < warp_columns / 8; ++j) {
+        for (int i = 0; i < 2; ++i) {
+            const int at = column + 8 * j + i;
+            const float bias = at < product.n ? widen(load(product.bias + at)) : 0.0f;
+            for (auto& of_rows : sums)
+                of_rows[j][i] = of_rows[j][2 + i] = bias;
+        }
+    }
+}
+
 /// Writes the sums, rounded to T, through shared memory.
 template <class T, bool aligned, class Product>
 __device__ inline void store_rounded(const WarpSums& sums, MmaShared<Product>& shared,
@@ -270,6 +284,8 @@ __global__ void __launch_bounds__(mma_threads, 2) grouped_mma_kernel(GroupedArgs
          index += grid_blocks().x) {
         if (op == Grouped::weight_grad && args.accumulate && product.k == 0) continue;
         WarpSums sums = {};
+        // At the end there are no registers left for it.
+        if constexpr (op == Grouped::biased_forward) start_with_bias<T>(sums, product);
         multiply<T, aligned>(sums, shared, product);
         if constexpr (op == Grouped::weight_grad) {
             store_sums<aligned>(sums, product, args.accumulate);

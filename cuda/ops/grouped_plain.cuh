@@ -67,8 +67,12 @@ __global__ void __launch_bounds__(plain_threads, 2) grouped_plain_kernel(Grouped
             for (int j = 0; j < plain_share; ++j) {
                 const int at = column + 16 * j;
                 if (at >= product.n) continue;
-                to[at] = op == Grouped::weight_grad && args.accumulate ? to[at] + sums[i][j]
-                                                                       : sums[i][j];
+                if constexpr (op == Grouped::biased_forward) {
+                    to[at] = sums[i][j] + load(product.bias + at);
+                } else {
+                    to[at] = op == Grouped::weight_grad && args.accumulate ? to[at] + sums[i][j]
+                                                                           : sums[i][j];
+                }
             }
         }
     }

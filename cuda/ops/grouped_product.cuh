@@ -10,13 +10,18 @@
 
 namespace gptrain::cuda {
 
-enum class Grouped { forward, input_grad, weight_grad };
+enum class Grouped { forward, input_grad, weight_grad, biased_forward };
+
+constexpr bool is_forward(Grouped op) {
+    return op == Grouped::forward || op == Grouped::biased_forward;
+}
 
 template <class T>
 struct GroupedArgs {
-    const T* a;  ///< x, or dy
-    const T* b;  ///< weight, or x
-    void* c;     ///< y, dx or dweight
+    const T* a;     ///< x, or dy
+    const T* b;     ///< weight, or x
+    const T* bias;  ///< biased_forward only
+    void* c;        ///< y, dx or dweight
     const std::int32_t* offsets;
     int experts;
     int parts;  ///< P
@@ -32,11 +37,12 @@ struct Product {
     using To = std::conditional_t<op == Grouped::weight_grad, float, T>;
     /// True if the elements of the operand that share m or n are contiguous.
     static constexpr bool a_by_k = op != Grouped::weight_grad;
-    static constexpr bool b_by_k = op == Grouped::forward;
+    static constexpr bool b_by_k = is_forward(op);
 
     const T* a;
     const T* b;
     To* c;
+    const T* bias;  ///< of the columns, biased_forward only
     std::int64_t a_stride;
     std::int64_t b_stride;
     std::int64_t c_stride;
@@ -123,6 +129,7 @@ __device__ inline bool find_product(Product<T, op>& to, const GroupedArgs<T>& ar
         to = {.a = args.a + begin * row + part * outputs + out,
               .b = args.b + begin * inputs + in,
               .c = c + which * matrix + out * inputs + in,
+              .bias = nullptr,
               .a_stride = row,
               .b_stride = inputs,
               .c_stride = inputs,
@@ -134,7 +141,8 @@ __device__ inline bool find_product(Product<T, op>& to, const GroupedArgs<T>& ar
               .parts = 1};
         return true;
     }
-    constexpr bool forward = op == Grouped::forward;
+    constexpr bool forward = is_forward(op);
+    constexpr bool biased = op == Grouped::biased_forward;
     const std::int64_t across = tiles_for(forward ? outputs : inputs, tile);
     const std::int64_t strips = forward ? args.parts * across : across;
     const RowTile rows = find_row_tile<tile>(args.offsets, args.experts, index / strips);
@@ -147,6 +155,7 @@ __device__ inline bool find_product(Product<T, op>& to, const GroupedArgs<T>& ar
         to = {.a = args.a + begin * inputs,
               .b = args.b + which * matrix + column * inputs,
               .c = c + begin * row + part * outputs + column,
+              .bias = biased ? args.bias + which * outputs + column : nullptr,
               .a_stride = inputs,
               .b_stride = inputs,
               .c_stride = row,
@@ -160,6 +169,7 @@ __device__ inline bool find_product(Product<T, op>& to, const GroupedArgs<T>& ar
         to = {.a = args.a + begin * row,
               .b = args.b + rows.expert * matrix + column,
               .c = c + begin * inputs + column,
+              .bias = nullptr,
               .a_stride = row,
               .b_stride = inputs,
               .c_stride = inputs,

@@ -37,20 +37,12 @@ struct BiasGradShared {
     float sums[block_warps][strip_width<T>];
 };
 
-/// A block sums some rows of a strip of columns that is 512 bytes wide; its warps take rows in
-/// turn.
-template <class T, bool aligned>
-__global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> args) {
-    BiasGradShared<T>& shared = shared_memory<BiasGradShared<T>>();
-    const int in_strip = lane_index() * piece_width<T>;
-    const int first = block_index().x * strip_width<T>;
-    const std::int64_t part = block_index().y;
-    const std::int64_t parts = grid_blocks().y;
-    const auto begin = static_cast<int>(args.rows * part / parts);
-    const auto end = static_cast<int>(args.rows * (part + 1) / parts);
-    float sums[piece_width<T>] = {};
-    const auto load_row = [&](int row) {
-        return load_piece<aligned>(args.dy + row * args.stride, first + in_strip, args.columns);
+/// sums += the piece at `at` of every block_warps-th row in [row, end).
+template <bool aligned, class T>
+__device__ inline void add_rows(float (&sums)[piece_width<T>], const BiasGradArgs<T>& args, int row,
+                                int end, int at) {
+    const auto load_row = [&](int i) {
+        return load_piece<aligned>(args.dy + i * args.stride, at, args.columns);
     };
     const auto add = [&](const Vec16<T>& piece) {
         float x[piece_width<T>];
@@ -58,8 +50,7 @@ __global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> a
         for (int j = 0; j < piece_width<T>; ++j)
             sums[j] = sums[j] + x[j];
     };
-    int row = begin + warp_index();
-    if (first + in_strip >= args.columns) row = end;
+    if (at >= args.columns) row = end;
     for (; aligned && end - row > (rows_at_a_time - 1) * block_warps;
          row += rows_at_a_time * block_warps) {
         Vec16<T> pieces[rows_at_a_time];
@@ -70,13 +61,35 @@ __global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> a
     }
     for (; row < end; row += block_warps)
         add(load_row(row));
+}
+
+/// The block's sums of rows [begin, end) in a strip of columns that is 512 bytes wide, for each
+/// column of the strip that exists; its warps take rows in turn.
+template <bool aligned, class T>
+__device__ inline void sum_strip(const BiasGradArgs<T>& args, int begin, int end, const auto& use) {
+    BiasGradShared<T>& shared = shared_memory<BiasGradShared<T>>();
+    const int in_strip = lane_index() * piece_width<T>;
+    const int first = block_index().x * strip_width<T>;
+    float sums[piece_width<T>] = {};
+    add_rows<aligned, T>(sums, args, begin + warp_index(), end, first + in_strip);
     for (int j = 0; j < piece_width<T>; ++j)
         shared.sums[warp_index()][in_strip + j] = sums[j];
     block_barrier();
     for (int column = thread_index(); column < strip_width<T>; column += block_size) {
         if (first + column >= args.columns) break;
-        args.parts[part * args.columns + first + column] = column_sum(shared.sums, column);
+        use(first + column, column_sum(shared.sums, column));
     }
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> args) {
+    const std::int64_t part = block_index().y;
+    const std::int64_t parts = grid_blocks().y;
+    const auto begin = static_cast<int>(args.rows * part / parts);
+    const auto end = static_cast<int>(args.rows * (part + 1) / parts);
+    sum_strip<aligned>(args, begin, end, [&](int column, float sum) {
+        args.parts[part * args.columns + column] = sum;
+    });
 }
 
 std::int64_t bias_parts(std::int64_t rows, std::int64_t strips) {
@@ -107,6 +120,48 @@ void sum_rows(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
                       .columns = columns,
                       .totals = {dbias.as<float>(), nullptr}},
                      context.stream);
+}
+
+// ---- biases of experts += sums of their rows ----------------------------------------------------
+
+template <class T>
+struct GroupedBiasArgs {
+    BiasGradArgs<T> part;  ///< the first of the columns of dy
+    const std::int32_t* offsets;
+    int experts;
+    float* dbias;  ///< [parts][experts][columns]
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(block_size) grouped_bias_grad_kernel(GroupedBiasArgs<T> args) {
+    const auto which = static_cast<int>(block_index().y);
+    const std::int32_t* rows = args.offsets + which % args.experts;
+    const std::int64_t columns = args.part.columns;
+    args.part.dy += which / args.experts * columns;
+    float* to = args.dbias + which * columns;
+    sum_strip<aligned>(args.part, load(rows), load(rows + 1),
+                       [&](int column, float sum) { to[column] = to[column] + sum; });
+}
+
+template <class T>
+void sum_groups(const GroupedBiasGrad& op, const OpContext& context) {
+    const Rows<T> rows(op.dy);
+    const std::int64_t columns = op.dbias.size(2);
+    const GroupedBiasArgs<T> args = {.part = {.dy = rows.data,
+                                              .stride = rows.stride,
+                                              .rows = static_cast<int>(op.dy.size(0)),
+                                              .columns = static_cast<int>(columns),
+                                              .parts = nullptr},
+                                     .offsets = op.offsets.as<std::int32_t>(),
+                                     .experts = static_cast<int>(op.dbias.size(1)),
+                                     .dbias = op.dbias.as<float>()};
+    const bool aligned = is_aligned(rows.data, rows.stride, columns);
+    launch(context.stream,
+           {.blocks = div_ceil(columns, strip_width<T>),
+            .threads = block_size,
+            .shared_bytes = sizeof(BiasGradShared<T>),
+            .blocks_y = op.dbias.size(0) * op.dbias.size(1)},
+           aligned ? grouped_bias_grad_kernel<T, true> : grouped_bias_grad_kernel<T, false>, args);
 }
 
 // ---- rows += bias -------------------------------------------------------------------------------
@@ -186,6 +241,16 @@ void run(const BiasGrad& args, const OpContext& context) {
     check_bias(args.dy, args.dbias);
     with_compute_type(args.dy.dtype(),
                       [&](auto type) { sum_rows<decltype(type)>(args.dy, args.dbias, context); });
+}
+
+void run(const GroupedBiasGrad& args, const OpContext& context) {
+    GPTRAIN_CHECK(args.dy.rank() == 2 && args.dbias.rank() == 3 && args.dbias.contiguous() &&
+                      args.dy.size(1) == args.dbias.size(0) * args.dbias.size(2) &&
+                      args.offsets.elements() == args.dbias.size(1) + 1 &&
+                      args.dy.size(0) <= INT32_MAX && args.dy.size(1) <= INT32_MAX,
+                  "rows ", args.dy.shape().to_text(), " of biases ", args.dbias.shape().to_text());
+    with_compute_type(args.dy.dtype(),
+                      [&](auto type) { sum_groups<decltype(type)>(args, context); });
 }
 
 void run(const AddBias& args, const OpContext& context) {

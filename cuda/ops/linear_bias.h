@@ -13,6 +13,8 @@ namespace gptrain::cuda {
 /// dbias += sum of the rows of dy. Each block sums some rows; the parts are added in an order that
 /// depends only on sizes.
 void run(const BiasGrad& args, const OpContext& context);
+/// A block sums the rows of one expert in a strip of columns.
+void run(const GroupedBiasGrad& args, const OpContext& context);
 void run(const AddBias& args, const OpContext& context);
 
 /// Throws an Error (bug) if this cannot be the bias of these rows, or its gradient.

@@ -194,7 +194,8 @@ struct CombineRows {
 /// Backward through the weights, where rows of `a` were multiplied by a matrix and then by their
 /// weights, and `da` is the gradient of the rows of `a` before it has the weights: with w the
 /// weight of the row's slot, dweights[slot] = <a[r], da[r]> in fp32, then da[r] = w da[r], rounded
-/// once. Slots without a row get 0.
+/// once. If the row's expert e added a bias to the product, <bias[e], dy[t]> is added to
+/// dweights[slot]. Slots without a row get 0.
 struct WeightRows {
     static constexpr std::string_view name = "weight_rows";
     Tensor a;         ///< [R, F]: only read
@@ -202,8 +203,15 @@ struct WeightRows {
     Tensor places;    ///< i32 [T, K]
     Tensor weights;   ///< fp32 [T, K]
     Tensor dweights;  ///< fp32 [T, K], =
+    struct Bias {
+        Tensor bias;     ///< [E, H] or empty, and so are the others
+        Tensor dy;       ///< [T, H]: the gradient of the rows' sums
+        Tensor offsets;  ///< i32 [E + 1]
+    } added = {};
     void tensors(const auto& list) const {
-        list.reads(a, places, weights).updates(da).writes(dweights);
+        list.reads(a, places, weights, added.bias, added.dy, added.offsets)
+            .updates(da)
+            .writes(dweights);
     }
 };
 
@@ -234,15 +242,17 @@ struct GateRowsBackward {
 // `expected`: the rows that experts have if all ranks have equal loads, by which time and work are
 // estimated; 0: all.
 
-/// y[r] = x[r] [W_0; ..; W_{P-1}]^T with the matrices W_p = weight[p, e] of the row's expert e
+/// y[r] = x[r] [W_0; ..; W_{P-1}]^T with the matrices W_p = weight[p, e] of the row's expert e,
+/// plus [bias[0, e], .., bias[P - 1, e]] before rounding
 struct GroupedForward {
     static constexpr std::string_view name = "grouped_forward";
-    Tensor x;        ///< [R, I]
-    Tensor weight;   ///< [P, E, O, I]
-    Tensor offsets;  ///< i32 [E + 1]
-    Tensor y;        ///< [R, P O], =
+    Tensor x;          ///< [R, I]
+    Tensor weight;     ///< [P, E, O, I]
+    Tensor offsets;    ///< i32 [E + 1]
+    Tensor y;          ///< [R, P O], =
+    Tensor bias = {};  ///< [P, E, O] or empty
     std::int64_t expected = 0;
-    void tensors(const auto& list) const { list.reads(x, weight, offsets).writes(y); }
+    void tensors(const auto& list) const { list.reads(x, weight, offsets, bias).writes(y); }
 };
 
 /// dx[r] = the sum over p of dy[r, p O .. p O + O - 1] weight[p, e], rounded once
@@ -270,6 +280,16 @@ struct GroupedWeightGrad {
         list.reads(x, dy, offsets);
         accumulate ? list.updates(dweight) : list.writes(dweight);
     }
+};
+
+/// dbias[p, e] += the sum over the rows r of e of dy[r, p O .. p O + O - 1], in an order that
+/// depends only on their number
+struct GroupedBiasGrad {
+    static constexpr std::string_view name = "grouped_bias_grad";
+    Tensor dy;       ///< [R, P O]
+    Tensor offsets;  ///< i32 [E + 1]
+    Tensor dbias;    ///< fp32 [P, E, O], +=
+    void tensors(const auto& list) const { list.reads(dy, offsets).updates(dbias); }
 };
 
 }  // namespace gptrain

@@ -103,15 +103,18 @@ public:
         }
     }
 
-    /// to = sums, or to += sums, rounded once
-    void store_to(const Matrix& to, bool accumulate) const {
+    /// to = sums, or to += sums, rounded once; `bias`, of the type of `to` or null, is added to
+    /// each row before.
+    void store_to(const Matrix& to, bool accumulate, const std::byte* bias = nullptr) const {
         with_compute_type(to.dtype, [&](auto type) {
             auto* target = reinterpret_cast<decltype(type)*>(to.data);
+            const auto* added = reinterpret_cast<const decltype(type)*>(bias);
             for (std::int64_t row = 0; row < rows_; ++row) {
                 auto* values = target + row * to.row_stride;
                 for_vectors(0, cols_, [&](std::int64_t i, auto lanes) {
                     Vec8 x = empty_ ? Vec8(0.0f) : load(sums_ + row * cols_ + i, lanes);
                     if (accumulate) x = x + load(values + i, lanes);
+                    if (added != nullptr) x = x + load(added + i, lanes);
                     store(values + i, x, lanes);
                 });
             }
@@ -215,6 +218,14 @@ Tensor first_rows(const Tensor& rows, std::int64_t count) {
     return rows.slice(0, 0, count);
 }
 
+/// The bias [P, E, O] of a matrix from an output on; null if there is none.
+const std::byte* bias_at(const Tensor& bias, std::int64_t part, std::int64_t expert,
+                         std::int64_t output) {
+    if (bias.empty()) return nullptr;
+    const Tensor row = bias.at(part).at(expert);
+    return row.data() + output * size_of(row.dtype());
+}
+
 }  // namespace
 
 void run(const GroupedForward& args, Gemms& gemms, Scratch& scratch) {
@@ -224,7 +235,8 @@ void run(const GroupedForward& args, Gemms& gemms, Scratch& scratch) {
     if (is_one_layer(dims, args.expected)) {
         return run(LinearForward{.x = first_rows(args.x, rows),
                                  .weight = one_matrix(args.weight),
-                                 .bias = {},
+                                 .bias = args.bias.empty() ? args.bias
+                                                           : args.bias.view({args.bias.elements()}),
                                  .y = first_rows(args.y, rows)},
                    gemms, scratch);
     }
@@ -233,19 +245,20 @@ void run(const GroupedForward& args, Gemms& gemms, Scratch& scratch) {
     const RowBlocks blocks(args.offsets, gemms);
     const std::int64_t col_blocks = div_ceil(dims.outputs, block_cols);
     const std::int64_t columns = dims.parts * col_blocks;
-    for_blocks(
-        blocks.count() * columns, block_rows * dims.inputs, args.x.dtype(), gemms, scratch,
-        [&](std::int64_t i, BlockSums& sums) {
-            const RowBlocks::Block block = blocks[i / columns];
-            const std::int64_t part = i % columns / col_blocks;
-            const std::int64_t col = i % col_blocks * block_cols;
-            const std::int64_t cols = std::min(block_cols, dims.outputs - col);
-            const Matrix weight(args.weight.at(part).at(block.expert));
-            sums.begin(block.rows, cols, block.padded);
-            sums.add(x.block(block.begin, block.rows, 0, dims.inputs),
-                     weight.block(col, cols, 0, dims.inputs), BlockSums::Form::second_transposed);
-            sums.store_to(y.block(block.begin, block.rows, part * dims.outputs + col, cols), false);
-        });
+    for_blocks(blocks.count() * columns, block_rows * dims.inputs, args.x.dtype(), gemms, scratch,
+               [&](std::int64_t i, BlockSums& sums) {
+                   const RowBlocks::Block block = blocks[i / columns];
+                   const std::int64_t part = i % columns / col_blocks;
+                   const std::int64_t col = i % col_blocks * block_cols;
+                   const std::int64_t cols = std::min(block_cols, dims.outputs - col);
+                   const Matrix weight(args.weight.at(part).at(block.expert));
+                   sums.begin(block.rows, cols, block.padded);
+                   sums.add(x.block(block.begin, block.rows, 0, dims.inputs),
+                            weight.block(col, cols, 0, dims.inputs),
+                            BlockSums::Form::second_transposed);
+                   sums.store_to(y.block(block.begin, block.rows, part * dims.outputs + col, cols),
+                                 false, bias_at(args.bias, part, block.expert, col));
+               });
 }
 
 void run(const GroupedInputGrad& args, Gemms& gemms, Scratch& scratch) {

@@ -23,6 +23,22 @@ void add_bias(const AddBias& args) {
     });
 }
 
+/// sums += columns [begin, end) of the rows [first, last), one row after the other.
+template <class T>
+void add_rows(const Rows<T>& from, std::int64_t first, std::int64_t last, std::int64_t begin,
+              std::int64_t end, float* sums) {
+    // A few rows at a time: the memory is read in long pieces.
+    for (; first < last; first += 16) {
+        const std::int64_t next = std::min(first + 16, last);
+        for_vectors(begin, end, [&](std::int64_t o, auto lanes) {
+            Vec8 sum = load(sums + o, lanes);
+            for (std::int64_t row = first; row < next; ++row)
+                sum = sum + load(from[row] + o, lanes);
+            store(sums + o, sum, lanes);
+        });
+    }
+}
+
 }  // namespace
 
 void run(const BiasGrad& args) {
@@ -31,17 +47,25 @@ void run(const BiasGrad& args) {
     with_compute_type(args.dy.dtype(), [&](auto type) {
         const Rows<decltype(type)> from(args.dy);
         parallel_ranges(args.dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
-            // A few rows at a time: the memory is read in long pieces.
-            for (std::int64_t first = 0; first < rows; first += 16) {
-                const std::int64_t last = std::min(first + 16, rows);
-                for_vectors(begin, end, [&](std::int64_t o, auto lanes) {
-                    Vec8 sum = load(sums + o, lanes);
-                    for (std::int64_t row = first; row < last; ++row)
-                        sum = sum + load(from[row] + o, lanes);
-                    store(sums + o, sum, lanes);
-                });
-            }
+            add_rows(from, 0, rows, begin, end, sums);
         });
+    });
+}
+
+void run(const GroupedBiasGrad& args) {
+    const std::int64_t experts = args.dbias.size(1);
+    const std::int64_t outputs = args.dbias.size(2);
+    const auto* offsets = args.offsets.as<std::int32_t>();
+    with_compute_type(args.dy.dtype(), [&](auto type) {
+        for (std::int64_t part = 0; part < args.dbias.size(0); ++part) {
+            const Rows<decltype(type)> from(args.dy.slice(1, part * outputs, outputs));
+            auto* sums = args.dbias.at(part).template as<float>();
+            parallel_ranges(
+                outputs, offsets[experts], 128, [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t e = 0; e < experts; ++e)
+                        add_rows(from, offsets[e], offsets[e + 1], begin, end, sums + e * outputs);
+                });
+        }
     });
 }
 

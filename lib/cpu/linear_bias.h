@@ -6,6 +6,7 @@
 namespace gptrain::cpu {
 
 void run(const BiasGrad& args);
+void run(const GroupedBiasGrad& args);
 void run(const AddBias& args);
 
 }  // namespace gptrain::cpu

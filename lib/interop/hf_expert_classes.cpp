@@ -15,6 +15,7 @@ void require_block(const ModelShape& model) {
     if (model.activation != Activation::swiglu)
         no_class("model.activation ", name_of(model.activation));
     if (model.bias) no_class("model.bias true");
+    if (model.experts->bias) no_class("model.experts.bias true");
     if (model.experts->router.logit_bias) no_class("model.experts.router.logit_bias true");
 }
 

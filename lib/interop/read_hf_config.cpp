@@ -11,6 +11,8 @@ namespace {
 const HfClassNames& class_in(const HfMembers& config) {
     const std::string type = config.word("model_type");
     const HfClassNames* found = find_class(type);
+    if (type == "gpt_oss")
+        config.refuse("model_type", "gptrain lacks its attention sinks, though it has its experts");
     if (found == nullptr) {
         config.refuse("model_type",
                       "gptrain reads gpt2, llama, mistral, ministral, qwen2, qwen3, stablelm, "

@@ -155,10 +155,15 @@ Pending ExpertRows::back(const Tensor& rows, const Tensor& y, bool weighted) con
                        });
 }
 
-Pending ExpertRows::weigh(const Tensor& a, const Tensor& da, const Tensor& dweights) const {
+Pending ExpertRows::weigh(const Weighed& args) const {
+    const Tensor& dweights = args.dweights;
+    WeightRows op = {
+        .a = args.a, .da = args.da, .places = order_.places, .weights = weights(), .dweights = {}};
+    if (!args.bias.empty())
+        op.added = {.bias = args.bias.at(0), .dy = args.dy, .offsets = order_.offsets};
     const auto weigh = [&](const Tensor& gradient) {
-        context_.backend.run(WeightRows{
-            .a = a, .da = da, .places = order_.places, .weights = weights(), .dweights = gradient});
+        op.dweights = gradient;
+        context_.backend.run(op);
     };
     if (!sent()) {
         const Tensor part = allocate_whole(context_, dweights);

@@ -67,9 +67,15 @@ public:
     /// y [T, W] = for each token the sum of its rows, [R, W] by expert, times their weights if
     /// asked. Takes workspace memory, and needs it until the result has been waited for.
     Pending back(const Tensor& rows, const Tensor& y, bool weighted) const;
-    /// WeightRows at the experts: `da` gets the weights, and their gradient, fp32 [T, K], arrives
-    /// in `dweights`. Memory as above.
-    Pending weigh(const Tensor& a, const Tensor& da, const Tensor& dweights) const;
+    struct Weighed {
+        Tensor a;         ///< [R, F]
+        Tensor da;        ///< [R, F]: gets the weights
+        Tensor dweights;  ///< fp32 [T, K]: where their gradient arrives
+        Tensor bias;      ///< [1, E, W] of the product of a, or empty
+        Tensor dy;        ///< [R / K', W]: as it has arrived
+    };
+    /// WeightRows at the experts. Memory as above.
+    Pending weigh(const Weighed& args) const;
 
 private:
     bool sent() const { return !order_.sent_slots.empty(); }

@@ -7,13 +7,21 @@ Experts::Experts(const ModelContext& context, const Parameters& parameters, cons
       branch_(context, parameters, block, "ln_2", DropoutSite::mlp_output),
       router_(context, parameters, block),
       fc_gate_(parameters.group(block.name + ".experts.fc_gate.weight")),
+      fc_gate_bias_(parameters.group(block.name + ".experts.fc_gate.bias")),
       proj_(parameters.group(block.name + ".experts.proj.weight")),
+      proj_bias_(parameters.group(block.name + ".experts.proj.bias")),
       gate_(parameters.group(block.name + ".shared.router.weight")) {
     if (!experts().shared) return;
     // It takes no adapter, and so draws nothing at these sites.
     shared_.emplace(context, parameters, block,
                     TwoLinears::Layer{.name = "shared.fc_gate", .site = DropoutSite::lora_fc_gate},
                     TwoLinears::Layer{.name = "shared.proj", .site = DropoutSite::lora_mlp_proj});
+}
+
+Tensor Experts::added_bias() const {
+    const Mesh& mesh = context_.mesh;
+    const bool splits_features = mesh.experts().size() == 1;
+    return splits_features && mesh.tp().rank() > 0 ? Tensor() : proj_bias_.weight;
 }
 
 Shape Experts::u_shape(std::int64_t tokens) const {
@@ -108,6 +116,7 @@ void Experts::compute(const ExpertRows& rows, const Tensor& arrived, const Tenso
                                         .weight = fc_gate_.weight,
                                         .offsets = rows.offsets(),
                                         .y = u,
+                                        .bias = fc_gate_bias_.weight,
                                         .expected = rows.expected()});
     activate(u, a);
 }
@@ -118,6 +127,7 @@ Pending Experts::project_rows(const ExpertRows& rows, const Tensor& a, const Ten
                                         .weight = proj_.weight,
                                         .offsets = rows.offsets(),
                                         .y = out,
+                                        .bias = added_bias(),
                                         .expected = rows.expected()});
     return rows.back(out, y, true);
 }
@@ -218,7 +228,8 @@ Pending Experts::hidden_gradient(const ExpertRows& rows, const Tensor& dy, const
                                               .dx = da,
                                               .expected = rows.expected()});
     }
-    Pending weights = rows.weigh(a, da, dweights);
+    Pending weights =
+        rows.weigh({.a = a, .da = da, .dweights = dweights, .bias = added_bias(), .dy = dy});
     context_.backend.run(
         ActivationBackward{.activation = activation(), .u = u, .dy = da, .du = du});
     return weights;
@@ -234,14 +245,22 @@ void Experts::weight_gradients(const ExpertRows& rows, const WeightOperands& ope
                                                .accumulate = accumulate || !to.storage.overwritten,
                                                .expected = rows.expected()});
     };
-    if (proj_.trained()) {
+    const auto add_bias = [&](const GroupTensors& to, const Tensor& gradient) {
+        if (!to.trained()) return;
+        context_.backend.run(
+            GroupedBiasGrad{.dy = gradient, .offsets = rows.offsets(), .dbias = to.grad});
+    };
+    if (proj_.trained() || proj_bias_.trained()) {
         const ArenaFrame frame(context_.workspace());
-        add(proj_, operands.a, rows.by_expert(operands.dy, true));
+        const Tensor dy = rows.by_expert(operands.dy, true);
+        if (proj_.trained()) add(proj_, operands.a, dy);
+        add_bias(proj_bias_, dy);
     }
     if (fc_gate_.trained()) {
         const ArenaFrame frame(context_.workspace());
         add(fc_gate_, rows.by_expert(operands.n), operands.du);
     }
+    add_bias(fc_gate_bias_, operands.du);
 }
 
 void Experts::backward_rows(const RowsBackward& args, const Pass& pass, BackwardPart part) const {
@@ -253,7 +272,8 @@ void Experts::backward_rows(const RowsBackward& args, const Pass& pass, Backward
     const ExpertRows rows = rows_of(saved, args.range);
     if (!args.alone) rows.place(pass);
     ArrivingRowsOfExperts dy = rows.send(of_range(args.dy));
-    const bool trained = fc_gate_.trained() || proj_.trained();
+    const bool trained =
+        fc_gate_.trained() || proj_.trained() || fc_gate_bias_.trained() || proj_bias_.trained();
     const bool adds = part != BackwardPart::inputs && trained;
     ArrivingRowsOfExperts n;
     if (args.alone && !saved.arrived.empty()) {

@@ -3,9 +3,12 @@
 //
 //   chosen, weights = router(n)                       (router.h)
 //   x = the rows of n, by expert                      [R, H]
-//   u = x W_fc_gate^T of the row's expert             [R, F], or with swiglu [fc | gate] [R, 2 F]
+//   u = x W_fc_gate^T of the row's expert             [R, F], or with a gate [fc | gate] [R, 2 F]
 //   a = g(u)                                          [R, F]
 //   y = sum over the experts of a token of weight (a W_proj^T), with the shared expert + shared(n)
+//
+// with biases also u + b_fc_gate and a W_proj^T + b_proj, of the row's expert. Ranks of tp that
+// split F have parts of the sum of a W_proj^T: the first one adds b_proj to it.
 //
 // between the norm of normed_branch.h and the residual stream. shared is an mlp (TwoLinears)
 // without biases that every token uses; with a gate it is multiplied by sigmoid(n w_gate^T). tp
@@ -82,6 +85,8 @@ private:
     Activation activation() const { return context_.shape.activation; }
     Shape u_shape(std::int64_t tokens) const;
     Shape a_shape(std::int64_t tokens) const;
+    /// Where this rank adds the bias of proj to what it computes; otherwise empty.
+    Tensor added_bias() const;
     bool has_shared() const { return shared_.has_value(); }
     bool gated_shared() const { return gate_.present(); }
     /// Memory for n where it arrives, if it is sent.
@@ -129,8 +134,10 @@ private:
     const ModelContext& context_;
     NormedBranch branch_;
     Router router_;
-    GroupTensors fc_gate_;  ///< [P, E, F, H]
-    GroupTensors proj_;     ///< [1, E, H, F]
+    GroupTensors fc_gate_;       ///< [P, E, F, H]
+    GroupTensors fc_gate_bias_;  ///< [P, E, F], or empty
+    GroupTensors proj_;          ///< [1, E, H, F]
+    GroupTensors proj_bias_;     ///< [1, E, H], or empty
     std::optional<TwoLinears> shared_;
     GroupTensors gate_;  ///< [1, H]
 };

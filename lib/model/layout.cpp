@@ -1,14 +1,12 @@
 #include "model/layout.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <queue>
 #include <utility>
 
 #include "backend/value_ops.h"
+#include "model/parameter_owners.h"
 
 namespace gptrain {
 namespace {
@@ -93,8 +91,11 @@ Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
 }
 
 Shape whole_shape(const ModelTensor& tensor) {
-    if (tensor.experts > 0) return {tensor.experts, tensor.rows, tensor.columns};
-    return tensor.columns == 0 ? Shape({tensor.rows}) : Shape({tensor.rows, tensor.columns});
+    Shape shape;
+    if (tensor.experts > 0) shape.push_back(tensor.experts);
+    shape.push_back(tensor.rows);
+    if (tensor.columns > 0) shape.push_back(tensor.columns);
+    return shape;
 }
 
 /// Places a rank's groups in its flat buffers.
@@ -177,6 +178,8 @@ private:
     std::optional<Axis> also_sums(const ModelTensor& tensor, bool both_ends) const {
         if (both_ends) return Axis::embedding_ends;
         if (tensor.partial_gradient) return Axis::tp;
+        // Experts get all rows of the ranks of tp, and compute whole gradients of what they have.
+        if (tensor.experts > 0) return std::nullopt;
         if (tensor.split == TensorSplit::none && request_.sequence_parallel) return Axis::tp;
         if (tensor.split == TensorSplit::kv_rows && request_.mesh.kv > 1) return Axis::kv;
         return std::nullopt;
@@ -271,8 +274,10 @@ private:
         Shape in_memory;
         Shard shard = shard_of(tensor, in_memory);
         if (group.is_copy) shard.owned = false;
-        Shape member = shard.box.extent;
-        if (group.of_experts()) member = {1, member[0], member[1], member[2]};
+        Shape member;
+        if (group.of_experts()) member.push_back(1);
+        for (const std::int64_t size : shard.box.extent)
+            member.push_back(size);
         if (placed.shape.rank() == 0) {
             placed.shape = member;
         } else {
@@ -290,7 +295,8 @@ private:
              .sharing = placed.sharing,
              .also_sums = also_sums(tensor, group.both_ends),
              .update = tensor.balance ? Update::frozen
-                                      : request_.rules.update(tensor.name, tensor.dims())});
+                                      : request_.rules.update(tensor.name, tensor.dims()),
+             .matrix = tensor.columns > 0});
         if (storage.in_compute_dtype) end_ += in_memory.elements();
         if (storage.int8) {
             layout_.int8_end.values += in_memory.elements();
@@ -313,61 +319,6 @@ private:
     bool whole_ = false;  ///< of the open bucket, as is the sharing
     Sharing sharing_;
 };
-
-/// A matrix and the vectors that go to the same owner.
-struct Share {
-    Axis owners;
-    std::int64_t elements = 0;
-    std::vector<Parameter*> parameters = {};
-};
-
-/// The shares of whole-parameter buckets. Each matrix takes the vectors before it; the last one of
-/// a bucket also takes those after it. So new weights need few messages.
-std::vector<Share> shares_of(ParameterLayout& layout) {
-    std::vector<Share> shares;
-    auto parameter = layout.parameters.begin();
-    for (const Bucket& bucket : layout.buckets) {
-        const std::size_t first = shares.size();
-        bool open = false;
-        for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
-             ++parameter) {
-            if (!bucket.whole) continue;
-            if (!open) shares.push_back({.owners = *bucket.sharing.owners});
-            shares.back().parameters.push_back(&*parameter);
-            shares.back().elements += parameter->shard.elements();
-            open = !parameter->decays();
-        }
-        if (!open || shares.size() < first + 2) continue;
-        const Share rest = std::move(shares.back());
-        shares.pop_back();
-        shares.back().elements += rest.elements;
-        shares.back().parameters.insert(shares.back().parameters.end(), rest.parameters.begin(),
-                                        rest.parameters.end());
-    }
-    return shares;
-}
-
-/// Greedy: assigns the largest share first, always to the owner with the fewest elements. Sizes,
-/// and so owners, are the same on all ranks of tp.
-void assign_owners(ParameterLayout& layout, const MeshShape& mesh) {
-    std::vector<Share> shares = shares_of(layout);
-    std::stable_sort(shares.begin(), shares.end(),
-                     [](const Share& a, const Share& b) { return a.elements > b.elements; });
-    using Load = std::pair<std::int64_t, int>;  // elements, rank
-    std::map<Axis, std::priority_queue<Load, std::vector<Load>, std::greater<>>> loads_on;
-    for (const Share& share : shares) {
-        auto& loads = loads_on[share.owners];
-        if (loads.empty()) {
-            for (int rank = 0; rank < group_size(share.owners, mesh); ++rank)
-                loads.emplace(0, rank);
-        }
-        const auto [elements, rank] = loads.top();
-        loads.pop();
-        for (Parameter* parameter : share.parameters)
-            parameter->owner = rank;
-        loads.emplace(elements + share.elements, rank);
-    }
-}
 
 }  // namespace
 

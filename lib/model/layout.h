@@ -60,11 +60,12 @@ struct Parameter {
     /// embedding_ends, where the first stage has the part of a tied embedding, the last the head's.
     std::optional<Axis> also_sums = {};
     Update update = Update::adamw;
+    bool matrix = false;  ///< or one for each expert; not a bias or a norm
     /// The rank of `sharing.owners` that updates it, in a bucket of whole parameters.
     int owner = 0;
     bool trained() const { return update != Update::frozen; }
-    /// Weight decay applies to matrices, not to biases and norms.
-    bool decays() const { return shard.global.rank() >= 2; }
+    /// Weight decay applies to matrices only.
+    bool decays() const { return matrix; }
     std::int64_t begin() const { return storage.begin; }
     std::int64_t end() const { return begin() + shard.elements(); }
     FlatRange range() const { return {begin(), end()}; }
@@ -81,8 +82,8 @@ struct GroupRows {
 /// "h.i.mlp.fc_gate" stacks fc, gate.
 struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
-    /// This rank's rows and columns, without padding; of E experts [P, E, rows, columns] for P
-    /// members.
+    /// This rank's rows and columns, without padding; of E experts [P, E, rows, columns], or
+    /// [P, E, rows] for biases, with P members.
     Shape shape;
     std::vector<GroupRows> rows;
     Storage storage;

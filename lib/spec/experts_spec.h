@@ -59,6 +59,7 @@ struct ExpertsSpec {
     std::int64_t count = 0;
     std::int64_t per_token = 0;
     std::int64_t ffn_hidden_size = 0;
+    bool bias = false;  ///< of fc, gate and proj; the shared expert has none
     std::optional<SharedExpertSpec> shared = {};
     ExpertLayers layers = {};
     /// Of an expert axis: the largest part of a rank's rows that a message to one rank holds, over

@@ -67,9 +67,8 @@ public:
                                       .columns = linear.inputs,
                                       .init = linear.init,
                                       .split = split});
-            // A row-parallel layer adds its bias after the sum, unsplit.
-            const TensorSplit of_bias = split == TensorSplit::columns ? TensorSplit::none : split;
-            bias.tensors.push_back({.name = output + ".bias", .rows = rows, .split = of_bias});
+            bias.tensors.push_back(
+                {.name = output + ".bias", .rows = rows, .split = bias_split(split)});
         }
         groups_.push_back(std::move(weight));
         if (linear.bias) groups_.push_back(std::move(bias));
@@ -87,17 +86,26 @@ public:
     /// A linear layer for each expert.
     void grouped(const LinearGroup& linear, const ExpertsSpec& experts) {
         TensorGroup weight = {linear.block + linear.name + ".weight", {}, true};
+        TensorGroup bias = {linear.block + linear.name + ".bias", {}};
+        const double active =
+            static_cast<double>(experts.per_token) / static_cast<double>(experts.count);
         for (const auto& [name, rows, split, adapted] : linear.outputs) {
-            weight.tensors.push_back({.name = text(linear.block, name, ".weight"),
+            const std::string output = text(linear.block, name);
+            weight.tensors.push_back({.name = output + ".weight",
                                       .rows = rows,
                                       .columns = linear.inputs,
                                       .experts = experts.count,
                                       .init = linear.init,
                                       .split = split,
-                                      .active = static_cast<double>(experts.per_token) /
-                                                static_cast<double>(experts.count)});
+                                      .active = active});
+            bias.tensors.push_back({.name = output + ".bias",
+                                    .rows = rows,
+                                    .experts = experts.count,
+                                    .split = bias_split(split),
+                                    .active = active});
         }
         groups_.push_back(std::move(weight));
+        if (linear.bias) groups_.push_back(std::move(bias));
     }
     /// The embeddings of virtual tokens, and the encoder that p-tuning puts behind them. Its
     /// initial values have the variances of PEFT's, so that what it computes is about as large as
@@ -127,6 +135,11 @@ public:
 
 private:
     static constexpr Initialisation ones = {.constant = 1};
+
+    /// A row-parallel layer adds its bias once to the sum, unsplit.
+    static TensorSplit bias_split(TensorSplit split) {
+        return split == TensorSplit::columns ? TensorSplit::none : split;
+    }
 
     /// A is drawn with the variance of PEFT's initial values; B starts at 0, so that the adapter
     /// changes nothing at first.
@@ -211,11 +224,11 @@ void add_mlp(GroupList& list, const ModelShape& model, const std::string& at) {
                  .bias = model.bias});
 }
 
-/// Neither experts nor the shared expert have biases.
+/// The shared expert has no biases.
 void add_experts(GroupList& list, const ModelShape& model, const std::string& at) {
     using enum TensorSplit;
     const ExpertsSpec& experts = *model.experts;
-    const auto layers = [&](const auto& add, std::string_view name, std::int64_t width) {
+    const auto layers = [&](const auto& add, std::string_view name, std::int64_t width, bool bias) {
         const std::string fc = text(name, ".fc");
         const std::string gate = text(name, ".gate");
         const std::string proj = text(name, ".proj");
@@ -226,22 +239,22 @@ void add_experts(GroupList& list, const ModelShape& model, const std::string& at
              .outputs = inner,
              .inputs = model.hidden,
              .init = list.drawn(),
-             .bias = false});
+             .bias = bias});
         add({.block = at,
              .name = proj,
              .outputs = {{std::string_view(proj), model.hidden, columns}},
              .inputs = width,
              .init = list.projection(),
-             .bias = false});
+             .bias = bias});
     };
     list.router(at + "router", experts.count);
     list.router_biases(at + "router", experts);
     layers([&](const GroupList::LinearGroup& linear) { list.grouped(linear, experts); }, "experts",
-           experts.ffn_hidden_size);
+           experts.ffn_hidden_size, experts.bias);
     if (!experts.shared) return;
     if (experts.shared->gate) list.router(at + "shared.router", 1);
     layers([&](const GroupList::LinearGroup& linear) { list.linear(linear); }, "shared",
-           experts.shared->ffn_hidden_size);
+           experts.shared->ffn_hidden_size, false);
 }
 
 }  // namespace

@@ -25,12 +25,13 @@ enum class TensorSplit {
     kv_rows,  ///< the rows by query groups, at least one per rank
 };
 
-/// A tensor of the whole model: a matrix, a vector if `columns` is 0, or a matrix for each expert.
+/// A tensor of the whole model: a matrix, a vector if `columns` is 0, or one of them for each
+/// expert.
 struct ModelTensor {
     std::string name;
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t experts = 0;  ///< matrices; 0: the tensor has no dim for them
+    std::int64_t experts = 0;  ///< matrices or vectors; 0: the tensor has no dim for them
     Initialisation init = {};
     TensorSplit split = TensorSplit::none;
     /// Each rank of tp computes only a part of the gradient of what it holds.
@@ -41,7 +42,8 @@ struct ModelTensor {
     /// The bias of a router's choice: not a parameter, but part of the model's state, in fp32. No
     /// gradient changes it.
     bool balance = false;
-    int dims() const { return (experts > 0 ? 1 : 0) + (columns > 0 ? 2 : 1); }
+    /// 1 for a vector, those of experts included, 2 for a matrix, 3 for a matrix of each expert.
+    int dims() const { return columns == 0 ? 1 : experts > 0 ? 3 : 2; }
     std::int64_t elements() const {
         return std::max<std::int64_t>(experts, 1) * rows * std::max<std::int64_t>(columns, 1);
     }

@@ -84,6 +84,7 @@ void visit_keys(auto& keys, ExpertsSpec& experts) {
     keys.required("count", experts.count, expert_count);
     keys.required("per_token", experts.per_token, expert_count);
     keys.required("ffn_hidden_size", experts.ffn_hidden_size, ffn_width);
+    keys.value("bias", experts.bias);
     keys.open("shared", experts.shared, "none");
     keys.value("layers", experts.layers);
     keys.value("load", experts.load, RealRange{.low = 1.0});

@@ -163,6 +163,7 @@ Json experts_json(const ModelShape& model) {
                    {"scale", router.scale},
                    {"logit_bias", router.logit_bias}}},
                  {"balance", {{"bias_rate", experts.balance.bias_rate ? "a number" : "none"}}}};
+    if (experts.bias) json["bias"] = true;
     if (experts.shared) {
         json["shared"] = {{"ffn_hidden_size", experts.shared->ffn_hidden_size},
                           {"gate", experts.shared->gate}};

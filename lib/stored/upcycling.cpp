@@ -16,6 +16,10 @@ bool is_of_experts(const std::string& name) {
     return name.find(experts_part) != name.npos;
 }
 
+bool is_matrix(const NamedState& state) {
+    return state.shard.global.rank() == 3;
+}
+
 bool is_of_router(const std::string& name) {
     return name.find(".router.") != name.npos;
 }
@@ -24,18 +28,21 @@ std::string dense_name(std::string name) {
     return name.replace(name.find(experts_part), experts_part.size(), ".mlp.");
 }
 
-/// The parts of a state of all experts that lie in one expert each, as states of the dense matrix.
+/// The parts of a state of all experts that lie in one expert each, as states of the dense matrix
+/// or bias.
 void visit_copies(const NamedState& state, const StateVisitor& visitor) {
     const Shard& shard = state.shard;
-    const auto matrix = [](const Shape& shape) { return Shape({shape[1], shape[2]}); };
-    const Box box = {.offset = matrix(shard.box.offset), .extent = matrix(shard.box.extent)};
+    const auto of_one = [&](const Shape& shape) {
+        return is_matrix(state) ? Shape({shape[1], shape[2]}) : Shape({shape[1]});
+    };
+    const Box box = {.offset = of_one(shard.box.offset), .extent = of_one(shard.box.extent)};
     const std::int64_t each = box.extent.elements();
     for (std::int64_t begin = shard.flat_begin; begin < shard.flat_end;) {
         const std::int64_t expert = begin / each * each;
         const std::int64_t end = std::min(shard.flat_end, expert + each);
         visitor({.group = state.group,
                  .shard = {.name = dense_name(shard.name),
-                           .global = matrix(shard.global),
+                           .global = of_one(shard.global),
                            .box = box,
                            .flat_begin = begin - expert,
                            .flat_end = end - expert,
@@ -58,7 +65,8 @@ ModelShape dense_form(const ModelShape& model, const std::string& source) {
     check(!experts.shared, "model.experts.shared has to be none");
     check(experts.ffn_hidden_size == model.ffn, "model.experts.ffn_hidden_size is ",
           experts.ffn_hidden_size, ", and has to be model.ffn_hidden_size, ", model.ffn);
-    check(!model.bias, "they have no biases, and model.bias has to be false");
+    check(experts.bias == model.bias, "model.experts.bias is ", experts.bias,
+          ", and has to be model.bias, ", model.bias);
     ModelShape dense = model;
     dense.experts.reset();
     return dense;
@@ -77,7 +85,7 @@ void add_noise(Backend& backend, const StateSource& weights, std::uint64_t seed,
     const std::int64_t bytes = noise_elements * size_of(DType::f32);
     Buffer buffer;
     weights([&](const NamedState& state) {
-        if (!is_of_experts(state.shard.name)) return;
+        if (!is_of_experts(state.shard.name) || !is_matrix(state)) return;
         if (buffer.data() == nullptr) buffer = backend.allocate(2 * bytes, MemorySpace::device);
         for (std::int64_t begin = 0; begin < state.shard.elements(); begin += noise_elements) {
             Shard part = state.shard;

@@ -22,7 +22,8 @@ ModelShape dense_form(const ModelShape& model, const std::string& source);
 /// the parameters that a dense model lacks.
 StateSource as_dense(const StateSource& weights);
 
-/// Adds N(0, std) to every weight of the experts, a function of the seed and the weight's place.
+/// Adds N(0, std) to every element of the experts' matrices, a function of the seed and the
+/// weight's place.
 void add_noise(Backend& backend, const StateSource& weights, std::uint64_t seed, double std);
 
 }  // namespace gptrain

@@ -232,6 +232,8 @@ void check_refusals(const Refusals& cases) {
 TEST_CASE("what no key of the run spec expresses is an error that names key and value") {
     check_refusals({
         {{{"model_type", "gemma"}}, "'model_type' is \"gemma\""},
+        {{{"model_type", "gpt_oss"}},
+         "'model_type' is \"gpt_oss\"; gptrain lacks its attention sinks"},
         {{{"architectures", {"LlamaModel"}}}, "'architectures' is [\"LlamaModel\"]"},
         {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain supports only \"silu\""},
         {{{"attention_bias", true}}, "'attention_bias' is true"},

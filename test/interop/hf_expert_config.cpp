@@ -205,6 +205,11 @@ TEST_CASE("a model with experts of no class of transformers is an error that nam
     const std::string sigmoid = " and model.experts.router.score sigmoid";
     CHECK(refused("qwen3_moe", [](ModelShape& model) { model.bias = true; }) ==
           no_class + "model.bias true");
+    CHECK(refused("qwen3_moe", [](ModelShape& model) { model.experts->bias = true; }) ==
+          no_class + "model.experts.bias true");
+    CHECK(refused("qwen3_moe", [](ModelShape& model) {
+              model.activation = Activation::clamped_swiglu;
+          }) == no_class + "model.activation clamped_swiglu");
     CHECK(refused("qwen3_moe", [](ModelShape& model) {
               model.experts->router.logit_bias = true;
           }) == no_class + "model.experts.router.logit_bias true");

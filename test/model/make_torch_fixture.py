@@ -30,7 +30,7 @@ eight runs that start from weights disturbed by half a unit in the last place, s
 be near by luck. What another float32 implementation may be off by is a small multiple of that.
 
 The loss and the gradients of lora_llama_tiny.h5 and prompt_llama_tiny.h5 are compared with PEFT's on the
-Llama of transformers.
+Llama of transformers, those of experts_tiny.h5 with the experts of gpt-oss there.
 
 `eps` is larger than usual: a gradient that is zero but for rounding (that of the key bias) would else
 be blown up to a full update by AdamW's normalisation, and nothing could be compared.
@@ -45,6 +45,7 @@ import torch
 
 from torch_fixture import cases
 from torch_fixture.batches import masked, ones, random_batch
+from torch_fixture.gpt_oss_check import check_with_gpt_oss
 from torch_fixture.model import initial_weights
 from torch_fixture.peft_check import check_with_peft
 from torch_fixture.training import STEPS, disturbed, train
@@ -60,6 +61,8 @@ def write(path, c, seed, token_weights):
     exact = train(c, batch, weights, torch.float64)
     if ("lora_rank" in c or "virtual_tokens" in c) and c["activation"] == "swiglu":
         check_with_peft(c, batch, weights, exact)
+    if c.get("expert_bias", 0):
+        check_with_gpt_oss(c, batch, weights)
     rounded = [train(c, batch, disturbed(weights, random), torch.float32) for _ in range(FP32_RUNS)]
     with h5py.File(path, "w") as file:
         for key, value in c.items():

@@ -66,9 +66,11 @@ RunSpec tiny_neox_spec() {
 
 RunSpec tiny_experts_spec() {
     RunSpec spec = tiny_llama_spec();
+    spec.model.activation = Activation::clamped_swiglu;
     spec.model.experts = ExpertsSpec{.count = 6,
                                      .per_token = 2,
                                      .ffn_hidden_size = 24,
+                                     .bias = true,
                                      .router = {.normalize = false, .logit_bias = true},
                                      .balance = {.bias_rate = 0.01, .z_weight = 0.01}};
     return spec;

@@ -124,6 +124,7 @@ void Fixture::read_experts(ModelSpec& model) const {
     experts.count = whole("experts", 0);
     experts.per_token = whole("per_token", 0);
     experts.ffn_hidden_size = whole("expert_ffn", 0);
+    experts.bias = whole("expert_bias", 0) != 0;
     if (has("shared_ffn"))
         experts.shared = {.ffn_hidden_size = whole("shared_ffn", 0),
                           .gate = whole("shared_gate", 0) != 0};

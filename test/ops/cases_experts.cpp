@@ -264,8 +264,9 @@ OpCase combine(const Size& size, DType dtype, Choice choice, bool weighted, bool
     return op;
 }
 
-OpCase weight(const Size& size, DType dtype, Choice choice) {
-    OpCase op = make_case(text("weight_rows ", static_cast<int>(choice)), size, dtype);
+OpCase weight(const Size& size, DType dtype, Choice choice, bool with_bias) {
+    OpCase op = make_case(
+        text("weight_rows ", with_bias ? "with bias " : "", static_cast<int>(choice)), size, dtype);
     const Order order(size, choice);
     const Shape shape = {size.tokens, size.per_token};
     const auto a = rows_of(op, Role::input, dtype, size, order, random_values());
@@ -273,15 +274,25 @@ OpCase weight(const Size& size, DType dtype, Choice choice) {
     const auto places = op.input(DType::i32, shape, given(order.places));
     const auto weights = op.input(DType::f32, shape, random_values());
     const auto dweights = op.output(DType::f32, shape);
+    // The rows before the product may have another width.
+    const std::int64_t hidden = size.hidden + 3;
+    const auto input = [&](DType type, const Shape& of, const Values& values) {
+        return with_bias ? op.input(type, of, values) : none;
+    };
+    const auto bias = input(dtype, {size.experts, hidden}, random_values());
+    const auto dy = input(dtype, {size.tokens, hidden}, random_values());
+    const auto offsets = input(DType::i32, {size.experts + 1}, given(order.offsets));
     op.run = [=](Backend& backend, const Tensors& at) {
         backend.run(WeightRows{.a = whole_rows(at[a], size),
                                .da = whole_rows(at[da], size),
                                .places = at[places],
                                .weights = at[weights],
-                               .dweights = at[dweights]});
+                               .dweights = at[dweights],
+                               .added = {at[bias], at[dy], at[offsets]}});
     };
     op.reference = [=](Arrays& at) {
-        reference::weight_rows(at[a], at[da], at[places], at[weights], at[dweights]);
+        reference::weight_rows(at[a], at[da], at[places], at[weights],
+                               {at[bias], at[dy], at[offsets]}, at[dweights]);
     };
     return op;
 }
@@ -326,7 +337,8 @@ void add_rows(std::vector<OpCase>& cases, const Size& size, DType dtype, Choice 
                 cases.push_back(combine(size, dtype, choice, weighted, accumulate, gap));
         }
     }
-    cases.push_back(weight(size, dtype, choice));
+    cases.push_back(weight(size, dtype, choice, false));
+    cases.push_back(weight(size, dtype, choice, true));
 }
 
 }  // namespace

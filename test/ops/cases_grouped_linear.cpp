@@ -80,20 +80,26 @@ Shape weight_shape(const Size& size) {
     return {size.parts, size.experts(), size.outputs, size.inputs};
 }
 
-OpCase forward(const Size& size, DType dtype) {
-    OpCase op = make_case("grouped_forward", size, dtype);
+Shape bias_shape(const Size& size) {
+    return {size.parts, size.experts(), size.outputs};
+}
+
+OpCase forward(const Size& size, DType dtype, bool with_bias) {
+    OpCase op = make_case(with_bias ? "grouped_forward with bias" : "grouped_forward", size, dtype);
     const auto x = rows_of(op, Role::input, dtype, size, size.inputs, random_values());
     const auto weight = op.input(dtype, weight_shape(size), random_values(0.5));
+    const auto bias = with_bias ? op.input(dtype, bias_shape(size), random_values(2)) : none;
     const auto offsets = op.input(DType::i32, {size.experts() + 1}, given(size.offsets()));
     const auto y = rows_of(op, Role::output, dtype, size, size.parts * size.outputs);
     op.run = [=](Backend& backend, const Tensors& at) {
         backend.run(GroupedForward{.x = whole(at[x], size),
                                    .weight = at[weight],
                                    .offsets = at[offsets],
-                                   .y = whole(at[y], size)});
+                                   .y = whole(at[y], size),
+                                   .bias = at[bias]});
     };
     op.reference = [=](Arrays& at) {
-        reference::grouped_forward(at[x], at[weight], at[offsets], at[y]);
+        reference::grouped_forward(at[x], at[weight], at[bias], at[offsets], at[y]);
     };
     return op;
 }
@@ -140,6 +146,23 @@ OpCase weight_grad(const Size& size, DType dtype, reference::Result result) {
     return op;
 }
 
+OpCase bias_grad(const Size& size, DType dtype) {
+    OpCase op = make_case("grouped_bias_grad", size, dtype);
+    op.flops = 0;
+    const auto dy =
+        rows_of(op, Role::input, dtype, size, size.parts * size.outputs, random_values());
+    const auto offsets = op.input(DType::i32, {size.experts() + 1}, given(size.offsets()));
+    const auto dbias = op.updated(DType::f32, bias_shape(size), random_values(3));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(
+            GroupedBiasGrad{.dy = whole(at[dy], size), .offsets = at[offsets], .dbias = at[dbias]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::grouped_bias_grad(at[dy], at[offsets], at[dbias]);
+    };
+    return op;
+}
+
 }  // namespace
 
 std::vector<OpCase> grouped_linear_cases() {
@@ -147,7 +170,9 @@ std::vector<OpCase> grouped_linear_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes()) {
-            cases.push_back(forward(size, dtype));
+            cases.push_back(forward(size, dtype, false));
+            cases.push_back(forward(size, dtype, true));
+            cases.push_back(bias_grad(size, dtype));
             cases.push_back(input_grad(size, dtype));
             cases.push_back(weight_grad(size, dtype, added));
             if (!size.large) cases.push_back(weight_grad(size, dtype, stored));

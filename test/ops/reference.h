@@ -129,16 +129,25 @@ void gather_rows(const Array& x, const Array& slots, const Array& weights, std::
                  Array& rows);
 void combine_rows(const Array& rows, const Array& places, const Array& weights, Array& y,
                   Result result);
+/// What a bias adds to WeightRows; empty without one.
+struct RowsBias {
+    const Array& bias;
+    const Array& dy;
+    const Array& offsets;
+};
 void weight_rows(const Array& a, Array& da, const Array& places, const Array& weights,
-                 Array& dweights);
+                 const RowsBias& added, Array& dweights);
 void gate_rows(const Array& x, const Array& logits, Array& y);
 void gate_rows_backward(const Array& x, const Array& logits, const Array& dy, Array& dx,
                         Array& dlogits);
 
-void grouped_forward(const Array& x, const Array& weight, const Array& offsets, Array& y);
+void grouped_forward(const Array& x, const Array& weight, const Array& bias, const Array& offsets,
+                     Array& y);
 void grouped_input_grad(const Array& dy, const Array& weight, const Array& offsets, Array& dx);
 void grouped_weight_grad(const Array& x, const Array& dy, const Array& offsets, Array& dweight,
                          Result result);
+/// dbias +=
+void grouped_bias_grad(const Array& dy, const Array& offsets, Array& dbias);
 
 // ---- loss and optimizer ----
 

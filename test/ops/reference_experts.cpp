@@ -77,7 +77,7 @@ void combine_rows(const Array& rows, const Array& places, const Array& weights, 
 }
 
 void weight_rows(const Array& a, Array& da, const Array& places, const Array& weights,
-                 Array& dweights) {
+                 const RowsBias& added, Array& dweights) {
     for (std::size_t slot = 0; slot < places.values().size(); ++slot) {
         const auto i = static_cast<std::int64_t>(slot);
         const std::int64_t row = places.integer(i);
@@ -87,6 +87,13 @@ void weight_rows(const Array& a, Array& da, const Array& places, const Array& we
         for (std::int64_t f = 0; f < a.size(1); ++f) {
             sum.add(a(row, f) * da(row, f));
             da(row, f) = weights(i) * da(row, f);
+        }
+        if (!added.bias.empty()) {
+            std::int64_t expert = 0;
+            while (row >= added.offsets.integer(expert + 1))
+                ++expert;
+            for (std::int64_t h = 0; h < added.bias.size(1); ++h)
+                sum.add(added.bias(expert, h) * added.dy(i / places.size(1), h));
         }
         dweights(i) = sum.result();
     }
@@ -113,7 +120,8 @@ void gate_rows_backward(const Array& x, const Array& logits, const Array& dy, Ar
 
 // ---- grouped linear layers ----
 
-void grouped_forward(const Array& x, const Array& weight, const Array& offsets, Array& y) {
+void grouped_forward(const Array& x, const Array& weight, const Array& bias, const Array& offsets,
+                     Array& y) {
     const std::int64_t outputs = weight.size(2);
     for (std::int64_t e = 0; e < weight.size(1); ++e) {
         for (std::int64_t r = offsets.integer(e); r < offsets.integer(e + 1); ++r) {
@@ -121,6 +129,7 @@ void grouped_forward(const Array& x, const Array& weight, const Array& offsets, 
                 Sum sum;
                 for (std::int64_t i = 0; i < x.size(1); ++i)
                     sum.add(x(r, i) * weight(o / outputs, e, o % outputs, i));
+                if (!bias.empty()) sum.add(bias(o / outputs, e, o % outputs));
                 y(r, o) = sum.result();
             }
         }
@@ -154,6 +163,20 @@ void grouped_weight_grad(const Array& x, const Array& dy, const Array& offsets, 
                     sum.add(dy(r, o) * x(r, i));
                 value = sum.result();
             }
+        }
+    }
+}
+
+void grouped_bias_grad(const Array& dy, const Array& offsets, Array& dbias) {
+    const std::int64_t outputs = dbias.size(2);
+    for (std::int64_t e = 0; e < dbias.size(1); ++e) {
+        for (std::int64_t o = 0; o < dy.size(1); ++o) {
+            Sum sum;
+            Bounded& value = dbias(o / outputs, e, o % outputs);
+            sum.add(value);
+            for (std::int64_t r = offsets.integer(e); r < offsets.integer(e + 1); ++r)
+                sum.add(dy(r, o));
+            value = sum.result();
         }
     }
 }

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/rank_lib.sh"
 make_data
 make_spec
-sed -i 's/^model: {\(.*\)}/model: {\1, activation: swiglu, bias: false, ffn_hidden_size: 24,/' run.yaml
-sed -i '/^model:/a\    experts: {count: 4, per_token: 2, ffn_hidden_size: 24, balance: {bias_rate: 0.01}}}' run.yaml
+sed -i 's/^model: {\(.*\)}/model: {\1, activation: clamped_swiglu, bias: true, ffn_hidden_size: 24,/' run.yaml
+sed -i '/^model:/a\    experts: {count: 4, per_token: 2, ffn_hidden_size: 24, bias: true, balance: {bias_rate: 0.01}}}' run.yaml
 cat >>run.yaml <<END
 precision: {compute: fp32}
 faults: {replica_check_interval: 2}
@@ -20,7 +20,7 @@ resumes_on_meshes one dp tp expert
 says expert/metrics.jsonl '"expert_slices": 2, "repeats": ' '"experts": {"bytes": '
 says_not dp/metrics.jsonl expert_slices
 says "$(checkpoint one 6)/manifest.json" '"name":"h.1.experts.fc.weight"' \
-    '"group":"weight","name":"h.0.router.balance"'
+    '"group":"weight","name":"h.0.router.balance"' '"group":"exp_avg","name":"h.1.experts.proj.bias"'
 says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.router.balance"'
 says one/metrics.jsonl '"expert_load": {"0": {"largest": ' '"unused_experts": {"0": {"experts": ' \
     '"router_entropy": {"0": {"mean": ' '"router_loss": {"0": {"mean": '
@@ -70,6 +70,8 @@ train 0 noisy init_from=dense training.steps=1 model.experts.upcycling_noise=0.1
 [[ $(first_loss noisy) != "$(first_loss copies)" ]] || fail "noise changes nothing"
 train 2 wide init_from=dense model.experts.ffn_hidden_size=32
 says err "/dense: has no experts" "model.experts.ffn_hidden_size is 32, and has to be model.ffn_hidden_size, 24"
+train 2 biases init_from=dense model.experts.bias=false
+says err "/dense: has no experts" "model.experts.bias is false, and has to be model.bias, true"
 
 # Errors name the key.
 train 2 wrong parallel.expert=3

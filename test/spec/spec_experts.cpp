@@ -131,6 +131,7 @@ TEST_CASE("specs with experts read back as themselves") {
         .count = 12,
         .per_token = 3,
         .ffn_hidden_size = 7,
+        .bias = true,
         .shared = SharedExpertSpec{9, true},
         .layers = {.first_dense = 3, .every = 2},
         .load = 1.75,
@@ -355,6 +356,9 @@ TEST_CASE("every part of a layer with experts is counted") {
         return parameter_count(plan_of(settings).model);
     };
     CHECK(swiglu({}) == count("") + 2 * 8 * f * h);
+    // Biases of fc, gate and proj.
+    CHECK(count("bias=true") == count("") + 2 * 8 * (f + h));
+    CHECK(swiglu({"model.experts.bias=true"}) == swiglu({}) + 2 * 8 * (2 * f + h));
 }
 
 TEST_CASE("the work of a token is that of its experts") {

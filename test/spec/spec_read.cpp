@@ -35,6 +35,7 @@ model:
     count: 64
     per_token: 8
     ffn_hidden_size: 768
+    bias: true
     shared: {ffn_hidden_size: 1536, gate: true}
     layers: {first_dense: 1, every: 2}
     load: 1.25
@@ -102,6 +103,7 @@ TEST_CASE("every key of the design is read") {
     const ExpertsSpec experts = {64,
                                  8,
                                  768,
+                                 true,
                                  SharedExpertSpec{1536, true},
                                  {.first_dense = 1, .every = 2},
                                  1.25,

@@ -41,9 +41,10 @@ std::string change(const std::vector<std::string>& settings) {
 
 TEST_CASE("the structure of experts cannot change") {
     for (const std::string setting :
-         {"count=16", "per_token=3", "ffn_hidden_size=16", "shared={ffn_hidden_size: 8}",
-          "layers=[0]", "router.score=sigmoid", "router.normalize=false", "router.scale=2",
-          "router.logit_bias=true", "router.groups={count: 2, keep: 1}"}) {
+         {"count=16", "per_token=3", "ffn_hidden_size=16", "bias=true",
+          "shared={ffn_hidden_size: 8}", "layers=[0]", "router.score=sigmoid",
+          "router.normalize=false", "router.scale=2", "router.logit_bias=true",
+          "router.groups={count: 2, keep: 1}"}) {
         CAPTURE(setting);
         const std::string key = setting.substr(0, setting.find('='));
         const std::string message = change({text("model.experts.", setting)});

@@ -36,9 +36,9 @@ LORA_LLAMA = dict(LLAMA, lora_rank=3, lora_alpha=12.0,
 PROMPT_GPT2 = dict(GPT2, virtual_tokens=5, encoder_hidden_size=0)
 PROMPT_LLAMA = dict(LLAMA, virtual_tokens=3, encoder_hidden_size=20)
 
-# Experts: a router such as Qwen3's with a bias of its logits, and one such as GLM-4.5's, with a shared
-# expert behind a gate.
-EXPERTS = dict(LLAMA, experts=6, per_token=2, expert_ffn=16, score="softmax", normalize=0, logit_bias=1,
+# Experts: those of gpt-oss, and a router such as GLM-4.5's with a shared expert behind a gate.
+EXPERTS = dict(LLAMA, activation="clamped_swiglu", experts=6, per_token=2, expert_ffn=16, expert_bias=1,
+               score="softmax", normalize=1, logit_bias=1,
                aux_weight=0.03, sequence_aux_weight=0.02, z_weight=0.01, clip_grad=1.0)
 EXPERTS_SIGMOID = dict(MUON_LLAMA, num_layers=3, experts=8, per_token=3, expert_ffn=12, score="sigmoid",
                        normalize=1, scale_of_weights=2.5, router_groups=4, router_keep=2, first_dense=1,

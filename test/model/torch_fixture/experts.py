@@ -7,7 +7,7 @@ SMALLEST_MARGIN = 1e-5
 
 
 def option(c, key):
-    return c.get(key, dict(first_dense=0, shared_ffn=0, shared_gate=0, logit_bias=0, router_groups=1,
+    return c.get(key, dict(first_dense=0, shared_ffn=0, shared_gate=0, logit_bias=0, expert_bias=0, router_groups=1,
                            router_keep=1, bias_rate=0.0, scale_of_weights=1.0)[key])
 
 
@@ -26,6 +26,9 @@ def tensor_shapes(c, layer):
     for name in ("fc", "gate"):
         shapes[at + f"experts.{name}.weight"] = (count, ffn, hidden)
     shapes[at + "experts.proj.weight"] = (count, hidden, ffn)
+    if option(c, "expert_bias"):
+        for name, width in ("fc", ffn), ("gate", ffn), ("proj", hidden):
+            shapes[at + f"experts.{name}.bias"] = (count, width)
     shared = option(c, "shared_ffn")
     if shared:
         if option(c, "shared_gate"):
@@ -59,9 +62,18 @@ class Routing:
         self.loss = self.loss + c["z_weight"] * (logits.logsumexp(dim=1) ** 2 * weights).sum() / total
 
 
-def swiglu(x, fc, gate, proj):
-    g = x @ gate.T
-    return (g * torch.sigmoid(g) * (x @ fc.T)) @ proj.T
+def gated_mlp(c, w, at, x, expert=None):
+    """The shared expert, or one of the others."""
+    def linear(name, values):
+        weight, bias = (w.get(f"{at}.{name}.{kind}") for kind in ("weight", "bias"))
+        if expert is not None:
+            weight, bias = weight[expert], None if bias is None else bias[expert]
+        return torch.nn.functional.linear(values, weight, bias)
+
+    up, gate = linear("fc", x), linear("gate", x)
+    if c["activation"] == "clamped_swiglu":
+        gate, up = gate.clamp(max=7), up.clamp(-7, 7) + 1
+    return linear("proj", up * gate * torch.sigmoid(gate * (1.702 if c["activation"] == "clamped_swiglu" else 1)))
 
 
 def choose(c, w, layer, scores):
@@ -97,11 +109,10 @@ def experts(c, w, layer, x, routing):
         weights = weights / (weights.sum(dim=1, keepdim=True) + 1e-20)
     weights = weights * option(c, "scale_of_weights")
     routing.add(c, layer, logits, scores, chosen)
-    every = torch.stack([swiglu(n, *(w[at + f"experts.{name}.weight"][e] for name in ("fc", "gate", "proj")))
-                         for e in range(c["experts"])], dim=1)
+    every = torch.stack([gated_mlp(c, w, at + "experts", n, e) for e in range(c["experts"])], dim=1)
     y = (weights[..., None] * every.gather(1, chosen[..., None].expand(-1, -1, n.shape[1]))).sum(dim=1)
     if option(c, "shared_ffn"):
-        shared = swiglu(n, *(w[at + f"shared.{name}.weight"] for name in ("fc", "gate", "proj")))
+        shared = gated_mlp(c, w, at + "shared", n)
         if option(c, "shared_gate"):
             shared = torch.sigmoid(n @ w[at + "shared.router.weight"].T) * shared
         y = y + shared

@@ -69,6 +69,8 @@ def initial_weights(c, random):
         values = random.standard_normal(shape) * 0.2
         if ("ln_" in name or "_norm" in name) and name.endswith(".weight"):
             values += 1.0
+        if name.endswith(("experts.fc.bias", "experts.gate.bias")):
+            values *= 20  # so that some are clamped
         weights[name] = values.astype(np.float32)
     return weights
 

@@ -74,13 +74,15 @@ def train(c, batch, weights, dtype):
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=dtype)
     with_muon = option(c, "optimizer") == "muon"
+    # Biases of experts have two dims, too.
+    matrices = {x for name, x in w.items() if x.ndim >= 2 and not name.endswith(".bias")}
     blocks = [x for name, x in w.items()
-              if name.startswith("h.") and x.ndim >= 2 and not name.endswith("router.weight")]
+              if name.startswith("h.") and x in matrices and not name.endswith("router.weight")]
     muon = Muon(c, blocks if with_muon else [])
     others = [x for x in trained.values() if x not in muon.state]
     optimizer = torch.optim.AdamW(
-        [dict(params=[x for x in others if x.ndim >= 2], weight_decay=c["weight_decay"]),
-         dict(params=[x for x in others if x.ndim < 2], weight_decay=0.0)],
+        [dict(params=[x for x in others if x in matrices], weight_decay=c["weight_decay"]),
+         dict(params=[x for x in others if x not in matrices], weight_decay=0.0)],
         betas=(c["beta1"], c["beta2"]), eps=c["eps"])
     out = {"losses": [], "grad_norms": [], "learning_rates": []}
     for step in range(1, STEPS + 1):
