@@ -1,5 +1,6 @@
 #include "cuda/ops/int8.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "cuda/device/pieces.cuh"
@@ -89,17 +90,40 @@ __global__ void __launch_bounds__(block_size)
 }
 
 template <class T>
+__device__ inline void widen_group(const Int8Rows& from, std::int64_t row, std::int64_t at, T* to) {
+    const Int8Group values = load_group(from, row, at);
+    for (int i = 0; i < group; ++i)
+        if (at + i < from.columns) to[at + i] = narrow<T>(values.values[i] * values.scale);
+}
+
+template <class T>
 __global__ void __launch_bounds__(block_size)
     from_int8_kernel(Int8Rows from, std::int64_t rows, T* out, std::int64_t stride) {
     const std::int64_t groups = div_ceil(from.columns, group);
     const std::int64_t index = std::int64_t{block_index().x} * block_size + thread_index();
     if (index >= rows * groups) return;
     const std::int64_t row = index / groups;
-    const std::int64_t at = index % groups * group;
-    const Int8Group values = load_group(from, row, at);
-    T* to = out + row * stride + at;
-    for (int i = 0; i < group; ++i)
-        if (at + i < from.columns) to[i] = narrow<T>(values.values[i] * values.scale);
+    widen_group(from, row, index % groups * group, out + row * stride);
+}
+
+/// Blocks for a matrix of an expert. Few experts have rows where there are few tokens; those are
+/// enough to fill a GPU, and the blocks of the others end at once.
+constexpr std::int64_t matrix_blocks = 64;
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    grouped_from_int8_kernel(Int8Rows from, const std::int32_t* offsets, int experts,
+                             std::int64_t outputs, T* out) {
+    const auto which = static_cast<int>(block_index().y);
+    const std::int32_t* rows = offsets + which % experts;
+    if (load(rows) == load(rows + 1)) return;
+    const std::int64_t groups = div_ceil(from.columns, group);
+    const std::int64_t step = std::int64_t{grid_blocks().x} * block_size;
+    for (std::int64_t index = std::int64_t{block_index().x} * block_size + thread_index();
+         index < outputs * groups; index += step) {
+        const std::int64_t row = which * outputs + index / groups;
+        widen_group(from, row, index % groups * group, out + row * from.columns);
+    }
 }
 
 // ---- linear layer -------------------------------------------------------------------------------
@@ -179,6 +203,25 @@ void run(const FromInt8& args, const OpContext& context) {
                {.blocks = div_ceil(args.out.size(0) * groups, block_size), .threads = block_size},
                from_int8_kernel<decltype(type)>, Int8Rows(args.x), args.out.size(0), out.data,
                out.stride);
+    });
+}
+
+void run(const GroupedFromInt8& args, const OpContext& context) {
+    const Shape& shape = args.out.shape();
+    GPTRAIN_CHECK(shape.rank() == 4 && args.x.values.shape() == shape &&
+                      args.x.values.contiguous() && args.x.scales.contiguous() &&
+                      args.out.contiguous() && args.offsets.elements() == shape[1] + 1,
+                  "int8 matrices ", args.x.values.shape().to_text(), " to ", shape.to_text());
+    const std::int64_t pieces = div_ceil(shape[2] * div_ceil(shape[3], group), block_size);
+    with_compute_type(args.out.dtype(), [&](auto type) {
+        using T = decltype(type);
+        launch(context.stream,
+               {.blocks = std::min(pieces, matrix_blocks),
+                .threads = block_size,
+                .blocks_y = shape[0] * shape[1]},
+               grouped_from_int8_kernel<T>, Int8Rows(args.x.as_one()),
+               args.offsets.as<std::int32_t>(), static_cast<int>(shape[1]), shape[2],
+               args.out.as<T>());
     });
 }
 

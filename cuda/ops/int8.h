@@ -8,6 +8,7 @@ namespace gptrain::cuda {
 
 void run(const ToInt8& args, const OpContext& context);
 void run(const FromInt8& args, const OpContext& context);
+void run(const GroupedFromInt8& args, const OpContext& context);
 void run(const Int8LinearForward& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "backend/step_state.h"
+#include "backend/value_ops.h"
 #include "base/router.h"
 
 namespace gptrain {
@@ -253,6 +254,16 @@ struct GroupedForward {
     Tensor bias = {};  ///< [P, E, O] or empty
     std::int64_t expected = 0;
     void tensors(const auto& list) const { list.reads(x, weight, offsets, bias).writes(y); }
+};
+
+/// out[p, e] = x[p, e], rounded once, for every expert e that has rows; the others stay as they are
+struct GroupedFromInt8 {
+    static constexpr std::string_view name = "grouped_from_int8";
+    Int8Matrix x;           ///< [P, E, O, I]
+    Tensor offsets;         ///< i32 [E + 1]
+    Tensor out;             ///< [P, E, O, I], compute dtype
+    std::int64_t rows = 0;  ///< R: no more experts have rows; time is estimated by that
+    void tensors(const auto& list) const { list.reads(x.values, x.scales, offsets).writes(out); }
 };
 
 /// dx[r] = the sum over p of dy[r, p O .. p O + O - 1] weight[p, e], rounded once

@@ -40,7 +40,7 @@ using Ops = OpList<
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
     MeasureLoads, UpdateBalance, GroupByExpert, PlaceRows, GatherRows, CombineRows, WeightRows,
     GateRows, GateRowsBackward, GroupedForward, GroupedInputGrad, GroupedWeightGrad,
-    GroupedBiasGrad,
+    GroupedBiasGrad, GroupedFromInt8,
     // step and optimizer
     BeginStep, CheckLoss, Clear, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum,
     Normalise, Combine, MuonUpdate>;

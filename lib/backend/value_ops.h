@@ -101,15 +101,23 @@ struct TransposeFp8 {
     void tensors(const auto& list) const { list.reads(rowwise).writes(columnwise); }
 };
 
-/// A matrix [R, C] of 8-bit integers: element (r, c) = values(r, c) x scales(r, c / block).
+/// A matrix [R, C] of 8-bit integers, or several [.., R, C]: element (r, c) of one is
+/// values(r, c) x scales(r, c / block).
 struct Int8Matrix {
     static constexpr std::int64_t block = 64;  ///< elements of a row that share a scale
-    Tensor values;                             ///< i8 [R, C]
-    Tensor scales;                             ///< fp32 [R, blocks_of(C)]
+    Tensor values;                             ///< i8 [.., R, C]
+    Tensor scales;                             ///< fp32 [.., R, blocks_of(C)]
     static constexpr std::int64_t blocks_of(std::int64_t columns) {
         return div_ceil(columns, block);
     }
     bool empty() const { return values.empty(); }
+    /// All rows of contiguous matrices as those of one.
+    Int8Matrix as_one() const { return {rows_of(values), rows_of(scales)}; }
+    /// x [.., R, C], contiguous, as a matrix.
+    static Tensor rows_of(const Tensor& x) {
+        const std::int64_t columns = x.size(x.rank() - 1);
+        return x.view({div_exact(x.elements(), columns), columns});
+    }
 };
 
 constexpr float int8_smallest_amax = 0x1p-100f;

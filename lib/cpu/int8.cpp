@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "base/at.h"
 #include "cpu/parallel.h"
 #include "cpu/row_kernels.h"
 #include "tensor/dtype_switch.h"
@@ -45,6 +47,26 @@ void for_blocks(std::int64_t columns, const auto& f) {
     }
 }
 
+/// Rows row_of(0) to row_of(count - 1) of `out`.
+void widen_rows(const Int8Matrix& x, const Tensor& out_rows, std::int64_t count,
+                const auto& row_of) {
+    const std::int64_t columns = out_rows.size(1);
+    const Rows<std::int8_t> values(x.values);
+    const Rows<float> scales(x.scales);
+    with_compute_type(out_rows.dtype(), [&](auto type) {
+        const Rows<decltype(type)> out(out_rows);
+        const auto& kernels = row_kernels<decltype(type)>();
+        parallel_ranges(count, columns, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t row = row_of(i);
+                for_blocks(columns, [&](std::int64_t block, std::int64_t at, std::int64_t width) {
+                    kernels.from_int8(values[row] + at, scales[row][block], out[row] + at, width);
+                });
+            }
+        });
+    });
+}
+
 }  // namespace
 
 void run(const ToInt8& args) {
@@ -64,20 +86,18 @@ void run(const ToInt8& args) {
 }
 
 void run(const FromInt8& args) {
-    const std::int64_t columns = args.out.size(1);
-    const Rows<std::int8_t> values(args.x.values);
-    const Rows<float> scales(args.x.scales);
-    with_compute_type(args.out.dtype(), [&](auto type) {
-        const Rows<decltype(type)> out(args.out);
-        const auto& kernels = row_kernels<decltype(type)>();
-        parallel_ranges(args.out.size(0), columns, 1, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t row = begin; row < end; ++row) {
-                for_blocks(columns, [&](std::int64_t block, std::int64_t at, std::int64_t count) {
-                    kernels.from_int8(values[row] + at, scales[row][block], out[row] + at, count);
-                });
-            }
-        });
-    });
+    widen_rows(args.x, args.out, args.out.size(0), [](std::int64_t i) { return i; });
+}
+
+void run(const GroupedFromInt8& args) {
+    const auto* offsets = args.offsets.as<std::int32_t>();
+    const std::int64_t experts = args.out.size(1);
+    const std::int64_t outputs = args.out.size(2);
+    std::vector<std::int64_t> begins;  // of the matrices of experts with rows
+    for (std::int64_t i = 0; i < args.out.size(0) * experts; ++i)
+        if (offsets[i % experts] < offsets[i % experts + 1]) begins.push_back(i * outputs);
+    widen_rows(args.x.as_one(), Int8Matrix::rows_of(args.out), std::ssize(begins) * outputs,
+               [&](std::int64_t i) { return at(begins, i / outputs) + i % outputs; });
 }
 
 }  // namespace gptrain::cpu

@@ -7,5 +7,6 @@ namespace gptrain::cpu {
 
 void run(const ToInt8& args);
 void run(const FromInt8& args);
+void run(const GroupedFromInt8& args);
 
 }  // namespace gptrain::cpu

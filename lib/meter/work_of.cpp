@@ -126,6 +126,15 @@ OpWork work_of(const GroupedWeightGrad& op) {
     return work;
 }
 
+OpWork work_of(const GroupedFromInt8& op) {
+    const std::int64_t experts = op.out.size(1);
+    const std::int64_t used = std::min(op.rows, experts);
+    OpWork work;
+    work.name = GroupedFromInt8::name;
+    work.bytes = memory_traffic(op) * static_cast<double>(used) / static_cast<double>(experts);
+    return work;
+}
+
 OpWork work_of(const AttentionForward& op) {
     return attention(op, op, OpWork::Kind::attention_forward, 2);
 }

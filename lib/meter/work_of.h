@@ -15,6 +15,8 @@ OpWork work_of(const LinearWeightGrad& op);
 OpWork work_of(const GroupedForward& op);
 OpWork work_of(const GroupedInputGrad& op);
 OpWork work_of(const GroupedWeightGrad& op);
+/// The matrices of as many experts as can have rows.
+OpWork work_of(const GroupedFromInt8& op);
 /// Two GEMMs: scores and output. FLOPs count visible query-key pairs only.
 OpWork work_of(const AttentionForward& op);
 /// Five GEMMs: scores again, dP, dQ, dK, dV.

@@ -1,5 +1,7 @@
 #include "model/experts.h"
 
+#include "model/int8_weight.h"
+
 namespace gptrain {
 
 Experts::Experts(const ModelContext& context, const Parameters& parameters, const BlockId& block)
@@ -109,26 +111,39 @@ void Experts::activate(const Tensor& u, const Tensor& a) const {
     context_.backend.run(ActivationForward{.activation = activation(), .u = u, .y = a});
 }
 
+void Experts::multiply(const ExpertRows& rows, const GroupTensors& weight, const Tensor& bias,
+                       const Tensor& x, const Tensor& y) const {
+    const ArenaFrame frame(context_.workspace());
+    context_.backend.run(
+        GroupedForward{.x = x,
+                       .weight = weight_of_experts(context_, weight, rows.offsets(), x.size(0)),
+                       .offsets = rows.offsets(),
+                       .y = y,
+                       .bias = bias,
+                       .expected = rows.expected()});
+}
+
+void Experts::input_gradient(const ExpertRows& rows, const GroupTensors& weight, const Tensor& dy,
+                             const Tensor& dx) const {
+    const ArenaFrame frame(context_.workspace());
+    context_.backend.run(
+        GroupedInputGrad{.dy = dy,
+                         .weight = weight_of_experts(context_, weight, rows.offsets(), dy.size(0)),
+                         .offsets = rows.offsets(),
+                         .dx = dx,
+                         .expected = rows.expected()});
+}
+
 void Experts::compute(const ExpertRows& rows, const Tensor& arrived, const Tensor& u,
                       const Tensor& a) const {
     const ArenaFrame frame(context_.workspace());
-    context_.backend.run(GroupedForward{.x = rows.by_expert(arrived),
-                                        .weight = fc_gate_.weight,
-                                        .offsets = rows.offsets(),
-                                        .y = u,
-                                        .bias = fc_gate_bias_.weight,
-                                        .expected = rows.expected()});
+    multiply(rows, fc_gate_, fc_gate_bias_.weight, rows.by_expert(arrived), u);
     activate(u, a);
 }
 
 Pending Experts::project_rows(const ExpertRows& rows, const Tensor& a, const Tensor& y) const {
     const Tensor out = context_.temporary({a.size(0), context_.shape.hidden});
-    context_.backend.run(GroupedForward{.x = a,
-                                        .weight = proj_.weight,
-                                        .offsets = rows.offsets(),
-                                        .y = out,
-                                        .bias = added_bias(),
-                                        .expected = rows.expected()});
+    multiply(rows, proj_, added_bias(), a, out);
     return rows.back(out, y, true);
 }
 
@@ -222,11 +237,7 @@ Pending Experts::hidden_gradient(const ExpertRows& rows, const Tensor& dy, const
     const Tensor da = context_.temporary(a.shape());
     {
         const ArenaFrame frame(context_.workspace());
-        context_.backend.run(GroupedInputGrad{.dy = rows.by_expert(dy),
-                                              .weight = proj_.weight,
-                                              .offsets = rows.offsets(),
-                                              .dx = da,
-                                              .expected = rows.expected()});
+        input_gradient(rows, proj_, rows.by_expert(dy), da);
     }
     Pending weights =
         rows.weigh({.a = a, .da = da, .dweights = dweights, .bias = added_bias(), .dy = dy});
@@ -297,11 +308,7 @@ void Experts::backward_rows(const RowsBackward& args, const Pass& pass, Backward
         weights = hidden_gradient(rows, dy.rows, a, u, du, of_range(args.dweights));
     if (part != BackwardPart::weights) {
         const Tensor dx = context_.temporary({u.size(0), args.dn.size(1)});
-        context_.backend.run(GroupedInputGrad{.dy = du,
-                                              .weight = fc_gate_.weight,
-                                              .offsets = rows.offsets(),
-                                              .dx = dx,
-                                              .expected = rows.expected()});
+        input_gradient(rows, fc_gate_, du, dx);
         inputs = rows.back(dx, of_range(args.dn), false);
     }
     n.pending.wait();

@@ -95,6 +95,12 @@ private:
 
     std::vector<TokenRange> slices(const SavedExperts& saved, const Pass& pass) const;
     ExpertRows rows_of(const SavedExperts& saved, const TokenRange& range) const;
+    /// y = x W^T + bias for rows by expert.
+    void multiply(const ExpertRows& rows, const GroupTensors& weight, const Tensor& bias,
+                  const Tensor& x, const Tensor& y) const;
+    /// dx = dy W, likewise.
+    void input_gradient(const ExpertRows& rows, const GroupTensors& weight, const Tensor& dy,
+                        const Tensor& dx) const;
     /// u and a of what has arrived at the experts.
     void compute(const ExpertRows& rows, const Tensor& arrived, const Tensor& u,
                  const Tensor& a) const;

@@ -10,6 +10,11 @@ namespace gptrain {
 /// Empty in FP8.
 Tensor whole_weight(const ModelContext& context, const GroupTensors& weight);
 
+/// The matrices [P, E, O, I] of experts in the compute dtype. If they are kept in int8, only those
+/// of experts that have some of the `rows` rows are widened; nothing reads the others.
+Tensor weight_of_experts(const ModelContext& context, const GroupTensors& weight,
+                         const Tensor& offsets, std::int64_t rows);
+
 /// The factor of a forward of `rows` rows: whole_weight, or an empty tensor if the rows are so
 /// few that reading the int8 form (Int8LinearForward) is faster.
 Tensor forward_weight(const ModelContext& context, const GroupTensors& weight, std::int64_t rows);

@@ -1,12 +1,14 @@
 #include "model/layout.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <queue>
 #include <utility>
 
 #include "backend/value_ops.h"
-#include "model/parameter_owners.h"
 
 namespace gptrain {
 namespace {
@@ -221,7 +223,6 @@ private:
     }
 
     bool in_int8(const Group& group) const {
-        if (group.of_experts()) return false;
         switch (request_.int8) {
             case Int8Matrices::none: return false;
             case Int8Matrices::frozen: return group.linear && !trained(group);
@@ -300,7 +301,9 @@ private:
         if (storage.in_compute_dtype) end_ += in_memory.elements();
         if (storage.int8) {
             layout_.int8_end.values += in_memory.elements();
-            layout_.int8_end.scales += in_memory[0] * Int8Matrix::blocks_of(in_memory[1]);
+            const std::int64_t columns = in_memory[in_memory.rank() - 1];
+            layout_.int8_end.scales +=
+                in_memory.elements() / columns * Int8Matrix::blocks_of(columns);
         }
     }
 
@@ -320,6 +323,61 @@ private:
     Sharing sharing_;
 };
 
+/// A matrix and the vectors that go to the same owner.
+struct Share {
+    Axis owners;
+    std::int64_t elements = 0;
+    std::vector<Parameter*> parameters = {};
+};
+
+/// The shares of whole-parameter buckets. Each matrix takes the vectors before it; the last one of
+/// a bucket also takes those after it. So new weights need few messages.
+std::vector<Share> shares_of(ParameterLayout& layout) {
+    std::vector<Share> shares;
+    auto parameter = layout.parameters.begin();
+    for (const Bucket& bucket : layout.buckets) {
+        const std::size_t first = shares.size();
+        bool open = false;
+        for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
+             ++parameter) {
+            if (!bucket.whole) continue;
+            if (!open) shares.push_back({.owners = *bucket.sharing.owners});
+            shares.back().parameters.push_back(&*parameter);
+            shares.back().elements += parameter->shard.elements();
+            open = !parameter->decays();
+        }
+        if (!open || shares.size() < first + 2) continue;
+        const Share rest = std::move(shares.back());
+        shares.pop_back();
+        shares.back().elements += rest.elements;
+        shares.back().parameters.insert(shares.back().parameters.end(), rest.parameters.begin(),
+                                        rest.parameters.end());
+    }
+    return shares;
+}
+
+/// Greedy: assigns the largest share first, always to the owner with the fewest elements. Sizes,
+/// and so owners, are the same on all ranks of tp.
+void assign_owners(ParameterLayout& layout, const MeshShape& mesh) {
+    std::vector<Share> shares = shares_of(layout);
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const Share& a, const Share& b) { return a.elements > b.elements; });
+    using Load = std::pair<std::int64_t, int>;  // elements, rank
+    std::map<Axis, std::priority_queue<Load, std::vector<Load>, std::greater<>>> loads_on;
+    for (const Share& share : shares) {
+        auto& loads = loads_on[share.owners];
+        if (loads.empty()) {
+            for (int rank = 0; rank < group_size(share.owners, mesh); ++rank)
+                loads.emplace(0, rank);
+        }
+        const auto [elements, rank] = loads.top();
+        loads.pop();
+        for (Parameter* parameter : share.parameters)
+            parameter->owner = rank;
+        loads.emplace(elements + share.elements, rank);
+    }
+}
+
 }  // namespace
 
 ParameterLayout make_layout(const LayoutRequest& request) {
@@ -331,21 +389,6 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     assign_owners(layout, request.mesh);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
-}
-
-std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout) {
-    std::vector<FlatRange> cleared;
-    std::int64_t begin = 0;
-    const auto clear_to = [&](std::int64_t end) {
-        if (begin < end) cleared.push_back({begin, end});
-    };
-    for (const ParameterGroup& group : layout.groups) {
-        if (!group.storage.overwritten) continue;
-        clear_to(group.range().begin);
-        begin = group.range().end;
-    }
-    clear_to(layout.trained);
-    return cleared;
 }
 
 }  // namespace gptrain

@@ -167,7 +167,4 @@ struct LayoutRequest {
 
 ParameterLayout make_layout(const LayoutRequest& request);
 
-/// The gradients that a step has to clear: all but the overwritten groups. Ascending, with gaps.
-std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout);
-
 }  // namespace gptrain

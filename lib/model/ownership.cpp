@@ -104,4 +104,19 @@ std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh&
     return ranges;
 }
 
+std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout) {
+    std::vector<FlatRange> cleared;
+    std::int64_t begin = 0;
+    const auto clear_to = [&](std::int64_t end) {
+        if (begin < end) cleared.push_back({begin, end});
+    };
+    for (const ParameterGroup& group : layout.groups) {
+        if (!group.storage.overwritten) continue;
+        clear_to(group.range().begin);
+        begin = group.range().end;
+    }
+    clear_to(layout.trained);
+    return cleared;
+}
+
 }  // namespace gptrain

@@ -48,4 +48,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
 /// equal parts; without owners the first rank saves everything.
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh);
 
+/// The gradients that a step has to clear: all but the overwritten groups. Ascending, with gaps.
+std::vector<FlatRange> cleared_ranges(const ParameterLayout& layout);
+
 }  // namespace gptrain

@@ -123,7 +123,9 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
 }
 
 Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {
-    const Shape scales = {shape[0], Int8Matrix::blocks_of(shape[1])};
+    Shape scales = shape;
+    std::int64_t& columns = scales[scales.rank() - 1];
+    columns = Int8Matrix::blocks_of(columns);
     return {.values = int8_values_.slice(0, place.values, shape.elements()).view(shape),
             .scales = int8_scales_.slice(0, place.scales, scales.elements()).view(scales)};
 }
@@ -135,7 +137,8 @@ void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor&
         if (to.data() != values.data()) backend.run(Cast{.to = to, .from = values});
     }
     if (parameter.storage.int8)
-        backend.run(ToInt8{.x = values.view(shape), .out = int8(*parameter.storage.int8, shape)});
+        backend.run(ToInt8{.x = Int8Matrix::rows_of(values.view(shape)),
+                           .out = int8(*parameter.storage.int8, shape).as_one()});
 }
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {

@@ -196,8 +196,9 @@ std::string int8_warning(const RunPlan& plan) {
     if (plan.mesh.tensor > 1) {
         check("model.num_attention_heads x head_dim", plan.local.heads * plan.local.head_dim);
         if (dense) check("model.ffn_hidden_size", plan.local.ffn);
-        // The matrices of experts stay in the compute dtype.
         const auto& experts = plan.local.experts;
+        if (experts && plan.mesh.expert == 1)
+            check("model.experts.ffn_hidden_size", experts->ffn_hidden_size);
         if (experts && experts->shared)
             check("model.experts.shared.ffn_hidden_size", experts->shared->ffn_hidden_size);
     }

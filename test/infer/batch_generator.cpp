@@ -127,7 +127,10 @@ TEST_CASE("a copied prefix gives the logits of a read one") {
 }
 
 TEST_CASE("in int8 logits do not depend on how many others there are") {
-    const RunSpec spec = small_int8_spec(GENERATE("", ", tie_embeddings: false"));
+    const RunSpec spec =
+        small_int8_spec(GENERATE("",
+                                 ", tie_embeddings: false, experts: {count: 6, per_token: 2, "
+                                 "ffn_hidden_size: 24, bias: true}"));
     const std::vector<std::int32_t> text = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 3};
     const auto expected = logits_alone(spec, text);
     LoadedGenerator loaded(spec, {.texts = 1, .positions = 12, .tokens = 12, .logits = 12});
@@ -142,7 +145,8 @@ TEST_CASE("in int8 logits do not depend on how many others there are") {
 
 TEST_CASE("a batch takes the memory that the meter predicts, and no step takes more") {
     const RunSpec spec =
-        GENERATE(small_spec(), small_spec_with(AdapterKind::p_tuning), small_int8_spec());
+        GENERATE(small_spec(), small_spec_with(AdapterKind::p_tuning), small_int8_spec(),
+                 small_int8_spec(", experts: {count: 6, per_token: 2, ffn_hidden_size: 24}"));
     const RunPlan plan = make_plan(spec, {});
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();

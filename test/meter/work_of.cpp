@@ -95,6 +95,18 @@ TEST_CASE("a grouped GEMM is one for each expert that can have rows") {
     CHECK(half.flops == forward.flops / 2);
 }
 
+TEST_CASE("widening experts from int8 counts those that can have rows") {
+    const Shape shape = {2, 8, 3, 64};
+    const GroupedFromInt8 all = {.x = {shaped(DType::i8, shape), shaped(DType::f32, {2, 8, 3, 1})},
+                                 .offsets = shaped(DType::i32, {9}),
+                                 .out = shaped(DType::bf16, shape),
+                                 .rows = 40};
+    CHECK(work_of(all).bytes == 48 * (64 * 3 + 4) + 36);
+    GroupedFromInt8 few = all;
+    few.rows = 2;
+    CHECK(work_of(few).bytes == work_of(all).bytes / 4);
+}
+
 TEST_CASE("FP8 and int8 count the operands that a GEMM reads, with its sums over the same dim") {
     const Tensor y = shaped(DType::bf16, {T, O});
     const Fp8Matrix x8 = shaped_fp8(DType::f8e4m3, T, I);

@@ -16,6 +16,7 @@ RunSpec adapted_spec(int index) {
         case 0: return with_lora(tiny_spec());
         case 1: return with_lora(tiny_llama_spec(), false);
         case 2: return with_virtual_tokens(tiny_qwen_spec(), AdapterKind::prompt);
+        case 3: return with_lora(tiny_experts_spec());
         default: return with_lora(tiny_neox_spec());
     }
 }
@@ -57,7 +58,7 @@ NamedValues give(TinyRun& run, NamedValues weights) {
         std::vector<float>& values = weights.at(state.shard.name);
         run.backend().upload(state.values, std::as_bytes(std::span(values)));
         state.on_filled();
-        values = through_int8(values, state.shard.global[1]);
+        values = through_int8(values, state.shard.global[state.shard.global.rank() - 1]);
     });
     NamedValues others;
     for (const auto& [name, values] : run.state("weight"))
@@ -69,7 +70,7 @@ NamedValues give(TinyRun& run, NamedValues weights) {
 }  // namespace
 
 TEST_CASE("a model in int8 computes as one with the same values", "[model][int8]") {
-    RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3));
+    RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3, 4));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     TinyRun plain(spec);
     TinyRun run(in_int8(spec));
@@ -84,13 +85,14 @@ TEST_CASE("a model in int8 computes as one with the same values", "[model][int8]
 }
 
 TEST_CASE("the matrices of linear layers are in int8, and nothing else", "[model][int8]") {
-    const RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3));
+    const RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3, 4));
     TinyRun run(in_int8(spec));
     std::int64_t matrices = 0;
     for_each_int8(run, [&](const StreamedState& state) {
         ++matrices;
         CHECK(state.shard.name.starts_with("h."));
-        CHECK(state.shard.global.rank() == 2);
+        const bool of_experts = state.shard.name.find(".experts.") != std::string::npos;
+        CHECK(state.shard.global.rank() == (of_experts ? 3 : 2));
     });
     const std::int64_t in_mlp = gated(spec.model.activation) ? 3 : 2;
     CHECK(matrices == spec.model.num_layers * (4 + in_mlp));
@@ -120,7 +122,7 @@ TEST_CASE("int8 takes a byte and a sixteenth for an element", "[model][int8]") {
 
 TEST_CASE("a model in int8 computes the same in every recompute mode and schedule",
           "[model][int8]") {
-    RunSpec spec = in_int8(adapted_spec(GENERATE(0, 2)));
+    RunSpec spec = in_int8(adapted_spec(GENERATE(2, 3)));
     spec.precision.compute = Precision::bf16;
     check_modes(spec, [](TinyRun& run) {
         NamedValues weights = run.state("weight");

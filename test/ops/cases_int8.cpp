@@ -1,3 +1,4 @@
+#include "base/at.h"
 #include "cases.h"
 
 namespace gptrain {
@@ -78,6 +79,56 @@ OpCase from_int8(const Dims& size, DType dtype) {
     return op;
 }
 
+/// Experts with and without rows.
+struct Experts {
+    std::vector<double> offsets;
+    std::int64_t parts, outputs, inputs;
+    bool large = false;
+    std::int64_t count() const { return std::ssize(offsets) - 1; }
+    std::int64_t rows() const { return parts * count() * outputs; }
+    bool have(std::int64_t expert) const { return at(offsets, expert) < at(offsets, expert + 1); }
+};
+
+std::vector<Experts> groups_of_experts() {
+    std::vector<double> few(65, 0);
+    for (std::size_t i = 20; i < few.size(); ++i)
+        few[i] = i < 50 ? 1 : 2;
+    return {{{0, 0}, 1, 3, 5},
+            {{0, 2}, 2, 3, 70},
+            {{0, 0, 4, 4, 5}, 2, 7, 65},
+            {{0, 1, 1}, 1, 40, 200},
+            {few, 2, 768, 512, true}};
+}
+
+OpCase grouped_from_int8(const Experts& size, DType dtype) {
+    OpCase op =
+        make_case("grouped_from_int8",
+                  text("P", size.parts, " E", size.count(), " ", size.outputs, " x ", size.inputs),
+                  dtype, size.large);
+    const Shape shape = {size.parts, size.count(), size.outputs, size.inputs};
+    const Shape rows = {size.rows(), size.inputs};
+    const auto values = op.input(DType::i8, rows, random_int8());
+    const std::int64_t blocks = Int8Matrix::blocks_of(size.inputs);
+    const auto scales = op.input(DType::f32, {size.rows(), blocks}, random_values(0.01));
+    const auto offsets = op.input(DType::i32, {size.count() + 1}, given(size.offsets));
+    const auto out = op.updated(dtype, rows, random_values());
+    op.run = [=](Backend& backend, const Tensors& at) {
+        const Tensor of_blocks = at[scales].view({shape[0], shape[1], shape[2], blocks});
+        backend.run(GroupedFromInt8{.x = {at[values].view(shape), of_blocks},
+                                    .offsets = at[offsets],
+                                    .out = at[out].view(shape)});
+    };
+    op.reference = [=](Arrays& at) {
+        const Array matrix = reference::from_int8(at[values], at[scales]);
+        for (std::int64_t row = 0; row < size.rows(); ++row) {
+            if (!size.have(row / size.outputs % size.count())) continue;
+            for (std::int64_t i = 0; i < size.inputs; ++i)
+                at[out](row, i) = matrix(row, i);
+        }
+    };
+    return op;
+}
+
 OpCase forward(const Size& size, DType dtype, bool with_bias) {
     OpCase op =
         make_case(with_bias ? "int8_linear_forward bias" : "int8_linear_forward",
@@ -109,6 +160,8 @@ std::vector<OpCase> int8_cases() {
             cases.push_back(to_int8(size, dtype));
             cases.push_back(from_int8(size, dtype));
         }
+        for (const Experts& size : groups_of_experts())
+            cases.push_back(grouped_from_int8(size, dtype));
         for (const Size& size : sizes) {
             cases.push_back(forward(size, dtype, false));
             cases.push_back(forward(size, dtype, true));

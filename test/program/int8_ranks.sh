@@ -5,8 +5,11 @@
 . "$(dirname "$0")/rank_lib.sh"
 make_data
 make_spec
-# A rank of tp has whole blocks of 64 inputs, so that it rounds as one rank does.
+# A rank of tp has whole blocks of 64 inputs, so that it rounds as one rank does. Every token uses all
+# experts of the second layer, so that no rounding chooses.
 sed -i 's/hidden_size: [0-9]*/hidden_size: 128/; s/num_attention_heads: 2/num_attention_heads: 2, max_position_embeddings: 64/' run.yaml
+sed -i '0,/num_attention_heads: 2,/s//&\n    experts: {count: 2, per_token: 2, ffn_hidden_size: 128, bias: true, layers: [1]},/' run.yaml
+named_meshes[expert]="${named_meshes[dp]} parallel.expert=2"
 train 0 base
 few="init_from=base training.global_batch_size=8 training.steps=6 checkpoint.interval=3
     precision.compute=fp32 precision.frozen=int8"
@@ -22,7 +25,7 @@ near() {
         fail "$1 and $2: $(paste <(losses "$1") <(losses "$2"))"
 }
 
-for mesh in one dp tp pp cp dp_tp; do
+for mesh in one expert tp pp cp dp_tp; do
     run_on $mesh $mesh "$lora"
     near $mesh one
     # The second half, from what one rank saved.
@@ -32,7 +35,7 @@ for mesh in one dp tp pp cp dp_tp; do
 done
 
 # On the same mesh, resumed equals uninterrupted.
-for mesh in dp tp; do
+for mesh in expert tp; do
     run_on $mesh $mesh-parts "$lora" training.steps=3 lr_schedule.decay_steps=20
     run_on $mesh $mesh-parts "$lora" lr_schedule.decay_steps=20
     same_shards $mesh $mesh-parts 6

@@ -87,7 +87,7 @@ TEST_CASE("tp that cuts blocks of int8 is a warning") {
                 "head_dim 192 and model.ffn_hidden_size 320 / "
                 "parallel.tensor 2 is not a multiple of 64"));
     const std::string experts =
-        "model.experts={count: 4, per_token: 2, ffn_hidden_size: 8, "
+        "model.experts={count: 4, per_token: 2, ffn_hidden_size: 96, "
         "shared: {ffn_hidden_size: 64}, layers: ";
     const auto with_experts = [&](const std::string& layers) {
         return plan_of({"model.hidden_size=512", "model.ffn_hidden_size=320", "parallel.tensor=2",
@@ -95,8 +95,17 @@ TEST_CASE("tp that cuts blocks of int8 is a warning") {
                        {2, false, true})
             .int8_warning;
     };
-    CHECK(holds(with_experts("all"), "int8: model.experts.shared.ffn_hidden_size 64 / "));
-    CHECK(holds(with_experts("[0]"), "model.ffn_hidden_size 320 and model.experts.shared."));
+    CHECK(holds(with_experts("all"),
+                "int8: model.experts.ffn_hidden_size 96 and model.experts.shared.ffn_hidden_size "
+                "64 / "));
+    CHECK(holds(with_experts("[0]"), "model.ffn_hidden_size 320 and model.experts.ffn_hidden"));
+    // Ranks that divide the experts have their rows whole.
+    CHECK(holds(
+        plan_of({"model.hidden_size=512", "parallel.tensor=2", "parallel.expert=2",
+                 "parallel.sequence_parallel=true", "precision.frozen=int8", experts + "all}"},
+                {2, false, true})
+            .int8_warning,
+        "int8: model.experts.shared.ffn_hidden_size 64 / "));
 }
 
 }  // namespace gptrain::test
