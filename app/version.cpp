@@ -2,12 +2,12 @@
 
 #include "base/text.h"
 #include "checkpoint/describe.h"
+#include "codec/decompressor.h"
 #include "comm/mpi_session.h"
 #include "cpu/gemm.h"
 #include "cuda/runtime/versions.h"
 #include "device.h"
 #include "serve/http_server.h"
-#include "text/decompressor.h"
 
 namespace gptrain {
 namespace {

@@ -52,8 +52,8 @@ awk -v rooms="$rooms" -v folders="$folders" -v picture="${picture//$'\n'/ }" '
         allow("^mpi\\.h$", "comm", "MPI")
         allow("^(oneapi/dnnl/)?dnnl", "cpu", "oneDNN")
         allow("^sentencepiece", "tokenizer", "sentencepiece")
-        allow("^zlib\\.h$", "text", "zlib")
-        allow("^zstd\\.h$", "text", "libzstd")
+        allow("^zlib\\.h$", "codec", "zlib")
+        allow("^zstd\\.h$", "codec", "libzstd")
         allow("^microhttpd\\.h$", "serve", "libmicrohttpd")
         allow("^(hdf5|hdf5_hl|H5[A-Za-z]*)\\.h$", "checkpoint", "HDF5")
         cuda_headers = "^(cuda[A-Za-z0-9_]*\\.h|cublas.*|nccl.*|nvtx3/.*|cub/.*|cooperative_groups.*)$"

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
-#include "text/decompressor.h"
+#include "codec/decompressor.h"
 #include "text/json_line.h"
 
 namespace gptrain {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "text/decompressor.h"
+#include "codec/decompressor.h"
 
 namespace gptrain {
 

@@ -1,4 +1,4 @@
-#include "text/decompressor.h"
+#include "codec/decompressor.h"
 
 #include <algorithm>
 #include <limits>
@@ -103,8 +103,12 @@ private:
 
 }  // namespace
 
+std::unique_ptr<Decompressor> gzip_decompressor() {
+    return std::make_unique<Gzip>();
+}
+
 std::unique_ptr<Decompressor> decompressor_for(std::span<const std::byte> start) {
-    if (begins_with(start, gzip_magic)) return std::make_unique<Gzip>();
+    if (begins_with(start, gzip_magic)) return gzip_decompressor();
     const bool skippable = !start.empty() && begins_skippable(start[0]) &&
                            begins_with(start.subspan(1), skippable_magic);
     if (skippable || begins_with(start, zstd_magic)) return std::make_unique<Zstd>();

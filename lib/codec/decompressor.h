@@ -1,4 +1,4 @@
-// Decompression of gzip and zstd data, a piece at a time. Only the .cpp uses zlib and libzstd.
+// Decompression of gzip and zstd data, a piece at a time.
 #pragma once
 
 #include <array>
@@ -37,6 +37,8 @@ public:
 /// For data with these first bytes (at least 4, or all of a shorter file); null if it is neither
 /// gzip nor zstd.
 std::unique_ptr<Decompressor> decompressor_for(std::span<const std::byte> start);
+
+std::unique_ptr<Decompressor> gzip_decompressor();
 
 /// The compressed formats: their file names' extension, and their name in messages.
 struct CompressedFormat {
