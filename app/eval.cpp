@@ -104,20 +104,31 @@ void add_eval(CLI::App& app, Command& chosen) {
     command
         ->add_option(
             "--data", options->data.path,
-            "Prefix of a token data set (.bin and .idx); or a text file: JSON lines if named "
-            ".jsonl or .json, otherwise plain text; .gz and .zst are decompressed; or a folder of "
-            "text files")
+            "Prefix of a token data set (.bin and .idx); or a text file: Parquet if named "
+            ".parquet, JSON lines if named .jsonl, .json, .ndjson or .jsonlines, otherwise plain "
+            "text; .gz and .zst are decompressed; or a folder of text files")
         ->type_name("PREFIX|FILE|DIR");
     command
         ->add_option("--json-key", options->data.json_key,
-                     "JSON lines: the key of the text (default: text)")
+                     "JSON lines, Parquet: the key or column of the text (default: text)")
         ->type_name("KEY");
+    command
+        ->add_option("--split", options->data.folder.split,
+                     "Of a folder that holds a data set with several splits: the one to read, or "
+                     "all")
+        ->type_name("NAME");
+    command
+        ->add_option("--subset", options->data.folder.subset,
+                     "Of a data set with several subsets (configs of its README.md): the one to "
+                     "read")
+        ->type_name("NAME");
     add_task_options(*command, *options);
     command->final_callback([&chosen, options] {
         if (options->data.path.empty() == options->tasks.empty())
             throw CLI::ValidationError("give either --data or --task");
         if (options->data.json_key && options->data.path.empty())
             throw CLI::ValidationError("--json-key", "goes with --data");
+        if (options->data.path.empty()) require_folder(options->data.folder, false);
         chosen = [options] { return run_eval(*options); };
     });
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/inputs.h"
 #include "base/log.h"
+#include "parquet/parquet_file.h"
 
 namespace gptrain {
 namespace {
@@ -54,15 +55,41 @@ void warn_of_copies(const std::vector<std::string>& inputs) {
 
 /// Warns of plain text that looks like something else.
 void check_prose(const std::string& path, const CorpusOptions& options,
-                 const RecordReader& reader) {
+                 const RecordSource& reader) {
     if (options.format != InputFormat::by_name || format_of(path, options).json_lines) return;
     if (const auto warning = prose_warning(path, reader.start()); !warning.empty()) warn(warning);
+}
+
+/// A part of the inputs that one rank reads.
+struct InputPart {
+    InputPosition begin;
+    std::int64_t end_byte =
+        0;  // of all bytes of the inputs; a part has one more, as it may be empty
+};
+
+/// Adds the row groups of a Parquet file, or another file as a whole.
+void add_parts(std::size_t input, const std::string& path, std::vector<InputPart>& parts) {
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (error) {
+        fail(ExitCode::usage, path,
+             ": is not a file, and only one process can read it; start gpt-preprocess without a "
+             "launcher");
+    }
+    std::vector<std::int64_t> sizes;
+    if (named_parquet(path)) sizes = group_bytes(ParquetFile(path));
+    if (sizes.empty()) sizes = {static_cast<std::int64_t>(size)};
+    for (std::size_t group = 0; group < sizes.size(); ++group) {
+        const std::int64_t begin = parts.empty() ? 0 : parts.back().end_byte;
+        parts.push_back({{input, group}, checked_add(begin, checked_add(sizes[group], 1))});
+    }
 }
 
 }  // namespace
 
 void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string& tokenizer) {
     std::vector<std::string> expanded;
+    bool any_folder = false;
     for (const std::string& input : options.inputs) {
         std::error_code error;
         if (input == "-") {
@@ -73,16 +100,18 @@ void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string&
             expanded.push_back(input);
             continue;
         }
-        const FolderCorpus corpus = corpus_in(input, files, tokenizer);
+        any_folder = true;
+        const FolderCorpus corpus = corpus_in(input, files, tokenizer, options.folders);
         expanded.insert(expanded.end(), corpus.files.begin(), corpus.files.end());
-        if (!corpus.note.empty()) options.notes.push_back(corpus.note);
+        options.notes.insert(options.notes.end(), corpus.notes.begin(), corpus.notes.end());
     }
+    require_folder(options.folders, any_folder);
     options.inputs = std::move(expanded);
 }
 
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
     CorpusFormat format = options.documents;
-    format.json_lines = options.format == InputFormat::json_lines ||
+    format.json_lines = options.format == InputFormat::json_lines || named_parquet(path) ||
                         (options.format == InputFormat::by_name && named_json_lines(path));
     return format;
 }
@@ -97,7 +126,7 @@ void check_inputs(const CorpusOptions& options) {
         any_json = any_json || format.json_lines;
         any_text = any_text || !format.json_lines;
         // Opening a file reads its first bytes, which would be lost from a pipe.
-        if (!is_pipe(path)) check_prose(path, options, open_corpus(path, format));
+        if (!is_pipe(path)) check_prose(path, options, *open_corpus(path, format));
     }
     for (const std::string& note : options.notes)
         print(note);
@@ -134,42 +163,38 @@ std::optional<std::int64_t> total_bytes(const CorpusOptions& options) {
     for (const std::string& path : options.inputs) {
         std::error_code error;
         const auto bytes = std::filesystem::file_size(path, error);
-        if (error || is_compressed(path)) return std::nullopt;
+        if (error || is_compressed(path) || named_parquet(path)) return std::nullopt;
         total += static_cast<std::int64_t>(bytes);
     }
     return total;
 }
 
+InputRange all_inputs(const CorpusOptions& options) {
+    return {{}, {options.inputs.size(), 0}};
+}
+
 std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t ranks) {
-    const std::size_t count = options.inputs.size();
-    if (ranks == 1) return {{0, count}};
-    std::vector<std::int64_t> ends;  // of each input in all bytes; one more each, for empty files
-    std::int64_t total = 0;
-    for (const std::string& path : options.inputs) {
-        std::error_code error;
-        const auto bytes = std::filesystem::file_size(path, error);
-        if (error) {
-            fail(ExitCode::usage, path,
-                 ": is not a file, and only one process can read it; start gpt-preprocess without "
-                 "a launcher");
-        }
-        total = checked_add(total, checked_add(static_cast<std::int64_t>(bytes), 1));
-        ends.push_back(total);
-    }
+    if (ranks == 1) return {all_inputs(options)};
+    std::vector<InputPart> parts;
+    for (std::size_t input = 0; input < options.inputs.size(); ++input)
+        add_parts(input, options.inputs[input], parts);
+    const InputPosition end = all_inputs(options).end;
+    const std::int64_t total = parts.empty() ? 0 : parts.back().end_byte;
     std::vector<InputRange> ranges(ranks);
-    std::size_t input = 0;
+    std::size_t next = 0;
+    const auto position = [&] { return next < parts.size() ? parts[next].begin : end; };
     for (std::size_t rank = 0; rank < ranks; ++rank) {
         const double share = static_cast<double>(rank + 1) / static_cast<double>(ranks);
         const double limit = static_cast<double>(total) * share;
-        ranges[rank].begin = input;
-        // An input belongs to the rank whose share contains its middle.
+        ranges[rank].begin = position();
+        // A part belongs to the rank whose share contains its middle.
         const auto middle = [&] {
-            const std::int64_t begin = input == 0 ? 0 : ends[input - 1];
-            return 0.5 * (static_cast<double>(begin) + static_cast<double>(ends[input]));
+            const std::int64_t begin = next == 0 ? 0 : parts[next - 1].end_byte;
+            return 0.5 * (static_cast<double>(begin) + static_cast<double>(parts[next].end_byte));
         };
-        while (input < count && (middle() < limit || rank + 1 == ranks))
-            ++input;
-        ranges[rank].end = input;
+        while (next < parts.size() && (middle() < limit || rank + 1 == ranks))
+            ++next;
+        ranges[rank].end = position();
     }
     return ranges;
 }
@@ -194,14 +219,24 @@ void warn_of_empty(const EmptyInputs& empty, const std::vector<std::string>& inp
          " no document: ", names, empty.count > std::ssize(empty.first) ? ", ..." : "");
 }
 
+bool CorpusReader::is_whole() const {
+    const bool from_start = file_ > range_.begin.input || range_.begin.group == 0;
+    return from_start && file_ < range_.end.input;
+}
+
+void CorpusReader::open() {
+    const std::string& path = options_.inputs[file_];
+    CorpusFormat format = format_of(path, options_);
+    if (file_ == range_.begin.input) format.groups.begin = range_.begin.group;
+    if (file_ == range_.end.input) format.groups.end = range_.end.group;
+    reader_ = open_corpus(path, format);
+    if (is_pipe(path)) check_prose(path, options_, *reader_);
+}
+
 bool CorpusReader::next(Chunk& chunk) {
     chunk = {};
-    while (file_ < end_) {
-        const std::string& path = options_.inputs[file_];
-        if (!reader_) {
-            reader_.emplace(open_corpus(path, format_of(path, options_)));
-            if (is_pipe(path)) check_prose(path, options_, *reader_);
-        }
+    while (file_ < range_.end.input || (file_ == range_.end.input && range_.end.group > 0)) {
+        if (!reader_) open();
         const std::int64_t begin = reader_->position();
         chunk.file = file_;
         Record record;
@@ -211,7 +246,7 @@ bool CorpusReader::next(Chunk& chunk) {
             chunk.bytes = reader_->position() - begin;
         }
         if (!chunk.records.empty()) return found_ = true;
-        if (!std::exchange(found_, false)) empty_.add(file_);
+        if (!std::exchange(found_, false) && is_whole()) empty_.add(file_);
         reader_.reset();
         ++file_;
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,17 +20,18 @@ struct CorpusOptions {
     InputFormat format = InputFormat::by_name;
     CorpusFormat documents;  ///< `format` decides `json_lines` for each file
     bool skip_faulty = false;
-    bool json_key_given = false;     ///< on the command line
-    bool documents_given = false;    ///< on the command line
-    std::vector<std::string> notes;  ///< what folders hold besides; check_inputs prints them
+    bool json_key_given = false;   ///< on the command line
+    bool documents_given = false;  ///< on the command line
+    FolderChoice folders;
+    std::vector<std::string> notes;  ///< about folders; check_inputs prints them
 };
 
 /// Replaces the inputs of a command line by their files: a folder by those of corpus_in, "-" by
-/// standard input.
+/// standard input. Error (usage): a choice of a folder's files, but no folder.
 void expand_inputs(CorpusOptions& options, CorpusFiles files, const std::string& tokenizer);
 
-/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;
-/// all other files are plain text.
+/// The format of a file. A name in .parquet is Parquet, whatever the format. By name, those of
+/// named_json_lines are JSON lines; all other files are plain text.
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
@@ -46,15 +48,24 @@ void require_other_files(const std::vector<std::string>& inputs,
 /// Total size of all inputs in bytes; nothing if one is not a regular file or is compressed.
 std::optional<std::int64_t> total_bytes(const CorpusOptions& options);
 
-/// Consecutive inputs, [begin, end).
-struct InputRange {
-    std::size_t begin = 0;
-    std::size_t end = 0;
+/// A place between row groups of an input; files of text have but their beginning.
+struct InputPosition {
+    std::size_t input = 0;
+    std::size_t group = 0;
 };
 
-/// The inputs of each of `ranks` ranks, in order, with about the same number of stored bytes for
-/// each. Error (usage) if there are several ranks and an input is not a regular file: only one
-/// process can read a pipe.
+/// Consecutive parts of the inputs, [begin, end).
+struct InputRange {
+    InputPosition begin;
+    InputPosition end;
+};
+
+/// All of the inputs.
+InputRange all_inputs(const CorpusOptions& options);
+
+/// The share of each of `ranks` ranks, in order, with about the same number of stored bytes for
+/// each. Only Parquet files are split, between row groups. Error (usage) if there are several ranks
+/// and an input is not a regular file: only one process can read a pipe.
 std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t ranks);
 
 /// Records from one file.
@@ -82,17 +93,20 @@ void warn_of_empty(const EmptyInputs& empty, const std::vector<std::string>& inp
 class CorpusReader {
 public:
     CorpusReader(const CorpusOptions& options, const InputRange& range)
-        : options_(options), file_(range.begin), end_(range.end) {}
+        : options_(options), range_(range), file_(range.begin.input) {}
     /// Returns false at the end.
     bool next(Chunk& chunk);
-    /// The inputs read so far that hold no document.
+    /// The inputs read so far, in whole, that hold no document.
     const EmptyInputs& empty() const { return empty_; }
 
 private:
+    void open();
+    bool is_whole() const;
+
     const CorpusOptions& options_;
+    InputRange range_;
     std::size_t file_;
-    std::size_t end_;
-    std::optional<RecordReader> reader_;
+    std::unique_ptr<RecordSource> reader_;
     bool found_ = false;  ///< a record of this file
     EmptyInputs empty_;
 };

@@ -16,18 +16,20 @@ CLI::Validator in_range(std::int64_t low, std::int64_t high) {
 
 void CorpusArguments::add_to(CLI::App& app) {
     add_input(app,
-              "Corpus files, or folders of .txt, .json and .jsonl files\n"
-              "(also with .gz or .zst), read in this order; - reads stdin");
+              "Corpus files, or folders of .parquet, .jsonl, .json and\n"
+              ".txt files (the latter also with .gz or .zst), read in\n"
+              "this order; - reads stdin");
     app.add_option("--format", format,
-                   "auto: .json and .jsonl (also with .gz or .zst) are JSON\n"
-                   "lines, other files plain text; jsonl or text: all are")
+                   "auto: .jsonl, .json, .ndjson and .jsonlines (also with\n"
+                   ".gz or .zst) are JSON lines, other files plain text;\n"
+                   "jsonl or text: all but .parquet are")
         ->check(one_of({"auto", "jsonl", "text"}))
         ->type_name("auto|jsonl|text")
         ->capture_default_str();
-    json_key_option =
-        app.add_option("--json-key", options.documents.json_key, "JSON lines: the key of the text")
-            ->type_name("KEY")
-            ->capture_default_str();
+    json_key_option = app.add_option("--json-key", options.documents.json_key,
+                                     "JSON lines, Parquet: the key or column of the text")
+                          ->type_name("KEY")
+                          ->capture_default_str();
     documents_option = app.add_option("--documents", documents,
                                       "Plain text: documents are paragraphs (separated by\n"
                                       "blank lines), non-blank lines, or whole files")
@@ -39,13 +41,22 @@ void CorpusArguments::add_to(CLI::App& app) {
 
 void CorpusArguments::add_json_lines_to(CLI::App& app) {
     add_input(app,
-              "Files of JSON lines, or folders of .json and .jsonl files\n"
-              "(also with .gz or .zst), read in this order; - reads stdin");
+              "Files of JSON lines or Parquet, or folders of .jsonl, .json\n"
+              "(also with .gz or .zst) and .parquet files, read in this\n"
+              "order; - reads stdin");
     add_fault_options(app);
 }
 
 void CorpusArguments::add_input(CLI::App& app, const char* help) {
     app.add_option("--input", options.inputs, help)->type_name("FILE");
+    app.add_option(
+           "--split", options.folders.split,
+           "Of a folder that holds a data set with several\nsplits: the one to read, or all")
+        ->type_name("NAME");
+    app.add_option(
+           "--subset", options.folders.subset,
+           "Of a data set with several subsets (configs of its\nREADME.md): the one to read")
+        ->type_name("NAME");
 }
 
 void CorpusArguments::add_fault_options(CLI::App& app) {
@@ -82,6 +93,7 @@ CorpusOptions CorpusArguments::resolved_json_lines(const std::string& tokenizer)
     CorpusOptions corpus = options;
     expand_inputs(corpus, CorpusFiles::json_lines, tokenizer);
     corpus.format = InputFormat::json_lines;
+    corpus.documents.whole_rows = true;
     corpus.skip_faulty = on_error == "skip";
     return corpus;
 }

@@ -197,11 +197,16 @@ InputRange inputs_of_rank(const CorpusOptions& corpus, const MpiSession& ranks) 
         [&] { ranges = share_inputs(corpus, static_cast<std::size_t>(ranks.size())); });
     const std::string mine = ranks.scatter([&](int rank) {
         const InputRange& range = ranges[static_cast<std::size_t>(rank)];
-        return text(range.begin, " ", range.end, " ");
+        return text(range.begin.input, " ", range.begin.group, " ", range.end.input, " ",
+                    range.end.group, " ");
     });
     std::string_view rest = mine;
-    const auto begin = static_cast<std::size_t>(take_number(rest));
-    return {begin, static_cast<std::size_t>(take_number(rest))};
+    InputRange range;
+    for (InputPosition* position : {&range.begin, &range.end}) {
+        position->input = static_cast<std::size_t>(take_number(rest));
+        position->group = static_cast<std::size_t>(take_number(rest));
+    }
+    return range;
 }
 
 std::size_t worker_count(const EncodeOptions& options, const MpiSession& ranks) {

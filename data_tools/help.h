@@ -22,11 +22,14 @@ an error.)";
 constexpr const char* input_section = R"(
 Input:
   JSON lines have one object per line; the text is the string under the JSON key, and an
-  empty one gives an empty document. --documents decides how plain text is split into
-  documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
-  blank lines are skipped. Gzip and zstd files (.jsonl.gz, .txt.zst) are decompressed while
-  reading. A folder stands for its .txt, .json and .jsonl files; folders whose names begin with
-  a dot, .meta.json files and the tokenizer are left out. A file that is given twice is an error.
+  empty one gives an empty document. Rows of Parquet are such lines, and their columns the
+  keys. --documents decides how plain text is split into documents. All text is UTF-8. A byte
+  order mark is dropped, CRLF ends a line as LF does, blank lines are skipped. Gzip and zstd
+  files (.jsonl.gz, .txt.zst) are decompressed while reading.
+  A folder stands for its .parquet, .jsonl, .json, .ndjson, .jsonlines and .txt files;
+  folders whose names begin with a dot, .meta.json files and the tokenizer are left out. Of a
+  downloaded data set --subset and --split choose a part: subsets are those of its README.md,
+  splits also those in the names of its files. A file that is given twice is an error.
   Other formats go through a pipe:
   xzcat c.jsonl.xz | gpt-preprocess --format jsonl --input -
 )";
@@ -42,16 +45,17 @@ Output:
 
 Several processes:
   mpirun -n N gpt-preprocess ... (or srun) divides the files among N processes, which may run on
-  several machines with a common file system, and writes the same bytes as one process. No file
-  is split. While their tokens are joined, the disk holds them, and those of one process twice.
+  several machines with a common file system, and writes the same bytes as one process. Parquet
+  files are split between row groups, others never. While their tokens are joined, the disk
+  holds them, and those of one process twice.
 )";
 
 constexpr const char* faults_section = R"(
 Faulty documents:
   Invalid UTF-8, invalid JSON, a missing key, a value that is not a string, too many bytes,
   a last line that is cut off. Each is reported with file, line and byte offset (of a
-  compressed file: decompressed). Damaged gzip and zstd files, other compression formats and
-  UTF-16 are always errors, regardless of --on-error.
+  compressed file: decompressed), or the row, from 0. Damaged Parquet, gzip and zstd files,
+  other compression formats and UTF-16 are always errors, regardless of --on-error.
 )";
 
 constexpr const char* exit_section = R"(
@@ -81,7 +85,8 @@ eval find and use the mask; training stores the template in its checkpoints.)";
 
 constexpr const char* chat_section = R"(
 Input:
-  One JSON object per line: {"messages": [{"role": "user", "content": "..."}, ...]},
+  One JSON object per line, or one row of Parquet:
+  {"messages": [{"role": "user", "content": "..."}, ...]},
   {"prompt": "...", "response": "..."}, a conversation of ShareGPT ("conversations", "from",
   "value") or of Alpaca ("instruction", "input", "output"). The chat template makes one text of
   it. Without a template a prompt and its response follow each other, and other forms are an

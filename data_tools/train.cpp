@@ -16,7 +16,7 @@ namespace {
 class DocumentSource {
 public:
     DocumentSource(const CorpusOptions& options, FaultLog& faults)
-        : options_(options), reader_(options, {0, options.inputs.size()}), faults_(faults) {}
+        : options_(options), reader_(options, all_inputs(options)), faults_(faults) {}
 
     bool next(std::string& text) {
         while (true) {

@@ -16,6 +16,8 @@
 #               compiles llama.cpp)
 #   one-step    small models of every class against transformers: logits after import and export, loss
 #               and every gradient of one step, weights after three steps of AdamW
+#   parquet     files of pyarrow, DuckDB and Polars, in every codec, encoding and version of pages: the
+#               token files of the same rows as JSON lines
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
 #               compiles llama.cpp; wants an otherwise idle machine)
 #
@@ -31,7 +33,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step tokenizer-kinds)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step tokenizer-kinds parquet)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -76,6 +78,9 @@ choose() {
             file=one_step.py
             alone=$torch
             packages="$torch_needs $transformers h5py==3.16.0" ;;
+        parquet)
+            file=parquet.py
+            packages="pyarrow==26.0.1 duckdb==2.0.1 polars==2.1.0" ;;
         llama)
             file=llama_speed.py
             packages="$llama" ;;

@@ -11,7 +11,7 @@
 #include "data/virtual_tokens.h"
 #include "engine/memory_check.h"
 #include "meter/meter_backend.h"
-#include "text/corpus_folder.h"
+#include "parquet/parquet_file.h"
 #include "text/documents.h"
 
 namespace gptrain {
@@ -34,19 +34,27 @@ std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& p
     return tokens;
 }
 
+bool has_json_key(const std::filesystem::path& path) {
+    return named_json_lines(path) || named_parquet(path);
+}
+
 /// The text files of the data. A JSON key is an Error (usage) if none of them has JSON lines.
 std::vector<std::string> text_files(const EvaluationData& data, bool prints) {
     const std::filesystem::path& path = data.path;
     std::vector<std::string> files = {path.string()};
-    if (std::filesystem::is_directory(path)) {
-        FolderCorpus corpus = corpus_in(path, CorpusFiles::all, data.tokenizer);
-        if (prints && !corpus.note.empty()) print(corpus.note);
+    const bool is_folder = std::filesystem::is_directory(path);
+    require_folder(data.folder, is_folder);
+    if (is_folder) {
+        FolderCorpus corpus = corpus_in(path, CorpusFiles::all, data.tokenizer, data.folder);
+        for (const std::string& note : corpus.notes) {
+            if (prints) print(note);
+        }
         files = std::move(corpus.files);
     } else if (!std::filesystem::is_regular_file(path)) {
         fail(ExitCode::bad_input, path.string(), ": not a regular file");
     }
-    if (data.json_key && std::none_of(files.begin(), files.end(), named_json_lines)) {
-        fail(ExitCode::usage, "--json-key is for JSON lines, but ", path.string(),
+    if (data.json_key && std::none_of(files.begin(), files.end(), has_json_key)) {
+        fail(ExitCode::usage, "--json-key is for JSON lines and Parquet, but ", path.string(),
              " is read as plain text; rename it to .jsonl if it has JSON lines");
     }
     return files;
@@ -55,17 +63,17 @@ std::vector<std::string> text_files(const EvaluationData& data, bool prints) {
 /// Appends the ids of a text file. Virtual tokens come before each document.
 void append_ids(std::vector<std::int32_t>& ids, const std::string& path, const EvaluationData& data,
                 const Tokenizer& tokenizer, std::int64_t virtual_tokens, bool prints) {
-    const CorpusFormat format = {.json_lines = named_json_lines(path),
+    const CorpusFormat format = {.json_lines = has_json_key(path),
                                  .json_key = data.json_key.value_or("text"),
                                  .documents = RecordUnit::file,
                                  .max_document_bytes = max_text_bytes};
-    RecordReader reader = open_corpus(path, format);
+    const std::unique_ptr<RecordSource> reader = open_corpus(path, format);
     if (prints && !format.json_lines) {
-        if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
+        if (const auto warning = prose_warning(path, reader->start()); !warning.empty())
             warn(warning);
     }
     std::string document;
-    for (Record record; reader.next(record);) {
+    for (Record record; reader->next(record);) {
         if (const auto fault = take_document(record, format, document))
             fail(ExitCode::bad_input, place_of(record, path), ": ", fault->what);
         append_virtual_tokens(ids, virtual_tokens);
@@ -97,8 +105,9 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
                                                    const InferenceRun& run) {
     const bool is_text = std::filesystem::exists(data.path) && !has_token_file(data.path);
     if (const auto prefix = token_prefix(data.path); !is_text && has_token_file(prefix)) {
+        require_folder(data.folder, false);
         if (data.json_key) {
-            fail(ExitCode::usage, "--json-key is for JSON lines, but ", prefix.string(),
+            fail(ExitCode::usage, "--json-key is for JSON lines and Parquet, but ", prefix.string(),
                  " is a token data set");
         }
         auto tokens = open_tokens(prefix, run.tokenizer, run.plan.model.virtual_tokens());

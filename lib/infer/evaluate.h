@@ -7,19 +7,21 @@
 #include <string>
 
 #include "infer/inference.h"
+#include "text/corpus_folder.h"
 
 namespace gptrain {
 
 /// The data to evaluate on.
 struct EvaluationData {
     /// The prefix of a token data set (.bin and .idx, found by token_prefix unless a text has this
-    /// name), or else a file for the run's tokenizer: JSON lines, recognised by name
-    /// (named_json_lines), or plain text as one document, either of them optionally compressed
-    /// (gzip, zstd); or a folder of such files (corpus_in). All documents are joined as by
-    /// gpt-preprocess without --append-eod. With a loss mask only learned tokens count.
+    /// name), or else a file for the run's tokenizer: Parquet or JSON lines, recognised by
+    /// name (named_parquet, named_json_lines), or plain text as one document, text optionally
+    /// compressed (gzip, zstd); or a folder of such files (corpus_in). All documents are joined as
+    /// by gpt-preprocess without --append-eod. With a loss mask only learned tokens count.
     std::filesystem::path path;
     std::filesystem::path tokenizer;      ///< given by the user, or empty: its files are no texts
-    std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"
+    FolderChoice folder;                  ///< the files of a folder to read
+    std::optional<std::string> json_key;  ///< of the text in rows or lines; not given: "text"
 };
 
 struct EvaluationResult {

@@ -15,7 +15,7 @@ namespace gptrain {
 
 struct TaskDocument {
     Json fields;        ///< an object
-    std::string place;  ///< "FILE:LINE", or "FILE" of a plain text read whole, for errors
+    std::string place;  ///< "FILE:LINE", "FILE: row N" or, of a plain text read whole, "FILE"
 };
 
 /// The data file of a task.
@@ -27,10 +27,10 @@ struct TaskFile {
 };
 
 /// The first `limit` documents of a file, by default all: the objects of JSON lines
-/// (named_json_lines), or else the parts of a plain text, each as the field `text`. Blank lines
-/// are no documents. Either may be compressed. Line i of the file of labels is the field `label` of
-/// document i. Errors (bad_input) name file and line: bad JSON or UTF-8, no document, another
-/// number of labels; a device or pipe, which need not end.
+/// (named_json_lines), the rows of Parquet (named_parquet), or else the parts of a plain text, each
+/// as the field `text`. Blank lines are no documents. Either may be compressed. Line i of the file
+/// of labels is the field `label` of document i. Errors (bad_input) name file and line: bad JSON or
+/// UTF-8, no document, another number of labels; a device or pipe, which need not end.
 std::vector<TaskDocument> read_task_documents(const TaskFile& file,
                                               std::optional<std::int64_t> limit);
 

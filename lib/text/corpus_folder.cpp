@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/inputs.h"
+#include "base/letters.h"
+#include "parquet/parquet_file.h"
 #include "text/documents.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_files.h"
@@ -23,12 +25,24 @@ namespace fs = std::filesystem;
 /// Files of shared models beyond shared_tokenizer_names and companion_names.
 constexpr std::string_view further_names[] = {"encoder.json", "vocab.bpe", "config.json"};
 
+/// Files that the library datasets writes next to its data.
+constexpr std::string_view descriptions[] = {"dataset_info.json", "dataset_infos.json",
+                                             "dataset_dict.json", "state.json"};
+
 /// The ending of a name, of a compressed file both: ".csv.gz".
 std::string ending_of(const fs::path& path) {
     if (path.filename().string().ends_with(".meta.json")) return ".meta.json";
     const fs::path name = uncompressed_name(path);
     const std::string compressed = name == path.filename() ? "" : path.extension().string();
     return name.extension().string() + compressed;
+}
+
+bool is_description(const fs::path& path) {
+    return std::ranges::find(descriptions, path.filename().string()) != std::end(descriptions);
+}
+
+bool named_text(const fs::path& path) {
+    return in_lower_case(uncompressed_name(path).extension().string()) == ".txt";
 }
 
 /// Finds the corpus files in a folder.
@@ -115,10 +129,9 @@ private:
         const auto identity = identity_of(path);
         if (identity && tokenizer_.contains(*identity)) return;
         const std::string ending = ending_of(path);
-        const bool is_corpus =
-            ending != ".meta.json" &&
-            (named_json_lines(path) ||
-             (wanted_ == CorpusFiles::all && uncompressed_name(path).extension() == ".txt"));
+        const bool is_corpus = ending != ".meta.json" && !is_description(path) &&
+                               (named_json_lines(path) || named_parquet(path) ||
+                                (wanted_ == CorpusFiles::all && named_text(path)));
         if (!is_corpus) {
             ++others_[ending];
             return;
@@ -138,19 +151,31 @@ private:
 
 }  // namespace
 
-FolderCorpus corpus_in(const fs::path& folder, CorpusFiles wanted, const fs::path& tokenizer) {
+FolderCorpus corpus_in(const fs::path& folder, CorpusFiles wanted, const fs::path& tokenizer,
+                       const FolderChoice& choice) {
     FolderSearch search(wanted, tokenizer);
-    FolderCorpus corpus = {.files = search.files_in(folder), .note = {}};
+    FolderCorpus corpus = {.files = search.files_in(folder), .notes = {}};
+    const std::string others = search.others();
     if (corpus.files.empty()) {
-        fail(ExitCode::bad_input, folder.string(),
-             wanted == CorpusFiles::all ? ": a folder without a .txt, .json or .jsonl file"
-                                        : ": a folder without a .json or .jsonl file",
-             " (or one of these with .gz or .zst)");
+        fail(ExitCode::bad_input, folder.string(), ": a folder without a .parquet, ",
+             wanted == CorpusFiles::all ? ".txt, .json or .jsonl file" : ".json or .jsonl file",
+             " (or one of the latter with .gz or .zst)",
+             others.find(".arrow") != std::string::npos
+                 ? "; write its .arrow files as Parquet, with to_parquet of the library datasets"
+                 : "");
     }
-    if (const std::string others = search.others(); !others.empty()) {
-        corpus.note = text(folder.string(), ": leaves out the files with other endings: ", others);
-    }
+    if (std::string note = choose_files(folder, choice, corpus.files); !note.empty())
+        corpus.notes.push_back(std::move(note));
+    if (!others.empty())
+        corpus.notes.push_back(
+            text(folder.string(), ": leaves out the files with other endings: ", others));
     return corpus;
+}
+
+void require_folder(const FolderChoice& choice, bool any_folder) {
+    if (any_folder || (choice.subset.empty() && choice.split.empty())) return;
+    fail(ExitCode::usage, choice.subset.empty() ? "--split" : "--subset",
+         " chooses files of a folder, but no input is one");
 }
 
 }  // namespace gptrain

@@ -1,15 +1,20 @@
 #include "text/documents.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/json.h"
+#include "base/letters.h"
 #include "base/utf8.h"
 #include "codec/decompressor.h"
 #include "text/json_line.h"
+#include "text/parquet_records.h"
 
 namespace gptrain {
 namespace {
+
+constexpr std::string_view json_lines_endings[] = {".json", ".jsonl", ".ndjson", ".jsonlines"};
 
 /// True if the key fits on one line of a message.
 bool is_plain_key(std::string_view key) {
@@ -79,7 +84,7 @@ bool begins_with_json_objects(std::string_view start) {
 }  // namespace
 
 std::filesystem::path uncompressed_name(const std::filesystem::path& path) {
-    const std::string extension = path.extension().string();
+    const std::string extension = in_lower_case(path.extension().string());
     const bool compressed =
         std::any_of(compressed_formats.begin(), compressed_formats.end(),
                     [&](const CompressedFormat& format) { return extension == format.extension; });
@@ -87,8 +92,8 @@ std::filesystem::path uncompressed_name(const std::filesystem::path& path) {
 }
 
 bool named_json_lines(const std::filesystem::path& path) {
-    const auto extension = uncompressed_name(path).extension();
-    return extension == ".json" || extension == ".jsonl";
+    const std::string extension = in_lower_case(uncompressed_name(path).extension().string());
+    return std::ranges::find(json_lines_endings, extension) != std::end(json_lines_endings);
 }
 
 std::string prose_warning(const std::filesystem::path& path, std::string_view start) {
@@ -109,13 +114,23 @@ std::string prose_warning(const std::filesystem::path& path, std::string_view st
     return "";
 }
 
-std::string place_of(const Record& record, const std::filesystem::path& path) {
-    return text(path.string(), ":", record.line, ": byte ", record.offset);
+std::string line_of(const Record& record, const std::filesystem::path& path) {
+    return text(path.string(), record.kind == Record::Kind::part ? ":" : ": row ", record.line);
 }
 
-RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format) {
-    return {path, format.json_lines ? RecordUnit::line : format.documents,
-            format.max_document_bytes};
+std::string place_of(const Record& record, const std::filesystem::path& path) {
+    const bool is_part = record.kind == Record::Kind::part;
+    return line_of(record, path) + (is_part ? text(": byte ", record.offset) : "");
+}
+
+std::unique_ptr<RecordSource> open_corpus(const std::filesystem::path& path,
+                                          const CorpusFormat& format) {
+    if (named_parquet(path)) {
+        return std::make_unique<ParquetRecords>(path, format.whole_rows ? "" : format.json_key,
+                                                format.max_document_bytes, format.groups);
+    }
+    return std::make_unique<RecordReader>(
+        path, format.json_lines ? RecordUnit::line : format.documents, format.max_document_bytes);
 }
 
 FaultyDocument faulty_json(const Record& record, const Error& error) {
@@ -140,7 +155,8 @@ std::optional<FaultyDocument> take_document(Record& record, const CorpusFormat& 
         return FaultyDocument{DocumentFault::invalid_utf8,
                               text("invalid UTF-8 at its byte ", invalid)};
     }
-    if (format.json_lines) return take_json_text(record, format.json_key, text_out);
+    const bool is_text = record.kind == Record::Kind::row_text;
+    if (format.json_lines && !is_text) return take_json_text(record, format.json_key, text_out);
     text_out.swap(record.bytes);
     return std::nullopt;
 }

@@ -3,22 +3,31 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/words.h"
+#include "parquet/parquet_rows.h"
 #include "text/record_reader.h"
 
 namespace gptrain {
 
 /// How a corpus file is split into documents.
 struct CorpusFormat {
-    bool json_lines = false;  ///< one JSON object per line, with the text under `json_key`
+    /// One JSON object per line, with the text under `json_key`. Rows of Parquet are such lines.
+    bool json_lines = false;
     std::string json_key = "text";
     RecordUnit documents = RecordUnit::paragraph;  ///< plain text: the unit of a document
     std::int64_t max_document_bytes = std::int64_t{64} << 20;  ///< limit of a line or document
+    bool whole_rows = false;  ///< Parquet: all columns, not only that of the text
+    ParquetGroups groups = all_groups;
+
+    /// Cut to those of the file.
+    static constexpr ParquetGroups all_groups = {0, std::numeric_limits<std::size_t>::max()};
 };
 
 enum class DocumentFault {
@@ -54,18 +63,24 @@ struct FaultyDocument {
 /// The name without the extension of a compressed file (.gz, .zst).
 std::filesystem::path uncompressed_name(const std::filesystem::path& path);
 
-/// True if the name ends in .json or .jsonl, optionally followed by .gz or .zst.
+/// True if the name ends in .json, .jsonl, .ndjson or .jsonlines, optionally followed by .gz or
+/// .zst, in any case.
 bool named_json_lines(const std::filesystem::path& path);
 
 /// Warns if a file read as plain text looks like something else: a table by its name, or JSON
 /// objects by its first lines. Empty if not. `start` is the beginning of the file.
 std::string prose_warning(const std::filesystem::path& path, std::string_view start);
 
-/// "FILE:LINE: byte OFFSET"
+/// "FILE:LINE", or "FILE: row N".
+std::string line_of(const Record& record, const std::filesystem::path& path);
+
+/// "FILE:LINE: byte OFFSET", or "FILE: row N".
 std::string place_of(const Record& record, const std::filesystem::path& path);
 
-/// A reader that splits `path` as the format specifies.
-RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format);
+/// A reader that splits `path` as the format specifies, or reads its rows if its name is that of a
+/// Parquet file.
+std::unique_ptr<RecordSource> open_corpus(const std::filesystem::path& path,
+                                          const CorpusFormat& format);
 
 /// The fault of a record that is not JSON, from the Error of its parser.
 FaultyDocument faulty_json(const Record& record, const Error& error);

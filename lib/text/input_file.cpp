@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/letters.h"
 
 namespace gptrain {
 namespace {
@@ -22,7 +23,8 @@ File open_input(const std::filesystem::path& path) {
 /// Error if the name promises a format that the data does not have (empty: not compressed).
 void check_name(const std::filesystem::path& path, std::string_view format) {
     for (const CompressedFormat& named : compressed_formats) {
-        if (path.extension() != named.extension || format == named.name) continue;
+        if (in_lower_case(path.extension().string()) != named.extension || format == named.name)
+            continue;
         fail(ExitCode::bad_input, path.string(), ": is named ", named.extension, ", but is not ",
              named.name, " data; copy it again, or rename it if it is ",
              format.empty() ? std::string_view("text") : format);

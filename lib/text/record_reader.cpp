@@ -28,7 +28,7 @@ constexpr std::array<Signature, 10> foreign_formats = {{
      "xz data; decompress it first (xzcat)"},
     {"BZh91AY&SY", "bzip2 data; decompress it first (bzcat)"},
     {"PK\x03\x04", "a zip archive; unpack it first"},
-    {"PAR1", "a Parquet file; convert it to JSON lines first"},
+    {"PAR1", "a Parquet file; let its name end in .parquet"},
     {"\xFF\xFE", "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16)"},
     {"\xFE\xFF", "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16)"},
 }};

@@ -1,4 +1,4 @@
-// Splits corpus files into records; memory is bounded by the longest record allowed.
+// Splits files of text into records; memory is bounded by the longest record allowed.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,24 @@
 #include <vector>
 
 #include "text/input_file.h"
+#include "text/record_source.h"
 
 namespace gptrain {
 
 /// The unit of a record: a line; a paragraph, up to blank lines; or the whole file.
 enum class RecordUnit { line, paragraph, file };
 
-struct Record {
-    std::string bytes;        ///< a whole file with its final line feed, others without; empty if
-                              ///< too long
-    std::int64_t line = 0;    ///< of its first byte, from 1
-    std::int64_t offset = 0;  ///< of its first byte in the (decompressed) file
-    bool too_long = false;
-    bool unfinished = false;  ///< the file ends in it, without a line feed
-};
-
 /// Reads one file (or pipe) once, from start to end, decompressing gzip and zstd data. Lines end in
 /// LF or CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped.
 /// Blank lines are not records, but with RecordUnit::file they are part of the record.
-class RecordReader {
+class RecordReader final : public RecordSource {
 public:
     /// Errors (bad_input): those of InputFile, and a file whose first bytes show that it is not
     /// text: compressed in another format, an archive, or UTF-16.
     RecordReader(const std::filesystem::path& path, RecordUnit unit, std::int64_t max_record_bytes);
-    /// False at the end of the file.
-    bool next(Record& record);
-    /// The first bytes of the file, up to 1 MiB. Call it before `next`.
-    std::string_view start() const { return {block_.data(), filled_}; }
-    /// Number of (decompressed) bytes consumed so far.
-    std::int64_t position() const { return block_start_ + static_cast<std::int64_t>(at_); }
+    bool next(Record& record) override;
+    std::string_view start() const override { return {block_.data(), filled_}; }
+    std::int64_t position() const override { return block_start_ + static_cast<std::int64_t>(at_); }
 
 private:
     struct Line {

@@ -49,7 +49,7 @@ encode --input folder --output-prefix folder --append-eod
 same w1_text_document.bin folder_text_document.bin
 same w1_text_document.idx folder_text_document.idx
 expect 3 "$tool" --tokenizer tok.model --input folder/none --output-prefix none
-says err "folder/none: a folder without a .txt, .json or .jsonl file"
+says err "folder/none: a folder without a .parquet, .txt, .json or .jsonl file"
 nothing_left none
 
 # In a folder it leaves out the tokenizer, the companions of token files, hidden folders and other
@@ -62,15 +62,15 @@ ln -s ../elsewhere linked/c
 ln -s .. linked/a/up
 ln -s ../linked/a elsewhere/again
 cp a_text_document.meta.json linked 2>/dev/null || echo '{}' >linked/x.meta.json
-echo 1 >linked/UPPER.TXT
-echo 1 >linked/one.ndjson
-echo 1 >linked/two.ndjson
+echo 1 >linked/UPPER.PDF
+echo 1 >linked/one.html
+echo 1 >linked/two.html
 echo 1 >linked/README
 printf '\0\1' >linked/._a.jsonl
 gzip -c corpus.txt >linked/table.csv.gz
 encode --input linked --output-prefix linked --append-eod
 same w1_text_document.bin linked_text_document.bin
-says out "linked: leaves out the files with other endings: 1 without an ending, 1 .TXT, 1 .csv.gz, 1 .meta.json, 2 .ndjson, 1 hidden"
+says out "linked: leaves out the files with other endings: 1 without an ending, 1 .PDF, 1 .csv.gz, 2 .html, 1 .meta.json, 1 hidden"
 [ ! -s err ] || fail "a warning: $(cat err)"
 ln -s nowhere linked/gone.jsonl
 expect 3 "$tool" --tokenizer tok.model --input linked --output-prefix none

@@ -92,7 +92,7 @@ says err "missing.txt: no such text file, nor token data set" "(relative to $wor
 mkdir none
 echo '# no corpus' >none/notes.md
 fault 3 none
-says err "none: a folder without a .txt, .json or .jsonl file"
+says err "none: a folder without a .parquet, .txt, .json or .jsonl file"
 printf 'good\ncaf\351\n' >latin.txt
 fault 3 latin.txt
 says err "latin.txt:1: " "UTF-8"
