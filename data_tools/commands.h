@@ -45,6 +45,16 @@ struct MergeOptions {
 /// Joins token files with the same id type, in the given order.
 void merge_token_files(const MergeOptions& options);
 
+struct ImportOptions {
+    std::vector<std::string> inputs;  ///< files that follow each other: a document may go on
+    std::string tokenizer;            ///< that made them
+    std::string output_prefix;
+    std::optional<int> raw_bytes;  ///< of an id in files without a header
+};
+
+/// Converts token files of other trainers (foreign_tokens.h).
+void import_token_files(const ImportOptions& options);
+
 struct InspectOptions {
     std::string prefix;
     std::string tokenizer;      ///< empty: print ids as numbers

@@ -20,6 +20,7 @@
 #include "joint_work.h"
 #include "ordered_pipeline.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer_meta.h"
 #include "unread_keys.h"
 
 namespace gptrain {
@@ -46,19 +47,6 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options, const 
              " has no end-of-document token; ", end_token_advice(file));
     }
     return tokenizer.eos_id();
-}
-
-TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tokenizer_file,
-                  const Tokenizer& tokenizer) {
-    TokenMeta meta;
-    meta.tokenizer_file = tokenizer_file.filename().string();
-    const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
-    std::replace_if(meta.tokenizer_file.begin(), meta.tokenizer_file.end(), is_control, '_');
-    meta.tokenizer_crc32c = tokenizer.fingerprint();
-    meta.vocab_size = tokenizer.vocab_size();
-    meta.append_eod = options.append_eod || options.chat;
-    meta.program = "gptrain " GPTRAIN_VERSION;
-    return meta;
 }
 
 void print_summary(const IndexedWriter& writer, std::int64_t bytes, double seconds) {
@@ -320,8 +308,9 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
         if (writer->num_documents() == 0)
             fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
-        writer->commit(meta_of(options, file->source, *tokenizer),
-                       chat ? chat->template_text() : "");
+        TokenMeta meta = meta_of(file->source, *tokenizer);
+        meta.append_eod = options.append_eod || options.chat;
+        writer->commit(meta, chat ? chat->template_text() : "");
         const InputTotals read = total_of(parts);
         warn_of_empty(read.empty, options.corpus.inputs);
         warn_of_inner_ends(read.ended_inside, options.chat.has_value());

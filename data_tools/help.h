@@ -10,6 +10,7 @@ constexpr const char* encode_description =
   gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
   gpt-preprocess train-tokenizer --input FILE... --vocab-size N --model-prefix P [options]
   gpt-preprocess merge --input PREFIX... --output-prefix P
+  gpt-preprocess import --input FILE... --tokenizer FILE --output-prefix P [options]
   gpt-preprocess inspect PREFIX [options]
 
 Without a subcommand, encodes the corpus with a tokenizer into
@@ -130,6 +131,13 @@ constexpr const char* merge_description =
     R"(Joins token files made with one tokenizer, in the order given, into P.bin and P.idx; also
 P.meta.json if every input has one. Either all inputs or none have a .mask. A chat template must be
 the same in all inputs that have one.)";
+
+constexpr const char* import_description =
+    R"(Converts token files of llm.c, modded-nanogpt and nanoGPT into P.bin, P.idx and P.meta.json
+
+The files follow each other, and a document may go on from one to the next. The tokenizer's
+end-of-document id divides the documents, before each of them or behind it, and ends each in the
+result. An id that the tokenizer does not have is an error.)";
 
 constexpr const char* inspect_description =
     R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";

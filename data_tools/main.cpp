@@ -38,6 +38,7 @@ public:
         add_chat();
         add_train();
         add_merge();
+        add_import();
         add_inspect();
         add_help();
         app_.set_version_flag("--version", "gpt-preprocess " GPTRAIN_VERSION);
@@ -162,6 +163,25 @@ private:
             ->type_name("P");
     }
 
+    void add_import() {
+        import_app_ = app_.add_subcommand("import", help::import_description);
+        import_app_->footer(help::exit_section);
+        import_app_->add_option("--input", import_.inputs, "Files of tokens, in this order")
+            ->required()
+            ->type_name("FILE");
+        import_app_
+            ->add_option("--tokenizer", import_.tokenizer, "The tokenizer that made the files")
+            ->required()
+            ->type_name("TOKENIZER");
+        import_app_->add_option("--output-prefix", import_.output_prefix, "Writes P.bin and P.idx")
+            ->required()
+            ->type_name("P");
+        import_app_
+            ->add_option("--raw", raw_, "The files have no header, but ids of this type alone")
+            ->check(one_of({"uint16", "uint32"}))
+            ->type_name("uint16|uint32");
+    }
+
     void add_inspect() {
         inspect_app_ = app_.add_subcommand("inspect", help::inspect_description);
         inspect_app_->footer(help::exit_section);
@@ -231,6 +251,9 @@ private:
             train_tokenizer_files(train_);
         } else if (merge_app_->parsed()) {
             merge_token_files(merge_);
+        } else if (import_app_->parsed()) {
+            if (!raw_.empty()) import_.raw_bytes = raw_ == "uint16" ? 2 : 4;
+            import_token_files(import_);
         } else if (inspect_app_->parsed()) {
             inspect_token_files(inspect_);
         } else {
@@ -266,6 +289,7 @@ private:
     CLI::App* chat_app_ = nullptr;
     CLI::App* train_app_ = nullptr;
     CLI::App* merge_app_ = nullptr;
+    CLI::App* import_app_ = nullptr;
     CLI::App* inspect_app_ = nullptr;
     CLI::App* help_app_ = nullptr;
     std::string help_format_;
@@ -278,6 +302,8 @@ private:
     std::string type_ = "byte-bpe";
     CLI::Option* max_lines_option_ = nullptr;
     MergeOptions merge_;
+    ImportOptions import_;
+    std::string raw_;
     InspectOptions inspect_;
 };
 
