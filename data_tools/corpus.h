@@ -92,8 +92,9 @@ void warn_of_empty(const EmptyInputs& empty, const std::vector<std::string>& inp
 /// Reads the records of a range of inputs in order, in chunks of about 256 KiB.
 class CorpusReader {
 public:
-    CorpusReader(const CorpusOptions& options, const InputRange& range)
-        : options_(options), range_(range), file_(range.begin.input) {}
+    /// `workers`: the threads that use the records.
+    CorpusReader(const CorpusOptions& options, const InputRange& range, std::size_t workers = 1)
+        : options_(options), range_(range), workers_(workers), file_(range.begin.input) {}
     /// Returns false at the end.
     bool next(Chunk& chunk);
     /// The inputs read so far, in whole, that hold no document.
@@ -105,6 +106,7 @@ private:
 
     const CorpusOptions& options_;
     InputRange range_;
+    std::size_t workers_;
     std::size_t file_;
     std::unique_ptr<RecordSource> reader_;
     bool found_ = false;  ///< a record of this file

@@ -208,7 +208,7 @@ std::size_t worker_count(const EncodeOptions& options, const MpiSession& ranks) 
 RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
                        const ChunkEncoder& encode, std::size_t workers, IndexedWriter& writer,
                        FaultLog& faults, JointWork& work) {
-    CorpusReader reader(options.corpus, inputs);
+    CorpusReader reader(options.corpus, inputs, workers);
     RankPart part;
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,

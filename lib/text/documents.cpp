@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "codec/decompressor.h"
 #include "text/json_line.h"
+#include "text/parquet_read_ahead.h"
 #include "text/parquet_records.h"
 
 namespace gptrain {
@@ -126,8 +127,13 @@ std::string place_of(const Record& record, const std::filesystem::path& path) {
 std::unique_ptr<RecordSource> open_corpus(const std::filesystem::path& path,
                                           const CorpusFormat& format) {
     if (named_parquet(path)) {
-        return std::make_unique<ParquetRecords>(path, format.whole_rows ? "" : format.json_key,
-                                                format.max_document_bytes, format.groups);
+        auto file = std::make_shared<const ParquetFile>(path);
+        const std::string key = format.whole_rows ? "" : format.json_key;
+        if (format.readers > 1)
+            return std::make_unique<ParquetReadAhead>(
+                std::move(file), key, format.max_document_bytes, format.groups, format.readers);
+        return std::make_unique<ParquetRecords>(std::move(file), key, format.max_document_bytes,
+                                                format.groups);
     }
     return std::make_unique<RecordReader>(
         path, format.json_lines ? RecordUnit::line : format.documents, format.max_document_bytes);

@@ -25,6 +25,7 @@ struct CorpusFormat {
     std::int64_t max_document_bytes = std::int64_t{64} << 20;  ///< limit of a line or document
     bool whole_rows = false;  ///< Parquet: all columns, not only that of the text
     ParquetGroups groups = all_groups;
+    std::size_t readers = 1;  ///< Parquet: threads that decode row groups ahead, if several
 
     /// Cut to those of the file.
     static constexpr ParquetGroups all_groups = {0, std::numeric_limits<std::size_t>::max()};

@@ -1,27 +1,24 @@
 #include "text/parquet_records.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 
 namespace gptrain {
-namespace {
 
-ParquetRows rows_of(const ParquetFile& file, const std::string& key, ParquetGroups groups) {
-    const std::size_t count = file.metadata().groups.size();
-    groups.end = std::min(groups.end, count);
+ParquetGroups groups_in(const ParquetFile& file, ParquetGroups groups) {
+    groups.end = std::min(groups.end, file.metadata().groups.size());
     groups.begin = std::min(groups.begin, groups.end);
-    return {file, key.empty() ? nullptr : &file.text_column(key), groups};
+    return groups;
 }
 
-}  // namespace
-
-ParquetRecords::ParquetRecords(const std::filesystem::path& path, const std::string& key,
+ParquetRecords::ParquetRecords(std::shared_ptr<const ParquetFile> file, const std::string& key,
                                std::int64_t max_record_bytes, ParquetGroups groups)
-    : file_(path),
+    : file_(std::move(file)),
       key_(key),
       max_bytes_(static_cast<std::size_t>(max_record_bytes)),
-      rows_(rows_of(file_, key, groups)) {}
+      rows_(*file_, key.empty() ? nullptr : &file_->text_column(key), groups_in(*file_, groups)) {}
 
 bool ParquetRecords::next(Record& record) {
     if (!rows_.next()) return false;

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <string>
 
 #include "parquet/parquet_file.h"
@@ -12,12 +12,15 @@
 
 namespace gptrain {
 
+/// The groups that the file has of these.
+ParquetGroups groups_in(const ParquetFile& file, ParquetGroups groups);
+
 class ParquetRecords final : public RecordSource {
 public:
     /// `key`: the column of texts; a row without a text is a record of kind `row`, with a null
     /// under this key. Empty: whole rows. `groups` are cut to those of the file. Errors
     /// (bad_input): those of ParquetFile and ParquetRows.
-    ParquetRecords(const std::filesystem::path& path, const std::string& key,
+    ParquetRecords(std::shared_ptr<const ParquetFile> file, const std::string& key,
                    std::int64_t max_record_bytes, ParquetGroups groups);
 
     bool next(Record& record) override;
@@ -27,7 +30,7 @@ public:
 private:
     void take_text(Record& record);
 
-    ParquetFile file_;
+    std::shared_ptr<const ParquetFile> file_;
     std::string key_;
     std::size_t max_bytes_;
     ParquetRows rows_;

@@ -100,6 +100,38 @@ TEST_CASE("row groups are read by themselves") {
     }
 }
 
+TEST_CASE("threads that read ahead keep the order, and an Error its place") {
+    const fs::path file = here / "files/snappy-1.parquet";
+    const std::vector<Record> all = records(file, {.whole_rows = true});
+    for (const std::size_t readers : {2u, 9u}) {
+        const auto ahead = records(file, {.whole_rows = true, .readers = readers});
+        REQUIRE(ahead.size() == all.size());
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            CHECK(ahead[i].bytes == all[i].bytes);
+            CHECK(ahead[i].line == all[i].line);
+        }
+    }
+    // Damage in the last row group.
+    const test::TempFolder folder;
+    const fs::path damaged = folder / "damaged.parquet";
+    std::string bytes = test::contents(file);
+    const ParquetFile whole(file);
+    const auto begin = static_cast<std::size_t>(whole.metadata().groups[2].columns[0].begin);
+    bytes[begin] = '\x7F';
+    test::fill(damaged, bytes);
+    const auto source =
+        open_corpus(damaged, {.json_lines = true, .whole_rows = true, .readers = 3});
+    Record record;
+    for (int row = 0; row < 10; ++row)
+        REQUIRE(source->next(record));
+    CHECK(test::message_of(ExitCode::bad_input, [&] {
+              source->next(record);
+          }).starts_with(damaged.string() + ": row group 2, column text: "));
+    // Nobody waits for rows that nobody takes.
+    const auto unread = open_corpus(file, {.json_lines = true, .whole_rows = true, .readers = 3});
+    CHECK(unread->next(record));
+}
+
 TEST_CASE("a text or row above the limit is too long") {
     const fs::path file = here / "files/zstd-2.parquet";
     for (const bool whole : {false, true}) {
