@@ -138,6 +138,18 @@ void read_alpaca(const Json& given, ChatLine& line) {
     read_pair(asked, text_under(given, "output"), "output", line);
 }
 
+/// True if a line with messages also has the first words of the user as its prompt.
+bool repeats_prompt(const Json& given, const ChatLineKeys& keys) {
+    const Json& messages = given.at(keys.messages);
+    if (given.contains(keys.response) || !messages.is_array()) return false;
+    const auto first = std::ranges::find_if(messages, [&](const Json& message) {
+        return message.is_object() && message.contains(keys.role) &&
+               message.at(keys.role) == "user";
+    });
+    return first != messages.end() && first->contains(keys.content) &&
+           first->at(keys.content) == given.at(keys.prompt);
+}
+
 /// Reads the keys of the line that are not `taken` by its form.
 void read_other_keys(const Json& given, const std::set<std::string>& taken, ChatLine& line) {
     Json kwargs = Json::object();
@@ -171,10 +183,11 @@ ChatLine read_chat_line(const Json& given, const ChatLineKeys& keys) {
     ChatLine line;
     line.source = named ? keys.messages : sharegpt_messages;
     if (named || (!pair && given.contains(sharegpt_messages))) {
-        if (pair)
+        const bool repeats = pair && repeats_prompt(given, keys);
+        if (pair && !repeats)
             refuse("has '", keys.messages, "' and '", keys.prompt, "' or '", keys.response, "'");
         read_messages(given.at(line.source), keys, line);
-        read_other_keys(given, {line.source}, line);
+        read_other_keys(given, {line.source, repeats ? keys.prompt : line.source}, line);
     } else if (given.contains(keys.prompt) && given.contains(keys.response)) {
         line.form = ChatLine::Form::pair;
         line.source = keys.messages;

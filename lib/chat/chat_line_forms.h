@@ -35,7 +35,8 @@ struct ChatLine {
 };
 
 /// Reads one of these forms:
-/// - a list of messages under the key of messages, or "conversations" without it. A message has a
+/// - a list of messages under the key of messages, or "conversations" without it. The prompt may
+///   stand next to it once more, as in UltraChat. A message has a
 ///   role and a content, or "from" and "value" (ShareGPT), whose roles human and gpt become user
 ///   and assistant. The key "weight" of the assistant's messages is 0 or 1;
 /// - a prompt and a response;

@@ -122,6 +122,12 @@ expect 0 "$tool" --tokenizer spm --input letters.jsonl --output-prefix letters
 expect 0 "$tool" inspect letters_text_document
 says_not out "starts with 3 "
 
+# A prompt that repeats the user's first message, as in UltraChat.
+echo '{"prompt": "the deep", "messages": [{"role": "user", "content": "the deep"}, {"role": "assistant", "content": "light"}]}' >again.jsonl
+expect 0 "$tool" chat --tokenizer spm --input again.jsonl --output-prefix again
+same marks_text_document.bin again_text_document.bin
+says_not out "prompt"
+
 # ShareGPT and Alpaca: the same documents as with messages. Keys that no form has are named.
 template=chatml
 shown() {
@@ -244,6 +250,8 @@ faulty '{"messages": [{"role": "assistant", "content": [{"type": "image"}]}]}' \
 faulty '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": []}]}' \
   "messages[1]: its content must be a string for --template chatml"
 faulty '{"messages": [], "prompt": "a"}' "has 'messages' and 'prompt' or 'response'"
+faulty '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "prompt": "b"}' \
+  "has 'messages' and 'prompt' or 'response'"
 faulty '{"prompt": "a"}' "has neither 'messages' nor 'prompt' and 'response'"
 faulty '{"prompt": "a", "response": ""}' "'response' is empty"
 faulty '{"prompt": "a", "response": ["b"]}' "the value of 'response' must be a string"
