@@ -1,5 +1,7 @@
 #include "parquet/thrift_reader.h"
 
+#include <utility>
+
 namespace gptrain {
 namespace {
 
@@ -58,6 +60,7 @@ bool ThriftReader::next_field(ThriftField& field) {
     if (field.type == ThriftType::stop) refuse_thrift("a value of unknown type");
     const unsigned step = header >> 4;
     field.id = step == 0 ? zigzag() : field.id + step;
+    if (!std::in_range<std::int16_t>(field.id)) refuse_thrift("a field of impossible number");
     return true;
 }
 

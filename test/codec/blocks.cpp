@@ -63,6 +63,8 @@ TEST_CASE("Snappy: literals and matches of every form") {
     const std::string text = repeated("0123456789", 10);
     CHECK(snappy("\x64\xF0\x63" + text, 100) == text);
     CHECK(snappy("\x64\xF4\x63\x00"s + text, 100) == text);
+    const std::string longer = repeated("0123456789", 30);
+    CHECK(snappy("\xB0\x02\xF4\x2B\x01" + longer + "\x21\x2C", 304) == longer + "0123");
     // Long matches, from nearby and from far.
     CHECK(snappy("\x45\x10"
                  "abcde"
@@ -103,6 +105,11 @@ TEST_CASE("LZ4: literals and matches") {
               "\x03\x00\x10"
               "z"s,
               11) == "abcabcabcaz");
+    CHECK(lz4("\x33"
+              "abc"
+              "\x03\x00\xA0"
+              "zzzzzzzzzz"s,
+              20) == "abcabcabcazzzzzzzzzz");
     // Lengths above 14 go on in bytes of 255.
     const std::string text = repeated("0123456789", 30);
     CHECK(lz4("\xF0\xFF\x1E" + text, 300) == text);

@@ -146,6 +146,7 @@ encode --input words --split validation --output-prefix set --on-error skip
 says out "words: reads split validation: 1 of 2 files"
 cp corpus.txt words/notes.txt
 encode --input words --output-prefix set --on-error skip
+says_not out "reads"
 refused 2 --input words --split train
 says err "words: --split train: its files have no splits"
 mkdir saved

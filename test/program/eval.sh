@@ -28,6 +28,19 @@ for arguments in docs.jsonl docs.json docs.jsonl.gz docs.jsonl.zst "body.jsonl -
 done
 [[ ! -s err ]] || fail "warnings: $(cat err)"
 
+# Rows of Parquet, also as a task's file.
+sets=$(dirname "${BASH_SOURCE[0]}")/../corpus/parquet
+cp "$sets/numbers.parquet" rows.parquet
+printf '{"text": "%s", "i": %s}\n' a 1 b null c -3 >rows.jsonl
+got=$(eval_of rows.parquet)
+[[ $got == "$(eval_of rows.jsonl)" ]] || fail "rows: $got, not $(eval_of rows.jsonl)"
+for kind in parquet jsonl; do
+    printf 'kind: perplexity\ndata: rows.%s\ntext: "{{ text }} and {{ i }}"\n' $kind >rows.yaml
+    expect_exit 0 "$gptrain" eval --checkpoint run --task rows.yaml
+    tail -n 1 out >task.$kind
+done
+cmp -s task.parquet task.jsonl || fail "a task: $(cat task.parquet), not $(cat task.jsonl)"
+
 # Plain text is one document, gzipped or not, whatever its line ends.
 make_text 6 60 >plain.txt
 expect_exit 0 "$preprocess" --input plain.txt --documents file --tokenizer tok.model --output-prefix plain
@@ -49,6 +62,8 @@ cp text.txt corpus/.hidden
 cp text.txt corpus/notes.md
 expect_exit 0 "$preprocess" --input corpus --documents file --tokenizer tok.model --output-prefix corpus
 expected=$(eval_of corpus_text_document)
+expect_exit 2 "$gptrain" eval --checkpoint run --data plain.txt --split test
+says err "--split chooses files of a folder, but no input is one"
 got=$(eval_of corpus)  # the folder comes before corpus_text_document, which is not named so exactly
 [[ $got == "$expected" ]] || fail "a folder: $got, not $expected"
 says out "corpus: leaves out the files with other endings: 1 .md"

@@ -7,6 +7,7 @@
 #include "catch.h"
 #include "tasks/clean_text.h"
 #include "tasks/load_task.h"
+#include "tasks/task_documents.h"
 #include "tasks/task_metrics.h"
 #include "tasks/task_requests.h"
 #include "tasks/written_text.h"
@@ -63,6 +64,19 @@ TEST_CASE("the pages of WikiText begin at their titles") {
           Pages{" = A = \n a\n = = B = = \n b\n ", " = C = \n c \n"});
     CHECK(wikitext_pages("x\n= A =") == Pages{"x", "= A ="});
     CHECK(wikitext_pages("").empty());
+}
+
+TEST_CASE("the documents of a Parquet file are those of its rows as JSON lines") {
+    const auto rows = folder / "../parquet";
+    const auto expected = read_task_documents({.path = rows / "rows.jsonl"}, std::nullopt);
+    const auto documents =
+        read_task_documents({.path = rows / "files/plain-1.parquet"}, std::nullopt);
+    REQUIRE(documents.size() == expected.size());
+    for (std::size_t i = 0; i < documents.size(); ++i) {
+        CHECK(documents[i].fields == expected[i].fields);
+        CHECK(documents[i].place == text((rows / "files/plain-1.parquet").string(), ": row ", i));
+    }
+    CHECK(read_task_documents({.path = rows / "files/plain-1.parquet"}, 3).size() == 3);
 }
 
 TEST_CASE("all tasks of the program can be read") {
