@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# How train.sh puts its job back into the queue, which nodes the job leaves out, and when a job is in a
-# crash loop. Sourced by it, for its variables.
+# When a job is in a crash loop, and how train.sh puts it back into the queue, without which nodes.
+# Sourced by it, for its variables.
 
 # The step where the last start resumed, which may be from local copies.
 resumed_step() {
@@ -28,25 +28,6 @@ progress() {
     } 2>/dev/null | paste -sd - | grep . || echo none
 }
 
-job_says() { scontrol --oneliner show job "$self" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
-
-# Adds the job and its nodes that errors name, each in a line of the file:
-# "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...", after "0: " with srun --label.
-count_faults() {
-    local error='^([0-9]+: )?gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*'
-    sed -nE "s/$error/\\3/p" "$errors" |
-        sort -u | grep -Fx -f <(scontrol show hostnames "$SLURM_JOB_NODELIST") |
-        sed "s/^/$self /" >>"$faults" || true
-}
-
-# The nodes that errors named in two starts of the job.
-faulty_nodes() {
-    [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$self //p"
-}
-
-# The nodes of a list in Slurm's form, n[1-3], one per line.
-nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
-
 # This job's options that limit its nodes.
 node_options() {
     scontrol --oneliner show job "$self" | tr ' ' '\n' | sed -nE '
@@ -62,7 +43,11 @@ can_do_without() {
     local like
     mapfile -t like < <(node_options)
     [[ -z $1 ]] ||
-        sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null
+        sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null || {
+        say "without $1 Slurm has too few nodes for this job, which needs $min_nodes, so it keeps" \
+            "them; docs/slurm.md explains how to run with fewer"
+        return 1
+    }
 }
 
 # Slurm may be away for some minutes, but what it does not allow it does not allow later.
@@ -78,10 +63,10 @@ put_back() {
     return 1
 }
 
-# Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the run's
-# progress when it was last put back, and how often in a row that has been the same.
-requeue() {
-    local code=$1 state=$output_dir/slurm-restarts newest now job="" before="" restarts=""
+# Ends the job if it is in a crash loop: $state holds the job, the run's progress at its last restart,
+# and how often in a row that has been the same. Sets `newest`.
+count_restart() {
+    local state=$output_dir/slurm-restarts now job="" before="" restarts=""
     newest=$(newest_state)
     now=$(progress)
     [[ ! -f $state ]] || read -r job before restarts <"$state" || true
@@ -92,19 +77,18 @@ requeue() {
     # Without a count there would be no end.
     mkdir -p "$output_dir" && echo "$self $now $((restarts + 1))" >"$state" ||
         end "$code" "exit code $code, and restarts cannot be counted in $state"
+}
+
+# Puts the job back into the queue. It leaves out the nodes that have become faulty since this script
+# began, when they were $faulty_before.
+requeue() {
     say "gptrain ended with code $code, newest checkpoint: $newest; back into the queue"
-    local faulty excluded list="" update=()
-    faulty=$(faulty_nodes)
-    if ((code == 75)); then rm -f "$faults"; else count_faults; fi
-    if [[ $(faulty_nodes) != "$faulty" ]]; then
-        excluded=$(nodes_in "$(job_says ExcNodeList)" | grep -vFx -e "$faulty") || true
+    local excluded list="" update=()
+    ((code != 75)) || rm -f "$faults"
+    if [[ $(faulty_nodes) != "$faulty_before" ]]; then
+        excluded=$(nodes_in "$(job_says ExcNodeList)" | not_among "$faulty_before") || true
         list=$(printf '%s\n' "$excluded" "$(faulty_nodes)" | grep . | sort -u | paste -sd ,) || true
-        if can_do_without "$list"; then
-            update=(ExcNodeList="$list")
-        else
-            say "without $list Slurm has too few nodes for this job, which needs $min_nodes, so" \
-                "it keeps them; docs/slurm.md explains how to run with fewer"
-        fi
+        ! can_do_without "$list" || update=(ExcNodeList="$list")
     fi
     # Slurm changes only the nodes of queued jobs, and soon ends this script then.
     trap '' TERM

@@ -4,16 +4,17 @@
 # and may have set two arrays: `gptrain`, the command that starts gptrain, and `srun_options`, further
 # options of srun. $GPTRAIN_MPI is the kind of srun --mpi, pmix by default.
 #
-# gptrain runs as one step of the job. Where another start helps, the job is put back into the queue
-# and continues from its newest checkpoint: after exit code 75 (saved on a signal or time limit), 6
-# (a hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a code
-# above 128. Three such restarts without progress in between are a crash loop, which ends the job. A
-# new checkpoint is progress, and so is a start from newer local copies. Any other code ends the job
-# too; its exit code is gptrain's.
+# gptrain runs as one step of the job. Where another start helps, this script makes one: after exit
+# code 6 (a hang, a lost rank or failed hardware), and when a task was killed, which srun reports as a
+# code above 128, in the same allocation if that has enough nodes that are fit; else, and after 75
+# (saved on a signal or time limit), through the queue. Each start continues from the newest state.
+# Three restarts without progress in between are a crash loop, which ends the job. A new checkpoint is
+# progress, and so is a start from newer local copies. Any other code ends the job too; its exit code
+# is gptrain's. docs/slurm.md has the states as a table.
 #
-# A node that gptrain's errors name in two starts is left out from then on, if Slurm has enough
-# others, until the job comes back for another reason (75). $GPTRAIN_MIN_NODES are enough for a job
-# with --nodes=MIN-MAX.
+# $GPTRAIN_SPARES nodes of the job wait for others to fail. A node that errors name in two starts is
+# left out from then on, if there are enough others, until the job comes back for another reason (75).
+# $GPTRAIN_MIN_NODES are enough, for a job with --nodes=MIN-MAX too.
 set -euo pipefail
 max_restarts=3
 
@@ -31,18 +32,39 @@ is_array() { [[ $(declare -p "$1" 2>/dev/null) == "declare -a"* ]]; }
 is_array gptrain || { unset gptrain && gptrain=("${GPTRAIN:-gptrain}"); }
 is_array srun_options || { unset srun_options && srun_options=(); }
 
-min_nodes=${GPTRAIN_MIN_NODES:-$SLURM_NNODES}
-[[ $min_nodes =~ ^[1-9][0-9]*$ ]] || end 2 "GPTRAIN_MIN_NODES is '$min_nodes', not a number of nodes"
+# number_of VARIABLE DEFAULT: its value in the environment.
+number_of() {
+    local value=${!1:-$2}
+    [[ $value =~ ^(0|[1-9][0-9]*)$ ]] || end 2 "$1 is '$value', not a number"
+    echo "$value"
+}
+# The nodes that Slurm needs for the job, that are enough for a start, and that it takes if it can.
+min_nodes=$(number_of GPTRAIN_MIN_NODES "$SLURM_NNODES")
+spares=$(number_of GPTRAIN_SPARES 0)
+enough=$(number_of GPTRAIN_MIN_NODES $((SLURM_NNODES - spares)))
+wanted=$((SLURM_NNODES - spares > enough ? SLURM_NNODES - spares : enough))
+((min_nodes > 0 && min_nodes <= SLURM_NNODES)) || end 2 \
+    "GPTRAIN_MIN_NODES is $min_nodes, and the job has $SLURM_NNODES nodes"
+((spares < SLURM_NNODES)) || end 2 "GPTRAIN_SPARES is $spares, and the job has $SLURM_NNODES nodes"
+host_seconds=$(number_of GPTRAIN_HOST_SECONDS 60)
+look_seconds=$(number_of GPTRAIN_LOOK_SECONDS 60)
+tasks_per_node=${SLURM_NTASKS_PER_NODE:-$((${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES))}
 # Slurm's name of the job. In an array, SLURM_JOB_ID of the last task means the whole array.
 self=$SLURM_JOB_ID
 [[ -z ${SLURM_ARRAY_JOB_ID:-} ]] || self=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 
+scripts=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=step.sh
+. "$scripts/step.sh"
+# shellcheck source=nodes.sh
+. "$scripts/nodes.sh"
 # shellcheck source=requeue.sh
-. "$(dirname "${BASH_SOURCE[0]}")/requeue.sh"
+. "$scripts/requeue.sh"
 
 [[ $# -gt 0 && $1 != -* ]] || end 2 "give the run spec first: sbatch SCRIPT RUN.yaml [--set ...]"
 spec=$1
 shift
+arguments=("$@")
 settings=()
 for ((i = 1; i <= $#; ++i)); do
     case ${!i} in
@@ -61,32 +83,38 @@ effective=$("${alone[@]}" "${gptrain[@]}" inspect "$spec" "${settings[@]}")
 output_dir=$(printf '%s\n' "$effective" | sed -n 's/^output_dir: //p')
 [[ $output_dir != '"'* ]] || output_dir=$(sed 's/^"//; s/"$//; s/\\\(.\)/\1/g' <<<"$output_dir")
 [[ -n $output_dir ]] || end 2 "$spec: output_dir is empty"
+device=$(printf '%s\n' "$effective" | sed -n 's/^device: //p')
 
 # For faults.time_limit=auto; not every Slurm sets it.
 job_end=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs "$self" --format %e) || true
 [[ ! $job_end =~ ^([0-9]+|NONE)$ ]] || export SLURM_JOB_END_TIME=$job_end
 
 faults=$output_dir/slurm-faults
+faulty_before=$(faulty_nodes)
+alive=$output_dir/slurm-alive
 errors=$(mktemp) || errors=/dev/null
-trap '[[ ! -f $errors ]] || rm -f "$errors"' EXIT
-# --kill-on-bad-exit: otherwise ranks would wait for one that has left. A step does not inherit the
-# job's CPUs per task. Signals are for gptrain: the process that copies its errors has to outlive
-# it. The exit code is srun's even if the disk is too full for the copy.
-code=0
-# Ranks are placed by block: those of tp are neighbours and belong on one node. Ranks with several
-# cores are bound to them by block as well, because the first GPUs usually hang on the first socket.
-binding=(--distribution="${SLURM_DISTRIBUTION:-block:block}")
-[[ -z ${SLURM_CPUS_PER_TASK:-} ]] ||
-    binding+=(--cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --mem-bind=local)
-{
-    srun --mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL "${binding[@]}" \
-        "${srun_options[@]}" \
-        "${gptrain[@]}" --config "$spec" "$@" 2>&1 >&3 | (trap '' TERM && exec tee "$errors" >&2) ||
-        code=${PIPESTATUS[0]}
-} 3>&1
-# The signal that ended the other ranks hides the code of the rank that failed. So does the 6 of ranks
-# that have lost it.
-first=$(sed -nE '/^srun: error: .*: Exited with exit code [2-5]$/{s/.* //p; q}' "$errors") || true
-((code != 6 && code <= 128)) || code=${first:-$code}
-if ((code == 75 || code == 6 || code > 128)); then requeue "$code"; fi
+watchers=()
+clean_up() {
+    [[ ! -f $errors ]] || rm -f "$errors"
+    ((${#watchers[@]} == 0)) || kill -KILL "${watchers[@]}" 2>/dev/null || true
+}
+trap clean_up EXIT
+
+nodes=$(nodes_in "$SLURM_JOB_NODELIST")
+mapfile -t healthy < <(not_among "$faulty_before" <<<"$nodes"; among "$faulty_before" <<<"$nodes")
+active=("${healthy[@]:0:wanted}")
+[[ -n $nodes ]] || end 1 "scontrol does not list the nodes $SLURM_JOB_NODELIST"
+start=0 next_look=0
+while true; do
+    watch_host
+    run_step
+    ((code == 75 || code == 6 || code > 128)) || exit "$code"
+    count_restart
+    ((code == 75)) || count_faults
+    # GPUs may take a while to give back their memory.
+    [[ $code != 75 || -n $growing ]] && job_runs && { choose_nodes || choose_nodes; } || break
+    say "gptrain ended with code $code, newest checkpoint: $newest; start $((start + 1)) in this" \
+        "allocation, on $(list_of "${active[@]}"), $((SECONDS - failed_at)) s after the failure"
+done
+requeue
 exit "$code"

@@ -12,7 +12,7 @@ mv stage/opt/gptrain moved
 share=moved/share
 for file in moved/bin/gptrain moved/bin/gpt-preprocess $share/gptrain/configs/quickstart.yaml \
     $share/gptrain/configs/hardware/h100-sxm.yaml $share/gptrain/configs/tasks/hellaswag.yaml \
-    $share/gptrain/slurm/train.sh $share/gptrain/slurm/requeue.sh \
+    $share/gptrain/slurm/train.sh $share/gptrain/slurm/probe.sh \
     $share/man/man1/gptrain.1 $share/man/man1/gpt-preprocess.1 \
     $share/bash-completion/completions/gptrain $share/zsh/site-functions/_gpt-preprocess \
     $share/fish/vendor_completions.d/gptrain.fish $share/doc/gptrain/README.md \

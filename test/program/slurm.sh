@@ -52,9 +52,10 @@ ends_in_time() {
 # A program that trains, but fails as $FAILURE says.
 cat >failing.sh <<END
 #!/usr/bin/env bash
-[[ \$1 != inspect ]] || exec "$gptrain" "\$@"
+[[ \$1 != inspect && \$* != *--dry-run* ]] || exec "$gptrain" "\$@"
 echo "start with \$SLURM_CPUS_PER_TASK cores"
-train() { "$gptrain" "\$@" --set training.steps=\$((5 * (SLURM_RESTART_COUNT + 1))); }
+start=\${GPTRAIN_START##*.}
+train() { "$gptrain" "\$@" --set training.steps=\$((5 * start)); }
 eval "\$FAILURE"
 END
 chmod +x failing.sh
@@ -69,19 +70,23 @@ timed=$job
 ends_in_time timed.yaml timed "$timed" &
 
 # One makes progress in its first two starts and then no more; one is killed before it writes
-# anything.
+# anything; one is killed twice on a node, stopped on the other one, and then may take any.
 one=(--ntasks-per-node=1 --cpus-per-task=2 scripts/slurm/one_node.sbatch)
-GPTRAIN=$work/failing.sh FAILURE='((SLURM_RESTART_COUNT > 1)) || train "$@"; exit 6' \
+GPTRAIN=$work/failing.sh FAILURE='((start > 2)) || train "$@"; exit 6' \
     submit lost "${one[@]}" run.yaml --set output_dir=lost
 lost=$job
 GPTRAIN=$work/failing.sh FAILURE='kill -KILL $$' \
     submit killed "${one[@]}" run.yaml --set output_dir=killed
 killed=$job
+GPTRAIN=$work/failing.sh FAILURE='case ${SLURM_RESTART_COUNT:-0} in 0) kill -KILL $$ ;; 1) exit 75 ;; esac' \
+    submit moved "${one[@]}" run.yaml --set output_dir=moved
+moved=$job
 
 # On node n2 a rank hangs in the first $HANGS starts, here in all those
 # of jobs that need it: both nodes, or one like it.
 hang='train "$@"
-    ((SLURM_RESTART_COUNT < HANGS)) || exit $((SLURM_RESTART_COUNT == HANGS ? 75 : 0))
+    ((SLURM_RESTART_COUNT == 0)) || exit 0
+    ((start <= HANGS)) || exit 75
     [[ $SLURMD_NODENAME == n2 ]] || exec sleep 60
     echo "gptrain: error: hang: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2, process 1, is stuck" >&2
     exit 6'
@@ -162,15 +167,18 @@ has_ended "$job" COMPLETED 0
 says contained.log "apptainer exec --nv --bind $work,$work/slurm/spool-n" "finished after step 20"
 
 # The third restart without a new checkpoint is the last one.
-has_ended "$killed" FAILED 3
+has_ended "$killed" FAILED 1
 says killed.log "exit code 137 after 3 restarts without a new checkpoint (newest: none)"
-has_ended "$lost" FAILED 4
+has_ended "$moved" COMPLETED 2
+[[ $(grep -oE "does not take: (n[12]$|none)" moved.log | sed "s/: n[12]/: node/" | paste -sd ,) == \
+    "does not take: node,does not take: none" ]] || fail "a node with two kills: $(cat moved.log)"
+has_ended "$lost" FAILED 0
 says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: step-000010)"
 [[ $(job_says "$lost" ExitCode) == 6:0 ]] || fail "job $lost: $(job_says "$lost" ExitCode)"
 (($(grep -c "start with 2 cores" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
 
 for name in both alike; do
-    has_ended "${!name}" FAILED 3
+    has_ended "${!name}" FAILED 0
     says $name.log "without n2 Slurm has too few nodes"
     says_not $name.log "does not take"
 done
@@ -178,14 +186,13 @@ done
 has_ended "$timed" COMPLETED 1
 says timed.log "stopping (SIGUSR1)" "resumed from" "finished after step"
 
-# A job that can run on one node continues without n2 after the second hang there; after a stop it
-# gets n2 back. Nothing else runs now, so it gets both nodes if it may.
+# A job that can run on one node goes on without n2 after the second hang there; after a stop it gets n2
+# back. Nothing else runs now, so it gets both nodes if it may.
 GPTRAIN=$work/failing.sh GPTRAIN_MIN_NODES=1 HANGS=2 FAILURE=$hang \
     submit hung --nodes=1-2 "${hanging[@]}" --set output_dir=hung
-has_ended "$job" COMPLETED 3
-[[ $(grep -oE "mesh: dp [0-9]+|does not take: .*" hung.log | paste -sd ,) == \
-    "mesh: dp 4,mesh: dp 4,does not take: n2,mesh: dp 2,does not take: none,mesh: dp 4" ]] ||
-    fail "a hung node: $(cat hung.log)"
-says hung.log "finished after step 20"
+has_ended "$job" COMPLETED 1
+[[ $(grep -oE "mesh: dp [0-9]+" hung.log | paste -sd ,) == \
+    "mesh: dp 4,mesh: dp 4,mesh: dp 2,mesh: dp 4" ]] || fail "a hung node: $(cat hung.log)"
+says hung.log "finished after step 15"
 
 finish

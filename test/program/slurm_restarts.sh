@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How the scripts of scripts/slurm/ start a run and when they put its job back into the queue;
-# stand-ins take the place of Slurm and gptrain.
+# How the scripts of scripts/slurm/ start a run, and when they start it again and put its job back into
+# the queue; stand-ins take the place of Slurm and gptrain.
 . "$(dirname "$0")/lib.sh"
 scripts=$(realpath "$(dirname "$script")/../../scripts/slurm")
 train=$scripts/train.sh
@@ -11,16 +11,29 @@ stand_in() {
 }
 # One that notes its arguments in `calls`.
 noting() { stand_in "$1" "echo $1 \"\$@\" >>calls"$'\n'"${2-}"; }
-noting srun 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
+# The nodes in $UNFIT are not fit for another start.
+probes='if [[ "$*" == *probe.sh* ]]; then
+    [[ " $UNFIT " != *" $(grep -oE "nodelist=[^ ]+" <<<"$*" | cut -d = -f 2) "* ]]
+    exit
+fi
+[[ "$*" != *watch_host.sh* ]] || exit 0
+'
+command='while [[ $1 == -* ]]; do shift; done; exec "$@"'
+srun=$probes$command
+noting srun "$srun"
+export UNFIT=""
 scontrol='case $1 in
     requeue) touch requeued ;;
     show) [[ $2 != hostnames ]] || exec echo n1 ;;
 esac
 echo " ExcNodeList=(null) "'
 noting scontrol "$scontrol"
-noting squeue 'echo 0'
+# At first Slurm is about to end the job, so there is no other start in the same allocation.
+ending='[[ $* != *%e ]] || exec echo 0
+echo COMPLETING'
+noting squeue "$ending"
 noting sbatch
-noting sleep
+noting sleep '[[ $1 == 10 ]] || exec /bin/sleep 0.1'
 stand_in gptrain '[[ $1 != inspect ]] || exec echo "output_dir: run"
 cat events >>run/metrics.jsonl; exit 6'
 export PATH=$work/bin:$PATH SLURM_JOB_ID=7 SLURM_NNODES=1 SLURM_JOB_NODELIST=n1
@@ -109,19 +122,21 @@ says calls "scontrol requeue 7_3" "squeue --noheader --jobs 7_3"
 if grep -E '^(scontrol|squeue).* 7( |$)' calls; then fail "a call about the whole array"; fi
 
 # Slurm is away for a while; it does not requeue at all; it does not come back.
-noting scontrol '[[ $1 == requeue ]] || exit 0
+hostnames='[[ "$1 $2" != "show hostnames" ]] || exec echo n1
+'
+noting scontrol "$hostnames"'[[ $1 == requeue ]] || exit 0
 (($(grep -c requeue calls) > 3)) || { echo "Unable to contact slurm controller" >&2; exit 1; }
 touch requeued'
 ends_with 6 requeued run.yaml
 says out "Unable to contact slurm controller; trying again"
 (($(grep -c "sleep 10" calls) == 3)) || fail "$(cat calls)"
 for why in "Requested operation is presently disabled" "Invalid job id specified"; do
-    noting scontrol "[[ \$1 != requeue ]] || { echo '$why'; exit 1; }"
+    noting scontrol "$hostnames[[ \$1 != requeue ]] || { echo '$why'; exit 1; }"
     ends_with 6 "" run.yaml
     says out "$why"
-    says_not calls sleep
+    says_not calls "sleep 10"
 done
-noting scontrol '[[ $1 != requeue ]] || exit 1'
+noting scontrol "$hostnames"'[[ $1 != requeue ]] || exit 1'
 ends_with 6 "" run.yaml
 (($(grep -c "sleep 10" calls) == 60)) || fail "$(grep -c sleep calls) tries"
 noting scontrol "$scontrol"
@@ -160,6 +175,7 @@ for squeue in 'exit 1' 'echo N/A' 'echo; echo error >&2'; do
     SLURM_JOB_END_TIME=5 ends_with 0 "" run.yaml
     says out "end 5"
 done
+noting squeue "$ending"
 
 # The arguments of inspect, gptrain and srun.
 stand_in gptrain 'printf "<%s>" "$@" >>given; echo >>given
@@ -168,7 +184,8 @@ rm -f given
 ends_with 0 "" run.yaml --set a=b --timeline step.svg --set=c=d
 [[ $(<given) == "<inspect><run.yaml><--set><a=b><--set=c=d>
 <--config><run.yaml><--set><a=b><--timeline><step.svg><--set=c=d>" ]] || fail "given: $(cat given)"
-says calls "srun --mpi=pmix --kill-on-bad-exit=1 --export=ALL --distribution=block:block gptrain"
+says calls "srun --mpi=pmix --kill-on-bad-exit=1 --export=ALL --overlap --nodes=1 --nodelist=n1 \
+--distribution=block:block gptrain"
 SLURM_DISTRIBUTION=cyclic SLURM_CPUS_PER_TASK=8 ends_with 0 "" run.yaml
 says calls "--distribution=cyclic --cpus-per-task=8 --cpu-bind=cores --mem-bind=local gptrain"
 ends_with 2 "" run.yaml --resume=never
@@ -204,6 +221,77 @@ done
 # Ranks that lose one that cannot connect end with 6, the larger code.
 noting srun "echo 'srun: error: n1: task 1: Exited with exit code 2' >&2; exit 6"
 ends_with 2 "" run.yaml
+
+# In the same allocation. The start number $GOOD is the first that ends well.
+noting srun "$srun"
+noting squeue 'echo 0'
+stand_in gptrain '[[ $1 != inspect ]] || exec echo "output_dir: run"
+[[ $* != *--dry-run* ]] || exit $((${*: -1} == ${NO_MESH:-0}))
+echo "start $GPTRAIN_START" >>starts
+((${GPTRAIN_START##*.} >= ${GOOD:-2})) || exit "${CODE:-6}"'
+# starts NUMBER CODE REQUEUED: train.sh starts gptrain so often.
+starts() {
+    rm -f starts
+    ends_with "$2" "$3" run.yaml
+    (($(wc -l <starts) == $1)) || fail "$(<starts)"
+}
+GOOD=9 starts 4 6 ""
+says err "exit code 6 after 3 restarts without a new checkpoint (newest: none)"
+[[ $(paste -sd , starts) == "start 7.0.1,start 7.0.2,start 7.0.3,start 7.0.4" ]] || fail "$(<starts)"
+CODE=137 starts 2 0 ""
+for code in 1 2 3 4 5; do CODE=$code starts 1 $code ""; done
+CODE=75 starts 1 75 requeued
+# Slurm says nothing of use about the job, or that it is about to end.
+for squeue in 'exit 1' 'echo rubbish; echo "n[" >&2' 'echo "(null)"'; do
+    noting squeue "$squeue"
+    starts 2 0 ""
+done
+for state in CANCELLED COMPLETING PENDING; do
+    noting squeue "echo $state"
+    starts 1 6 requeued
+done
+noting squeue 'echo 0'
+
+# Three nodes with two tasks each: the spare takes the place of one that is not fit, or that Slurm has
+# taken from the job, or that two errors name.
+noting scontrol '[[ $1 != requeue ]] || touch requeued
+[[ "$1 $2" != "show hostnames" ]] || { tr , "\n" <<<"$3"; exit; }
+echo " ExcNodeList=(null) "'
+export SLURM_NNODES=3 SLURM_NTASKS=6 SLURM_JOB_NODELIST=n1,n2,n3
+# with_nodes NODES: a job that ends well, in starts on these: "NUMBER LIST TASKS/NUMBER ...".
+with_nodes() {
+    ends_with 0 "" run.yaml
+    local nodes
+    nodes=$(grep -oE -- '--nodes=[0-9]+ --nodelist=[^ ]+ --distribution=[^ ]+( --ntasks=[0-9]+)?' calls |
+        sed -E 's/ --distribution=[^ ]+//; s/--(nodes|nodelist|ntasks)=//g' | paste -sd /)
+    [[ $nodes == "$1" ]] || fail "$nodes, not $1"
+}
+GPTRAIN_SPARES=1 UNFIT=n2 with_nodes "2 n1,n2 4/2 n1,n3 4"
+noting squeue 'echo n1,n3'
+GPTRAIN_SPARES=1 with_nodes "2 n1,n2 4/2 n1,n3 4"
+noting squeue 'echo n1,n2,n3'
+noting srun "${probes}echo 'srun: error: n2: task 3: Killed' >&2; $command"
+GPTRAIN_SPARES=1 GOOD=3 with_nodes "2 n1,n2 4/2 n1,n2 4/2 n1,n3 4"
+noting srun "${probes}echo 'srun: error: Task launch for StepId=7.1 failed on node n3: Error' >&2; $command"
+CODE=1 starts 2 0 ""
+noting srun "$srun"
+# Fewer nodes are enough, if gptrain can make a mesh of them; all of them, if none is said to be.
+GPTRAIN_MIN_NODES=1 UNFIT=n2 with_nodes "3 n1,n2,n3/2 n1,n3 4"
+NO_MESH=4 GPTRAIN_MIN_NODES=1 UNFIT=n2 with_nodes "3 n1,n2,n3/1 n1 2"
+UNFIT=n2 starts 1 6 requeued
+GPTRAIN_SPARES=1 UNFIT="n2 n3" starts 1 6 requeued
+for name in GPTRAIN_SPARES GPTRAIN_MIN_NODES GPTRAIN_HOST_SECONDS GPTRAIN_LOOK_SECONDS; do
+    export $name=08
+    ends_with 2 "" run.yaml
+    says err "$name is '08'"
+    unset $name
+done
+GPTRAIN_SPARES=3 ends_with 2 "" run.yaml
+says err "GPTRAIN_SPARES is 3, and the job has 3 nodes"
+for number in 0 4; do
+    GPTRAIN_MIN_NODES=$number ends_with 2 "" run.yaml
+    says err "GPTRAIN_MIN_NODES is $number, and the job has 3 nodes"
+done
 
 # Batch scripts that do not find what they need.
 for name in one_node many_nodes container; do
