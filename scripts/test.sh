@@ -50,7 +50,7 @@ install() {
     scripts/install_dependencies.sh || return
     [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh clang-tidy-14 libomp-14-dev || true
-    # One test runs jobs in a private Slurm, as root; without these it reports that it did not run.
+    # Two tests run jobs in a private Slurm, as root; without these they report that they did not run.
     ((EUID != 0)) || [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh slurm-wlm munge iproute2 || true
 }

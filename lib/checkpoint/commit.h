@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,11 @@ struct WrittenShards {
 /// Writes the manifest of the durable files in `temporary`, reads back the manifest and
 /// `whole_files`: model.h5 and the other files of rank 0, and renames the folder to `final_path`.
 /// The ranks have read back the others. Returns the bytes of all files. After an Error (io) there
-/// is no new checkpoint, and an existing one of that name is unchanged.
+/// is no new checkpoint, and an existing one of that name is unchanged. `may_commit` is called just
+/// before the renaming, which its Error prevents.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                WrittenShards shards, std::span<const WholeFile> whole_files,
-                               const std::filesystem::path& final_path);
+                               const std::filesystem::path& final_path,
+                               const std::function<void()>& may_commit = {});
 
 }  // namespace gptrain

@@ -251,8 +251,9 @@ std::vector<WholeFile> CheckpointSaver::whole_files() const {
 
 std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
     const std::filesystem::path path = final_path();
-    const std::int64_t bytes = commit_checkpoint(
-        save_.meta, save_.folder, {merged(written).files, entries_}, whole_files(), path);
+    const std::int64_t bytes =
+        commit_checkpoint(save_.meta, save_.folder, {merged(written).files, entries_},
+                          whole_files(), path, options_.may_commit);
     verified_.add({save_.meta.step, path});
     remove_old_checkpoints(options_.retention, save_.meta.step, verified_);
     return text("saved ", path.string(), ": ", human_bytes(bytes), " in ",

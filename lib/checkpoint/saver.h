@@ -31,6 +31,8 @@ struct SaverOptions {
     std::vector<WholeFile> files = {};
     /// The attributes of model.h5 (see write_attributes), on rank 0.
     Json model = Json::object();
+    /// Called on rank 0 just before a checkpoint is committed; an Error prevents that.
+    std::function<void()> may_commit = {};
     /// Called on rank 0 with the reason of every save that failed because of the disk.
     std::function<void(const std::string&)> failed = {};
     /// Called on rank 0 with the folder of every checkpoint that was committed.

@@ -1,6 +1,9 @@
 #include "metrics/run_directory.h"
 
 #include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <unistd.h>
 
@@ -15,8 +18,12 @@ namespace {
 /// The beginning of what runs write into their lock.
 constexpr std::string_view lock_text = "process ";
 
+/// The number of the start, which batch scripts give, makes it differ from the same process number
+/// in another container.
 std::string this_process() {
-    return text(lock_text, static_cast<std::int64_t>(::getpid()), " on ", host_name());
+    const char* start = std::getenv("GPTRAIN_START");
+    return text(lock_text, static_cast<std::int64_t>(::getpid()), " on ", host_name(),
+                start == nullptr ? "" : text(", start ", start));
 }
 
 /// Creates the folder with those above it. Returns the folders that were missing, the lowest first.
@@ -68,13 +75,15 @@ bool holds_only(const std::filesystem::path& folder, const std::filesystem::path
     return !error;
 }
 
-void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
+/// Returns what is now in the lock.
+std::string take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
     switch (lock.try_lock()) {
         case File::Lock::taken: {
             require_lock_text(lock);
             lock.truncate(0);
             const std::string name = this_process();
-            return lock.write_at(0, std::as_bytes(std::span(name)));
+            lock.write_at(0, std::as_bytes(std::span(name)));
+            return name;
         }
         case File::Lock::held:
             fail(if_held, "output_dir ", paths.folder.string(), ": in use by ",
@@ -84,6 +93,7 @@ void take_lock(File& lock, const RunPaths& paths, ExitCode if_held) {
                  ": this file system does not support locks; make sure that "
                  "no other run writes there");
     }
+    return "";
 }
 
 }  // namespace
@@ -92,9 +102,8 @@ RunDirectory::RunDirectory(const std::filesystem::path& folder, ExitCode if_held
     : paths_{folder},
       new_folders_(create(folder)),
       folder_(paths_.folder, File::Mode::read),
-      lock_(open_lock(paths_)) {
-    take_lock(lock_, paths_, if_held);
-}
+      lock_(open_lock(paths_)),
+      holder_(take_lock(lock_, paths_, if_held)) {}
 
 RunDirectory::~RunDirectory() {
     if (new_folders_.empty() || !still_held() || !holds_only(paths_.folder, paths_.lock())) return;
@@ -113,6 +122,18 @@ void RunDirectory::write_spec(std::string_view yaml) const {
 
 bool RunDirectory::still_held() const {
     return folder_.is_at(paths_.folder) && lock_.is_at(paths_.lock());
+}
+
+void RunDirectory::require_own() const {
+    if (!still_held()) return;
+    // Opened anew, because a network file system may answer for an open file from its cache.
+    std::ifstream lock(paths_.lock());
+    if (holder_.empty() || !lock) return;
+    std::string holder(std::istreambuf_iterator<char>(lock), {});
+    if (holder == holder_ || lock.bad()) return;
+    fail(ExitCode::hang, "output_dir ", paths_.folder.string(), ": has been taken over by ",
+         holder.empty() ? "another process" : holder,
+         "; this start of the run ends without writing there");
 }
 
 }  // namespace gptrain

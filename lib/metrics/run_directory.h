@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,11 @@ public:
     /// run can start there. Stays true if the file system does not answer.
     bool still_held() const;
 
+    /// Error (hang) if another process has taken the lock since: a network file system gives the
+    /// lock of a client that it has lost to the next start of the run. Nothing may be written then.
+    /// A lock that is another file is the matter of still_held().
+    void require_own() const;
+
     /// Replaces spec.yaml; durable on return.
     void write_spec(std::string_view yaml) const;
 
@@ -50,6 +56,7 @@ private:
     std::vector<std::filesystem::path> new_folders_;  ///< the lowest first
     File folder_;
     File lock_;
+    std::string holder_;  ///< what this process has written into the lock; empty without locks
 };
 
 }  // namespace gptrain

@@ -18,7 +18,11 @@ using Clock = std::chrono::steady_clock;
 std::chrono::seconds lock_patience() {
     const char* restarts = std::getenv("SLURM_RESTART_COUNT");
     const bool restarted = restarts != nullptr && parse_int(restarts).value_or(0) > 0;
-    return std::chrono::minutes(restarted ? 5 : 0);
+    const char* start = std::getenv("GPTRAIN_START");
+    const std::string_view number = start == nullptr ? "" : start;
+    const std::string_view in_allocation = number.substr(number.rfind('.') + 1);
+    const bool started_again = parse_int(in_allocation).value_or(0) > 1;
+    return std::chrono::minutes(restarted || started_again ? 5 : 0);
 }
 
 namespace {

@@ -12,8 +12,9 @@
 namespace gptrain {
 
 /// How long a start waits for a lock that is held: some minutes if Slurm has restarted the job
-/// (SLURM_RESTART_COUNT), because a network file system keeps the lock of a client that it has lost
-/// for a while, and a process of the start before may not have ended yet. Otherwise 0.
+/// (SLURM_RESTART_COUNT) or the batch script has started gptrain again (the last number of
+/// GPTRAIN_START is above 1), because a network file system keeps the lock of a client that it has
+/// lost for a while, and a process of the start before may not have ended yet. Otherwise 0.
 std::chrono::seconds lock_patience();
 
 /// Error (usage) if the output directory has a spec.yaml that gptrain did not write, such as the

@@ -59,7 +59,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       engine_(make_engine(cost)),
       steps_(*engine_, injected_.get(), devices.observers, state_.expert_slices),
       checkpoints_(
-          inputs, effective_, *engine_, ranks_,
+          inputs, effective_, *engine_, ranks_, [this] { directory_->require_own(); },
           [this](const std::string& reason) {
               report_.event(
                   {.kind = RunEvent::Kind::save_failed, .step = state_.step, .reason = reason});

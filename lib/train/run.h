@@ -109,7 +109,8 @@ private:
     void keep_checkpoints();
     /// Throws on all ranks (bug) if ranks that should hold the same weights do not.
     void check_replicas();
-    /// If the output directory is no longer the one that this run holds, all ranks leave.
+    /// If the output directory is no longer the one that this run holds, or held by another start,
+    /// all ranks leave.
     void check_directory();
     /// Saves into a new output directory and throws.
     [[noreturn]] void save_and_leave();

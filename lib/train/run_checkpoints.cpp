@@ -76,7 +76,7 @@ std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan
 }
 
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                               const MpiSession& ranks,
+                               const MpiSession& ranks, std::function<void()> may_commit,
                                std::function<void(const std::string&)> failed)
     : effective_(effective),
       spec_yaml_(to_yaml(effective)),
@@ -87,6 +87,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       paths_{effective.output_dir},
       engine_(engine),
       ranks_(ranks),
+      may_commit_(std::move(may_commit)),
       failed_(std::move(failed)),
       local_folder_(local_folder_of(effective, inputs.plan, ranks)),
       saver_(make_saver(
@@ -106,6 +107,7 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& ret
             .async = async,
             .files = files_,
             .model = to_json(effective_).at("model"),
+            .may_commit = may_commit_,
             .failed = failed_,
             .committed = [this](const auto& path) { course_.insert(course_.begin(), path); },
             .record_time = record_save_time});

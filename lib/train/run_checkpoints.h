@@ -29,9 +29,11 @@ std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
 public:
-    /// `effective`: the spec in force, which checkpoints contain. `failed`: SaverOptions.failed.
+    /// `effective`: the spec in force, which checkpoints contain. `may_commit`, `failed`: those of
+    /// SaverOptions.
     RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                   const MpiSession& ranks, std::function<void(const std::string&)> failed);
+                   const MpiSession& ranks, std::function<void()> may_commit,
+                   std::function<void(const std::string&)> failed);
 
     /// The effective spec as YAML.
     const std::string& spec_yaml() const { return spec_yaml_; }
@@ -94,6 +96,7 @@ private:
     RunPaths paths_;
     Engine& engine_;
     const MpiSession& ranks_;
+    std::function<void()> may_commit_;
     std::function<void(const std::string&)> failed_;
     std::filesystem::path latest_;
     double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took

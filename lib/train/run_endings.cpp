@@ -89,6 +89,7 @@ void Run::check_replicas() {
 }
 
 void Run::check_directory() {
+    ranks_.run_on_first([&] { directory_->require_own(); });
     const bool lost =
         directory_ && (!directory_->still_held() || is_missing(directory_->paths().spec()));
     if (ranks_.max(lost ? 1 : 0) > 0) save_and_leave();

@@ -64,7 +64,7 @@ faulty_nodes() {
 
 # mesh_fits NODES: true if gptrain can train on so many.
 mesh_fits() {
-    "${alone[@]}" "${gptrain[@]}" --config "$spec" "${arguments[@]}" --dry-run \
+    timeout 60 "${alone[@]}" "${gptrain[@]}" --config "$spec" "${arguments[@]}" --dry-run \
         --world-size $(($1 * tasks_per_node)) &>/dev/null
 }
 
@@ -121,7 +121,7 @@ watch_host() {
         while kill -0 $$ 2>/dev/null; do touch "$alive" || true; sleep 1; done &
         watchers[0]=$!
     fi
-    on_node "$node" watch_host.sh "$self" "$alive" "$host_seconds" &>/dev/null &
+    within=exec on_node "$node" watch_host.sh "$self" "$alive" "$host_seconds" &>/dev/null &
     watchers[1]=$!
     disown -a  # killing them needs no words
 }

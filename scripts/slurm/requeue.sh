@@ -43,7 +43,8 @@ can_do_without() {
     local like
     mapfile -t like < <(node_options)
     [[ -z $1 ]] ||
-        sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" &>/dev/null || {
+        timeout 60 sbatch --test-only --wrap=true --nodes="$min_nodes" --exclude="$1" "${like[@]}" \
+            &>/dev/null || {
         say "without $1 Slurm has too few nodes for this job, which needs $min_nodes, so it keeps" \
             "them; docs/slurm.md explains how to run with fewer"
         return 1

@@ -78,7 +78,8 @@ done
 # A mistake in the spec ends the job here, on one node. Options of srun may name a container.
 alone=()
 ((${#srun_options[@]} == 0)) ||
-    alone=(srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --export=ALL "${srun_options[@]}")
+    alone=(srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --export=ALL
+        "${srun_options[@]}")
 effective=$("${alone[@]}" "${gptrain[@]}" inspect "$spec" "${settings[@]}")
 output_dir=$(printf '%s\n' "$effective" | sed -n 's/^output_dir: //p')
 [[ $output_dir != '"'* ]] || output_dir=$(sed 's/^"//; s/"$//; s/\\\(.\)/\1/g' <<<"$output_dir")

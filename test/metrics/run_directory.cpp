@@ -1,8 +1,11 @@
 #include "metrics/run_directory.h"
 
+#include <cstdlib>
+#include <fstream>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "catch.h"
 #include "support/temp_folder.h"
@@ -52,6 +55,26 @@ TEST_CASE("the lock goes with the run") {
     REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));
     CHECK_NOTHROW(RunDirectory(folder / "b"));
+}
+
+TEST_CASE("a start whose lock another one has taken may not write") {
+    const TempFolder folder;
+    REQUIRE(::setenv("GPTRAIN_START", "7.0.1", 1) == 0);
+    const RunDirectory run(folder / "a");
+    ::unsetenv("GPTRAIN_START");
+    CHECK(contents(folder / "a/.lock") == text("process ", static_cast<std::int64_t>(::getpid()),
+                                               " on ", host_name(), ", start 7.0.1"));
+    CHECK_NOTHROW(run.require_own());
+    // As a network file system lets the next start do it.
+    for (const char* taken : {"process 1 on n3, start 7.0.2", ""}) {
+        std::ofstream(folder / "a/.lock") << taken;
+        const std::string message = test::message_of(ExitCode::hang, [&] { run.require_own(); });
+        CHECK(contains(message, *taken == '\0' ? "another process" : taken));
+    }
+    std::filesystem::remove(folder / "a/.lock");
+    CHECK_NOTHROW(run.require_own());
+    std::ofstream(folder / "a/.lock") << "process 1 on n3";
+    CHECK_NOTHROW(run.require_own());
 }
 
 TEST_CASE("a directory knows whether it is still in its place") {

@@ -32,7 +32,7 @@ TEST_CASE("a lock that is held is waited for as long as the caller's patience la
     CHECK(second.has_value());
 }
 
-TEST_CASE("only a restart by Slurm makes a start patient") {
+TEST_CASE("only another start of the job makes a start patient") {
     ::unsetenv("SLURM_RESTART_COUNT");
     CHECK(lock_patience() == 0s);
     for (const char* none : {"0", "", "word"}) {
@@ -42,6 +42,13 @@ TEST_CASE("only a restart by Slurm makes a start patient") {
     REQUIRE(::setenv("SLURM_RESTART_COUNT", "2", 1) == 0);
     CHECK(lock_patience() >= 120s);
     ::unsetenv("SLURM_RESTART_COUNT");
+    for (const char* first : {"7.0.1", "7_3.2.1", "2.", "word"}) {
+        REQUIRE(::setenv("GPTRAIN_START", first, 1) == 0);
+        CHECK(lock_patience() == 0s);
+    }
+    REQUIRE(::setenv("GPTRAIN_START", "7_3.0.2", 1) == 0);
+    CHECK(lock_patience() >= 120s);
+    ::unsetenv("GPTRAIN_START");
 }
 
 }  // namespace
