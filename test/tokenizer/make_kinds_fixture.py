@@ -170,6 +170,15 @@ def trained(lines, size, before):
     return json.loads(tokenizer.to_str())["model"]
 
 
+def bytes_across():
+    """A model whose merges cross the borders of words, so that ids tell where a text was split."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = other.byte_level(False)
+    tokenizer.train_from_iterator(texts(1500), trainers.BpeTrainer(
+        vocab_size=900, show_progress=False, initial_alphabet=sorted(pre.ByteLevel.alphabet())))
+    return json.loads(tokenizer.to_str())["model"]
+
+
 def characters(model, lacking=()):
     """A model of characters with the tokens of bytes, as sentencepiece makes them."""
     names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)
@@ -201,7 +210,7 @@ def make_models():
     spaced = [line.replace(" ", MARK) for line in lines]
     by_word = trained(spaced, 300, pre.Metaspace(prepend_scheme="always"))
     return {
-        "bytes": other.train(),
+        "bytes": bytes_across(),
         "characters": characters(by_word),
         "crossing": characters(trained(spaced, 220, None)),
         "some_bytes": characters(by_word, lacking={*range(0xC2, 0xE0)}),
