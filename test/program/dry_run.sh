@@ -75,6 +75,7 @@ gpt2-124m 1 a100-80gb h100-sxm
 moe-small 1 a100-80gb h100-sxm
 qwen3-30b-a3b 16 h100-sxm
 mixtral-8x7b 32 h100-sxm
+moe-671b 2048 h100-sxm
 gpt16b 192 a100-80gb
 gpt16b-h100 192 h100-sxm
 gpt22b 8 a100-80gb
