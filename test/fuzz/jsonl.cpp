@@ -33,10 +33,10 @@ void compare(const std::string& line) {
 }
 
 void read_corpus(const std::filesystem::path& file, const CorpusFormat& format) {
-    RecordReader reader = open_corpus(file, format);
+    const auto reader = open_corpus(file, format);
     std::string document;
     std::int64_t end = 0;
-    for (Record record; reader.next(record);) {
+    for (Record record; reader->next(record);) {
         GPTRAIN_CHECK(record.offset >= end && record.line > 0, record.offset);
         GPTRAIN_CHECK(std::ssize(record.bytes) <= format.max_document_bytes);
         end = record.offset + 1;
