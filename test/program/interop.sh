@@ -278,7 +278,7 @@ says out 'init_from: model.sliding_window is "none" there and 8 in this run'
 # says so.
 cp -r hf named
 cp bytes/tokenizer.json named
-rm named/tokenizer_config.json
+rm named/tokenizer_config.json named/gptrain.sentencepiece
 train 0 unnamed "${shape[@]}" init_from=named data.tokenizer=none
 says out "init_from: the run has no tokenizer" "data.tokenizer: $work/named"
 expect_exit 0 "$preprocess" --input text.txt --tokenizer named --output-prefix named-text --append-eod
