@@ -9,9 +9,9 @@
 namespace gptrain {
 namespace {
 
-class Lz4 {
+class Lz4 : private LzUnpacker {
 public:
-    Lz4(std::span<const std::byte> block, std::span<std::byte> out) : in_(block), out_(out) {}
+    using LzUnpacker::LzUnpacker;
 
     void unpack() {
         // The last sequence has literals only.
@@ -45,22 +45,6 @@ private:
             if (more < 255) return length;
         }
     }
-
-    void literals(std::size_t length) {
-        copy_literals(in_, at_, out_, written_, length);
-        at_ += length;
-        written_ += length;
-    }
-
-    void match(std::size_t offset, std::size_t length) {
-        copy_match(out_, written_, offset, length);
-        written_ += length;
-    }
-
-    std::span<const std::byte> in_;
-    std::span<std::byte> out_;
-    std::size_t at_ = 0;
-    std::size_t written_ = 0;
 };
 
 std::size_t big_endian(std::span<const std::byte> bytes) {

@@ -50,4 +50,29 @@ inline void copy_match(std::span<std::byte> out, std::size_t at, std::size_t off
     }
 }
 
+/// Unpacks a block; a format decides which steps.
+class LzUnpacker {
+public:
+    LzUnpacker(std::span<const std::byte> block, std::span<std::byte> out)
+        : in_(block), out_(out) {}
+
+protected:
+    /// Copies the next bytes of the block.
+    void literals(std::size_t length) {
+        copy_literals(in_, at_, out_, written_, length);
+        at_ += length;
+        written_ += length;
+    }
+    /// Repeats what begins `offset` bytes before the end of what is written.
+    void match(std::size_t offset, std::size_t length) {
+        copy_match(out_, written_, offset, length);
+        written_ += length;
+    }
+
+    std::span<const std::byte> in_;
+    std::span<std::byte> out_;
+    std::size_t at_ = 0;       ///< how much of the block is read
+    std::size_t written_ = 0;  ///< how much of `out`
+};
+
 }  // namespace gptrain

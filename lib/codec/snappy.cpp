@@ -4,14 +4,15 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/varint.h"
 #include "codec/lz_copy.h"
 
 namespace gptrain {
 namespace {
 
-class Snappy {
+class Snappy : private LzUnpacker {
 public:
-    Snappy(std::span<const std::byte> block, std::span<std::byte> out) : in_(block), out_(out) {}
+    using LzUnpacker::LzUnpacker;
 
     void unpack() {
         if (const std::uint64_t size = varint(); size != out_.size())
@@ -35,20 +36,16 @@ private:
     }
 
     std::uint64_t varint() {
-        std::uint64_t value = 0;
-        for (int shift = 0; shift < 35; shift += 7) {
-            const std::uint64_t byte = number(1);
-            value |= (byte & 0x7F) << shift;
-            if (byte < 0x80) return value;
-        }
-        fail(ExitCode::bad_input, "its Snappy data has no valid size");
+        const auto value = read_varint([this] { return number(1); }, varint_bytes_32);
+        if (!value) fail(ExitCode::bad_input, "its Snappy data has no valid size");
+        return *value;
     }
 
     void element() {
         const std::size_t tag = number(1);
         const std::size_t high = tag >> 2;
         switch (tag & 3) {
-            case 0: return literal(high < 60 ? high + 1 : number(high - 59) + 1);
+            case 0: return literals(high < 60 ? high + 1 : number(high - 59) + 1);
             case 1: {
                 const std::size_t offset = (tag >> 5) << 8 | number(1);
                 return match(offset, (high & 7) + 4);
@@ -57,22 +54,6 @@ private:
             default: return match(number(4), high + 1);
         }
     }
-
-    void literal(std::size_t length) {
-        copy_literals(in_, at_, out_, written_, length);
-        at_ += length;
-        written_ += length;
-    }
-
-    void match(std::size_t offset, std::size_t length) {
-        copy_match(out_, written_, offset, length);
-        written_ += length;
-    }
-
-    std::span<const std::byte> in_;
-    std::span<std::byte> out_;
-    std::size_t at_ = 0;
-    std::size_t written_ = 0;
 };
 
 }  // namespace

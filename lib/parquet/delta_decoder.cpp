@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/varint.h"
 
 namespace gptrain {
 namespace {
@@ -46,18 +47,13 @@ std::uint8_t DeltaDecoder::byte() {
 }
 
 std::uint64_t DeltaDecoder::varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        const std::uint64_t more = byte();
-        value |= (more & 0x7F) << shift;
-        if (more < 0x80) return value;
-    }
-    refuse_delta("a number of more than 64 bits");
+    const auto value = read_varint([this] { return byte(); }, varint_bytes_64);
+    if (!value) refuse_delta("a number of more than 64 bits");
+    return *value;
 }
 
 std::uint64_t DeltaDecoder::zigzag() {
-    const std::uint64_t value = varint();
-    return (value >> 1) ^ (0 - (value & 1));
+    return from_zigzag(varint());
 }
 
 void DeltaDecoder::begin_block() {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/varint.h"
 
 namespace gptrain {
 
@@ -16,14 +17,13 @@ HybridDecoder::HybridDecoder(std::span<const std::byte> bytes, int width)
 }
 
 std::uint64_t HybridDecoder::varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 35; shift += 7) {
+    const auto byte = [this] {
         if (at_ == bytes_.size()) fail(ExitCode::bad_input, "its levels or indexes end early");
-        const auto byte = static_cast<std::uint64_t>(bytes_[at_++]);
-        value |= (byte & 0x7F) << shift;
-        if (byte < 0x80) return value;
-    }
-    fail(ExitCode::bad_input, "a run of its levels or indexes has no valid length");
+        return static_cast<std::uint64_t>(bytes_[at_++]);
+    };
+    const auto value = read_varint(byte, varint_bytes_32);
+    if (!value) fail(ExitCode::bad_input, "a run of its levels or indexes has no valid length");
+    return *value;
 }
 
 void HybridDecoder::begin_run() {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/varint.h"
+
 namespace gptrain {
 namespace {
 
@@ -39,18 +41,13 @@ std::uint8_t ThriftReader::byte() {
 }
 
 std::uint64_t ThriftReader::varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        const std::uint64_t more = byte();
-        value |= (more & 0x7F) << shift;
-        if (more < 0x80) return value;
-    }
-    refuse_thrift("a number of more than 64 bits");
+    const auto value = read_varint([this] { return byte(); }, varint_bytes_64);
+    if (!value) refuse_thrift("a number of more than 64 bits");
+    return *value;
 }
 
 std::int64_t ThriftReader::zigzag() {
-    const std::uint64_t value = varint();
-    return static_cast<std::int64_t>((value >> 1) ^ (0 - (value & 1)));
+    return static_cast<std::int64_t>(from_zigzag(varint()));
 }
 
 bool ThriftReader::next_field(ThriftField& field) {

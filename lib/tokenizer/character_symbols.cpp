@@ -2,26 +2,16 @@
 
 #include <algorithm>
 
+#include "tokenizer/byte_alphabet.h"
 #include "unicode/unicode.h"
 
 namespace gptrain {
 namespace {
 
 WordTable characters_of(const TokenizerDescription& description) {
-    std::vector<WordTable::Word> characters;
-    std::int32_t id = 0;
-    for (const BpeToken& token : description.tokens) {
-        if (token.in_words && !token.bytes.empty() &&
-            first_char(token.bytes).bytes == token.bytes.size())
-            characters.push_back({token.bytes, id});
-        ++id;
-    }
-    return WordTable(std::move(characters));
-}
-
-/// The bytes of valid UTF-8.
-bool is_in_utf8(std::size_t byte) {
-    return byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5);
+    return words_among_tokens(description, [](std::string_view bytes) {
+        return !bytes.empty() && first_char(bytes).bytes == bytes.size();
+    });
 }
 
 }  // namespace
@@ -78,7 +68,7 @@ bool splits_before_marks(const TokenizerDescription& description) {
     };
     const auto has_mark = std::ranges::find(description.tokens, space_mark, &BpeToken::bytes) !=
                           description.tokens.end();
-    // What is left out would let the parts touch; a word that is a token is looked for as a whole.
+    // Parts would touch where a character is left out, and a whole word may be a token.
     const bool keeps_all = description.unknown >= 0 || CharacterSymbols(description).is_lossless();
     return has_mark && keeps_all && !description.ignore_merges &&
            std::ranges::none_of(description.merges, [&](const BpeMerge& merge) {

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/varint.h"
 
 namespace gptrain {
 namespace {
@@ -50,13 +51,10 @@ bool WireReader::next(WireField& field) {
 }
 
 std::uint64_t WireReader::take_varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-        const auto byte = static_cast<unsigned char>(take(1)[0]);
-        value |= std::uint64_t{byte & 0x7Fu} << shift;
-        if (byte < 0x80) return value;
-    }
-    fail(ExitCode::bad_input, source_, ": a number is longer than 10 bytes");
+    const auto value =
+        read_varint([this] { return static_cast<unsigned char>(take(1)[0]); }, varint_bytes_64);
+    if (!value) fail(ExitCode::bad_input, source_, ": a number is longer than 10 bytes");
+    return *value;
 }
 
 std::uint64_t WireReader::take_fixed(std::size_t bytes) {

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/bpe_merges.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/space_marks.h"
+#include "tokenizer/word_table.h"
 #include "unicode/bert_text.h"
 
 namespace gptrain {
@@ -33,7 +36,7 @@ struct BpeToken {
 /// The parts of a file that define encoding and decoding. Post-processors add tokens around a text;
 /// only their first token is kept. Settings of padding and truncation are not applied.
 struct TokenizerDescription {
-    /// What merging begins with; `pieces`: nothing is merged, it is WordPiece.
+    /// The symbols that merging begins with; `pieces`: nothing is merged, it is WordPiece.
     enum class Symbols : std::uint8_t { bytes, characters, pieces };
 
     Symbols symbols = Symbols::bytes;
@@ -61,5 +64,19 @@ struct TokenizerDescription {
     bool cleans_up = false;           ///< of pieces: decoding joins punctuation to words
     std::int32_t prefix = -1;  ///< the token that a post-processor puts before a text, if any
 };
+
+/// The tokens that are words and for which takes(bytes) is true, with their ids.
+WordTable words_among_tokens(const TokenizerDescription& description, const auto& takes) {
+    std::vector<WordTable::Word> words;
+    std::int32_t id = 0;
+    for (const BpeToken& token : description.tokens) {
+        if (token.in_words && takes(token.bytes)) words.push_back({token.bytes, id});
+        ++id;
+    }
+    return WordTable(std::move(words));
+}
+inline WordTable words_among_tokens(const TokenizerDescription& description) {
+    return words_among_tokens(description, [](std::string_view /*bytes*/) { return true; });
+}
 
 }  // namespace gptrain

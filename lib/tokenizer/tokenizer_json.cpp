@@ -184,11 +184,12 @@ private:
                 ids_.find(spelling_of_bytes(std::string(1, static_cast<char>(byte))));
             result_.byte_ids[static_cast<std::size_t>(byte)] =
                 found == ids_.end() ? -1 : found->second;
-            if (found == ids_.end() && byte_in_utf8(byte)) require_no_unknown(model, byte);
+            if (found == ids_.end() && is_in_utf8(static_cast<std::size_t>(byte)))
+                require_no_unknown(model, byte);
         }
     }
 
-    /// What stands for characters without a token.
+    /// The token for characters without one.
     void find_fallback(const Json& model) {
         constexpr std::string_view digits = "0123456789ABCDEF";
         result_.byte_ids.fill(-1);
@@ -226,8 +227,6 @@ private:
         const auto found = ids_.find(prefix_token(file_));
         if (found != ids_.end()) result_.prefix = found->second;
     }
-
-    static bool byte_in_utf8(int byte) { return byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5); }
 
     /// Bytes without a token are left out, unless there is a token for what is unknown.
     void require_no_unknown(const Json& model, int byte) const {

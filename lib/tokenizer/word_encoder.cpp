@@ -17,13 +17,7 @@ bool is_of_characters(const TokenizerDescription& description) {
 /// The tokens that are words, where those are not merged.
 WordTable whole_words_of(const TokenizerDescription& description) {
     if (!description.ignore_merges) return WordTable({});
-    std::vector<WordTable::Word> words;
-    std::int32_t id = 0;
-    for (const BpeToken& token : description.tokens) {
-        if (token.in_words) words.push_back({token.bytes, id});
-        ++id;
-    }
-    return WordTable(std::move(words));
+    return words_among_tokens(description);
 }
 
 /// Of characters and pieces: those that are one byte, and no blank.

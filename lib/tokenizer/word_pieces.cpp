@@ -7,22 +7,9 @@
 #include "unicode/unicode.h"
 
 namespace gptrain {
-namespace {
-
-WordTable pieces_of(const TokenizerDescription& description) {
-    std::vector<WordTable::Word> pieces;
-    std::int32_t id = 0;
-    for (const BpeToken& token : description.tokens) {
-        if (token.in_words) pieces.push_back({token.bytes, id});
-        ++id;
-    }
-    return WordTable(std::move(pieces));
-}
-
-}  // namespace
 
 WordPieces::WordPieces(const TokenizerDescription& description)
-    : pieces_(pieces_of(description)),
+    : pieces_(words_among_tokens(description)),
       continuing_(description.continuing_prefix),
       most_characters_(description.most_characters),
       unknown_(description.unknown) {
