@@ -32,7 +32,7 @@ std::string render_messages(const ChatTemplate& chat_template, const Json& messa
                             const Json& variables, bool add_generation_prompt,
                             std::string_view name = "messages");
 
-/// What a model learns from a conversation, and how its errors call it.
+/// The messages that a model learns from, and the name of the conversation in errors.
 struct LearnedMessages {
     const Json& messages;                  ///< as ChatTemplate::render takes them, each with a role
     std::set<std::size_t> unlearned = {};  ///< the assistant's messages that are not learned

@@ -16,8 +16,8 @@ std::int64_t template_time();
 /// write the same; without it they write template_time(). To be called before threads render.
 void fix_template_time(std::int64_t seconds);
 
-/// That time as Python's strftime writes it with this format, in English. Error for a directive
-/// that is not supported, and if the time is -1.
+/// The time of templates in this format of Python's strftime, in English. Error if a directive is
+/// not supported or the time is -1.
 std::string now_text(const TemplateRun& run, std::string_view format);
 
 }  // namespace gptrain

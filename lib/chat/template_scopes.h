@@ -13,8 +13,8 @@ namespace gptrain {
 
 using TemplateVariables = std::vector<std::pair<std::string, TemplateValue>>;
 
-/// Scopes inside of each other. The body of a macro is in a scope of its own inside the one that
-/// the macro is defined in, wherever it is called; each other scope is inside the one before it.
+/// Nested scopes. The body of a macro has a scope inside the one that defines the macro, wherever
+/// it is called; every other scope is inside the one before it.
 class TemplateScopes {
 public:
     /// The outermost scope has these variables.

@@ -15,7 +15,7 @@ public:
 
     /// How many it has, as the data states.
     std::uint64_t count() const { return count_; }
-    /// Those that were not read.
+    /// How many of them have not been read.
     std::uint64_t left() const { return left_; }
     /// Error if there are no more.
     std::int64_t next();

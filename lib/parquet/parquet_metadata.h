@@ -1,4 +1,4 @@
-// What the footer of a Parquet file says (apache/parquet-format, parquet.thrift).
+// The metadata in the footer of a Parquet file (apache/parquet-format, parquet.thrift).
 #pragma once
 
 #include <cstddef>

@@ -27,14 +27,14 @@ public:
     explicit Normalization(const TokenizerDescription& description)
         : nfc_(description.nfc), bert_(description.bert), marks_(description.normalizer) {}
 
-    /// What it makes of a part of a text (normalize_nfc, normalize_bert, mark_spaces).
+    /// Normalizes a part of a text, as normalize_nfc, normalize_bert or mark_spaces does.
     std::string_view apply(std::string_view text, std::string& buffer,
                            std::vector<NormalizedPart>* parts) const {
         if (nfc_) return normalize_nfc(text, buffer, parts);
         if (bert_) return normalize_bert(text, *bert_, buffer, parts);
         return mark_spaces(text, marks_, true, buffer, parts);
     }
-    /// Bytes that this takes for a text.
+    /// The bytes of memory that it takes for a text.
     std::size_t memory(std::string_view text) const {
         // BERT's has each character with its place, several times.
         return bert_ ? 64 * text.size() : marks_.changes() ? 4 * text.size() : 0;

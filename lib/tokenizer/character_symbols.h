@@ -1,4 +1,4 @@
-// What merging begins with where the vocabulary is of characters.
+// The symbols that merging begins with where the vocabulary is of characters.
 #pragma once
 
 #include <array>

@@ -19,7 +19,7 @@ bool is_chinese(char32_t code) {
     return false;
 }
 
-/// What remains of a character, before accents and case.
+/// A character as it remains, before accents and case.
 void add_clean(std::vector<PlacedChar>& out, PlacedChar character, const BertRules& rules) {
     if (rules.clean_text) {
         const char32_t code = character.code;

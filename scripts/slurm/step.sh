@@ -2,9 +2,9 @@
 # A start of gptrain: one step of the job, on the nodes in `active`. Sourced by train.sh, for its
 # variables.
 
-# What shows that a step is lost although srun may wait for its other tasks for a long time: a task
-# that was killed or ended with 6, the error of a rank, the words of Open MPI in a rank that has lost
-# another one.
+# Lines that show that a step is lost, although srun may wait for its other tasks for a long time: a
+# task that was killed or ended with 6, the error of a rank, the words of Open MPI in a rank that has
+# lost another one.
 lost='^srun: error: [^ ]+: tasks? [0-9,-]+: (Exited with exit code (6|1[2-9].|2..)$|[^E])
 ^([0-9]+: )?gptrain: error: 
 ^([0-9]+: )?An MPI communication peer process has unexpectedly disconnected'

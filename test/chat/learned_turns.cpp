@@ -105,7 +105,7 @@ TEST_CASE("a message is learned as it is written where it is the last") {
     CHECK(error_of([&] {
               learned_with(thinks, marked);
           }).find("messages[1]: the template leaves out the reasoning") == 0);
-    // What an answer shares with the prompt by chance is learned.
+    // Words that an answer shares with the prompt by chance are learned.
     const std::string begins =
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
         "{% if add_generation_prompt %}<assistant>So let{% endif %}";

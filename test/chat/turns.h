@@ -1,4 +1,4 @@
-// What tests of conversations share.
+// Helpers of tests of conversations.
 #pragma once
 
 #include <string>

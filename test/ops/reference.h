@@ -129,7 +129,7 @@ void gather_rows(const Array& x, const Array& slots, const Array& weights, std::
                  Array& rows);
 void combine_rows(const Array& rows, const Array& places, const Array& weights, Array& y,
                   Result result);
-/// What a bias adds to WeightRows; empty without one.
+/// The part of WeightRows that a bias adds; empty without one.
 struct RowsBias {
     const Array& bias;
     const Array& dy;

@@ -52,7 +52,7 @@ for name in a.ndjson a.JSONL a.jsonlines; do
   same_files lines_text_document named_text_document
 done
 
-# What is refused, before any work.
+# Mistakes are refused before any work.
 refused 3 --input "$files/zstd-2.parquet"
 says err "zstd-2.parquet: row 2: the value of 'text' must be a string; repair it"
 refused 3 --input "$files/zstd-2.parquet" --json-key body

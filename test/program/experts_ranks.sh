@@ -25,7 +25,7 @@ says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.rout
 says one/metrics.jsonl '"expert_load": {"0": {"largest": ' '"unused_experts": {"0": {"experts": ' \
     '"router_entropy": {"0": {"mean": ' '"router_loss": {"0": {"mean": '
 
-# What one mesh saved, another continues.
+# Another mesh continues from a checkpoint.
 for meshes in "tp dp" "expert tp" "one expert_tp"; do
     read -r from to <<<"$meshes"
     cp -r "$from" "$from-$to"
