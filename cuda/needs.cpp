@@ -50,7 +50,7 @@ std::int64_t fp8_scratch_bytes(const OpLimits& limits) {
 std::int64_t norm_scratch_bytes(const OpLimits& limits) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     const std::int64_t rows =
-        std::min(norm_parts, div_ceil(tokens, norm_group_rows)) * 2 * limits.hidden;
+        std::min(max_norm_parts, div_ceil(tokens, norm_group_rows)) * 2 * limits.hidden;
     const std::int64_t heads = head_norm_parts(tokens * limits.heads) * limits.head_dim;
     return Scratch::bytes_of<float>(std::max(rows, heads));
 }

@@ -9,7 +9,7 @@
 #                 every kernel. Threads, shared memory and warps are not in the objects, so they are
 #                 not compared, and registers may differ by 2: the note on shared memory that the
 #                 other way puts into the code moves one now and then
-#   --toolkits    also assembles every kernel for sm_80, sm_90a and sm_100 with the ptxas of the
+#   --toolkits    also assembles every kernel for each architecture of a default build with the ptxas of the
 #                 oldest toolkit and of the newest
 #   --update      writes the table of docs/kernels.md in place of comparing with it
 #   NVCC=FILE     the compiler, if not the nvcc on the PATH or in /usr/local/cuda
@@ -182,10 +182,10 @@ if [[ $toolkits ]]; then
     wheel nvidia-cuda-nvcc-cu12 "$oldest"
     each 'assemble_everywhere sm_90a' || code=1
     mapfile -t kernels < <(printf '%s\n' "${kernels[@]}" | grep -v /sm90/)
-    for architecture in sm_80 sm_100; do
+    for architecture in sm_80 sm_89 sm_100 sm_120; do
         each "assemble_everywhere $architecture" || code=1
     done
-    ((code)) || echo "Machine code: assembles with ptxas $oldest and $newest, for sm_80, sm_90a and sm_100"
+    ((code)) || echo "Machine code: assembles with ptxas $oldest and $newest, for sm_80, sm_89, sm_90a, sm_100 and sm_120"
 fi
 ((code)) || echo "Machine code: $count kernels in order."
 exit $code

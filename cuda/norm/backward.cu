@@ -13,10 +13,6 @@ namespace {
 
 constexpr int max_threads = 512;
 constexpr int max_warps = max_threads / warp_threads;
-/// The maximum number of blocks.
-template <int pieces_per_thread>
-constexpr std::int64_t max_parts = pieces_per_thread == 1 ? norm_parts : norm_parts / 2;
-
 /// Depth of the pipeline of row copies: as many rows as fit in the shared memory of small GPUs.
 template <int pieces_per_thread>
 constexpr int stages = pieces_per_thread == 1 ? 3 : 2;
@@ -218,7 +214,7 @@ struct BackwardPlan {
     std::int64_t shared_bytes = 0;
     int group = 0;
     int groups = 1;
-    std::int64_t parts = 0;
+    int blocks_per_multiprocessor = 1;
 };
 
 /// The number of threads that handle a row of `pieces` pieces.
@@ -237,7 +233,7 @@ BackwardPlan<T> short_row_plan(std::int64_t pieces) {
             .shared_bytes = sizeof(BackwardShared<T, pieces_per_thread>),
             .group = group,
             .groups = max_threads / group,
-            .parts = max_parts<pieces_per_thread>};
+            .blocks_per_multiprocessor = blocks_per_multiprocessor<pieces_per_thread>};
 }
 
 template <class T, bool with_amax, int threads>
@@ -247,7 +243,7 @@ BackwardPlan<T> long_row_plan(bool aligned) {
             .shared_bytes = sizeof(LongRowShared<threads>),
             .group = threads,
             .groups = 1,
-            .parts = max_parts<1>};
+            .blocks_per_multiprocessor = 2};
 }
 
 /// The number of pieces per thread that minimizes total work: a warp's fixed work per row costs
@@ -264,21 +260,17 @@ int cheapest_pieces_per_thread(std::int64_t pieces) {
     return cheapest;
 }
 
-/// Depends only on sizes, so that results are the same on every device.
 template <class T, bool with_amax>
-BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool aligned) {
+BackwardPlan<T> backward_plan(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
-    BackwardPlan<T> plan;
     switch (aligned ? cheapest_pieces_per_thread(pieces) : 0) {
-        case 1: plan = short_row_plan<T, with_amax, 1>(pieces); break;
-        case 2: plan = short_row_plan<T, with_amax, 2>(pieces); break;
-        case 3: plan = short_row_plan<T, with_amax, 3>(pieces); break;
+        case 1: return short_row_plan<T, with_amax, 1>(pieces);
+        case 2: return short_row_plan<T, with_amax, 2>(pieces);
+        case 3: return short_row_plan<T, with_amax, 3>(pieces);
         default:
-            plan = pieces <= warp_threads ? long_row_plan<T, with_amax, warp_threads>(aligned)
+            return pieces <= warp_threads ? long_row_plan<T, with_amax, warp_threads>(aligned)
                                           : long_row_plan<T, with_amax, 256>(aligned);
     }
-    plan.parts = std::min(plan.parts, div_ceil(tokens, norm_group_rows * plan.groups));
-    return plan;
 }
 
 template <class T>
@@ -306,24 +298,34 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
     const BackwardPlan<T> plan = args.amax == nullptr
-                                     ? backward_plan<T, false>(tokens, hidden, aligned)
-                                     : backward_plan<T, true>(tokens, hidden, aligned);
+                                     ? backward_plan<T, false>(hidden, aligned)
+                                     : backward_plan<T, true>(hidden, aligned);
+    const std::int64_t parts =
+        std::min(norm_blocks(context.device, plan.shared_bytes, plan.blocks_per_multiprocessor),
+                 div_ceil(tokens, norm_group_rows * plan.groups));
     args.group = plan.group;
-    args.parts = context.scratch.take<float>(plan.parts * (args.with_bias ? 2 : 1) * hidden);
+    args.parts = context.scratch.take<float>(parts * (args.with_bias ? 2 : 1) * hidden);
     launch(context.stream,
-           {.blocks = plan.parts,
+           {.blocks = parts,
             .threads = plan.group * plan.groups,
             .shared_bytes = plan.shared_bytes},
            plan.kernel, args);
     add_partial_sums(
         {.data = args.parts,
-         .count = plan.parts,
+         .count = parts,
          .columns = hidden,
          .totals = {pointer_or_null<float>(op.dweight), pointer_or_null<float>(op.dbias)}},
         context.stream);
 }
 
 }  // namespace
+
+std::int64_t norm_blocks(const DeviceProperties& device, std::int64_t shared_bytes,
+                         std::int64_t most) {
+    while (most > 1 && !blocks_fit(most, shared_bytes, device.multiprocessor_bytes))
+        --most;
+    return std::min(most * device.multiprocessors, max_norm_parts);
+}
 
 void run(const ResidualNormBackward& args, const OpContext& context) {
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,

@@ -204,7 +204,8 @@ void forward(const HeadNormForward& op, const OpContext& context) {
 template <class T>
 void backward(const HeadNormBackward& op, const OpContext& context) {
     const Sizes sizes = sizes_of(op.x, op.eps);
-    const std::int64_t parts = head_norm_parts(sizes.count);
+    const std::int64_t parts =
+        head_norm_parts(sizes.count, norm_blocks(context.device, sizeof(BackwardShared)));
     const BackwardArgs<T> args = {.dy = heads_of<const T>(op.dy),
                                   .x = heads_of<const T>(op.x),
                                   .dx = heads_of<T>(op.dx),

@@ -12,11 +12,18 @@ void run(const ResidualAdd& args, const OpContext& context);
 /// Statistics are computed from the row as stored, in an order that depends only on H.
 void run(const ResidualNormForward& args, const OpContext& context);
 /// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.
+/// Their number, and so the rounding of these sums, depends on the device's multiprocessors.
 void run(const ResidualNormBackward& args, const OpContext& context);
 void run(const ApplyDropout& args, const OpContext& context);
 /// A warp normalises a head. Backward sums dweight as above.
 void run(const HeadNormForward& args, const OpContext& context);
 void run(const HeadNormBackward& args, const OpContext& context);
+
+/// The number of blocks of a backward op that the device holds at once, with this much shared
+/// memory each: at most `most` on a multiprocessor, and max_norm_parts in all. A block more would
+/// run alone, after the others.
+std::int64_t norm_blocks(const DeviceProperties& device, std::int64_t shared_bytes,
+                         std::int64_t most = 2);
 
 /// For both backward ops; the others need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);

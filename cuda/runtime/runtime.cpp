@@ -49,6 +49,8 @@ DeviceProperties open_device(int index) {
             .minor = properties.minor,
             .multiprocessors = properties.multiProcessorCount,
             .shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
+            .multiprocessor_bytes =
+                static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor),
             .l2_bytes = properties.l2CacheSize,
             .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
 }

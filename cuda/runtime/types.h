@@ -18,7 +18,8 @@ struct DeviceProperties {
     int major = 0;  ///< compute capability
     int minor = 0;
     int multiprocessors = 0;
-    std::int64_t shared_bytes = 0;  ///< maximum per block
+    std::int64_t shared_bytes = 0;          ///< maximum per block
+    std::int64_t multiprocessor_bytes = 0;  ///< shared memory of a multiprocessor
     std::int64_t l2_bytes = 0;
     std::int64_t memory_bytes = 0;
 };

@@ -2,7 +2,7 @@
 set(GPTRAIN_CUDA AUTO CACHE STRING
   "The CUDA backend: ON, OFF, or AUTO (where nvcc, cublasLt.h and nccl.h are found)")
 set_property(CACHE GPTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(GPTRAIN_CUDA_ARCHITECTURES "80-real;90a-real;100" CACHE STRING
+set(GPTRAIN_CUDA_ARCHITECTURES "80-real;89-real;90a-real;100;120-real" CACHE STRING
   "GPUs that code is made for, as in CMAKE_CUDA_ARCHITECTURES; 90a-real is H100 and H200")
 # The first that has code for sm_100.
 set(oldest_nvcc 12.8)

@@ -15,6 +15,7 @@ DeviceProperties open_device(int /*index*/) {
             .minor = device.minor,
             .multiprocessors = 3,
             .shared_bytes = device.shared_bytes,
+            .multiprocessor_bytes = device.shared_bytes + 1024,
             .l2_bytes = std::int64_t{1} << 20,
             .memory_bytes = std::int64_t{1} << 34};
 }
