@@ -4,6 +4,8 @@
 
 #include "backend/buffer.h"
 #include "catch.h"
+#include "cuda/norm/norm.h"
+#include "cuda/norm/scratch_sizes.h"
 #include "cuda/ops/expert_rows.h"
 #include "cuda/ops/fp8.h"
 #include "cuda/ops/linear_bias.h"
@@ -40,6 +42,21 @@ void run_with(std::int64_t scratch_bytes, const std::function<void(const OpConte
 }
 
 }  // namespace
+
+TEST_CASE("backward norms have as many blocks as the device holds", "[choice]") {
+    constexpr std::int64_t block = 74'048;  // of rows of up to 4,096 features
+    const auto blocks = [](int multiprocessors, std::int64_t kilobytes) {
+        DeviceProperties device;
+        device.multiprocessors = multiprocessors;
+        device.multiprocessor_bytes = kilobytes << 10;
+        return norm_blocks(device, block);
+    };
+    CHECK(blocks(132, 228) == 264);  // H100
+    CHECK(blocks(108, 164) == 216);  // A100
+    CHECK(blocks(128, 100) == 128);  // RTX 4090
+    CHECK(blocks(1000, 228) == max_norm_parts);
+    CHECK(norm_blocks(open_device(0), 1024, 1) == open_device(0).multiprocessors);
+}
 
 TEST_CASE("sums of rows take no more scratch than their formula says", "[choice]") {
     // Multiples of 16: of other sizes a conversion leaves the sums to BiasGrad.
