@@ -66,6 +66,11 @@ void assume_the_rest(HardwareProfile& profile, const YamlNode& root) {
     if (!is_cpu) assume.take("issue_seconds", device.issue_seconds, cautious_issue_seconds);
 }
 
+/// True for the one that a GPU's name means where there are several of that GPU.
+bool is_usual(std::string_view profile) {
+    return profile == "a100-80gb" || profile == "h100-sxm";
+}
+
 }  // namespace
 
 HardwareProfile parse_profile(std::string_view yaml, std::string_view source) {
@@ -90,12 +95,17 @@ std::string_view profile_meant(const std::string& word) {
     std::string lower = word;
     for (char& c : lower)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    std::string_view found;
+    std::vector<std::string_view> candidates;
     for (const BuiltInProfile& profile : built_in_profiles()) {
-        if (profile.name == word) return profile.name;
-        const bool begins = profile.name == lower || profile.name.starts_with(lower + "-");
-        if (begins && (found.empty() || profile.name.ends_with("-sxm"))) found = profile.name;
+        const std::string_view name = profile.name;
+        if (name == word) return name;
+        if (name == lower || name.starts_with(lower + "-") || name == "rtx-" + lower)
+            candidates.push_back(name);
     }
+    const auto usual = std::find_if(candidates.begin(), candidates.end(), is_usual);
+    std::string_view found;
+    if (candidates.size() == 1) found = candidates.front();
+    if (usual != candidates.end()) found = *usual;
     std::error_code error;
     return std::filesystem::exists(word, error) ? std::string_view() : found;
 }

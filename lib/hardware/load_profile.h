@@ -18,8 +18,8 @@ HardwareProfile parse_profile(std::string_view yaml, std::string_view source);
 std::vector<std::string_view> profile_names();
 
 /// The profile that a word means: its name, or what stands before a dash in it, in capitals or not
-/// ("H100" is h100-sxm; of several, the one of SXM modules). Empty if it means none, or if a file
-/// has this name.
+/// ("H100" is h100-sxm, "A100" a100-80gb; "rtx" means none), or the number of a GeForce RTX card
+/// ("4090"). Empty if it means none, or if a file has this name.
 std::string_view profile_meant(const std::string& word);
 
 /// The names of the profiles of the program by the kind of their device, without `except`: "GPUs

@@ -1,6 +1,4 @@
 // Reading hardware profiles: the program's own, and mistakes in others.
-#include <algorithm>
-
 #include "base/error.h"
 #include "catch.h"
 #include "hardware/load_profile.h"
@@ -42,9 +40,12 @@ std::string with(const std::string& old_text, const std::string& new_text) {
 
 TEST_CASE("the profiles of the program can be read") {
     const auto names = profile_names();
-    for (const std::string_view name : {"a100-80gb", "b200", "cpu", "h100-sxm", "h200-sxm"}) {
+    const std::vector<std::string_view> all = {"a100-40gb", "a100-80gb", "b200",     "cpu",
+                                               "h100-pcie", "h100-sxm",  "h200-sxm", "l40s",
+                                               "rtx-3090",  "rtx-4090",  "rtx-5090"};
+    CHECK(names == all);
+    for (const std::string_view name : names) {
         CAPTURE(name);
-        REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
         const HardwareProfile profile = load_profile(std::string(name));
         CHECK(profile.name == name);
         CHECK(profile.device.peak_flops.of(DType::bf16) *
@@ -61,11 +62,51 @@ TEST_CASE("a part of a profile's name means it") {
     CHECK(profile_meant("h100") == "h100-sxm");
     CHECK(profile_meant("A100") == "a100-80gb");
     CHECK(profile_meant("CPU") == "cpu");
-    for (const char* unknown : {"h1", "h100-", "h100-pcie", "sxm", "", "mine.yaml"}) {
+    CHECK(profile_meant("H100-PCIe") == "h100-pcie");
+    CHECK(profile_meant("RTX-3090") == "rtx-3090");
+    CHECK(profile_meant("4090") == "rtx-4090");
+    for (const char* unknown : {"h1", "h100-", "h100-nvl", "sxm", "rtx", "409", "", "mine.yaml"}) {
         CAPTURE(unknown);
         CHECK(profile_meant(unknown).empty());
     }
-    CHECK(profiles_by_kind("h100-sxm") == "GPUs a100-80gb, b200, h200-sxm; CPUs cpu");
+    CHECK(profiles_by_kind("h100-sxm") ==
+          "GPUs a100-40gb, a100-80gb, b200, h100-pcie, h200-sxm, l40s, rtx-3090, rtx-4090, "
+          "rtx-5090; CPUs cpu");
+}
+
+TEST_CASE("no profile of the program promises what no device can do") {
+    // FP8 takes at least half the time of bf16, fp32 more than bf16, attention more than GEMMs, and
+    // a byte over a link more than a byte of memory.
+    for (const std::string_view name : profile_names()) {
+        CAPTURE(name);
+        const HardwareProfile profile = load_profile(std::string(name));
+        const DeviceProfile& device = profile.device;
+        CHECK(device.peak_flops.fp32 < device.peak_flops.bf16);
+        CHECK(device.peak_flops.fp8 < 2.1 * device.peak_flops.bf16);
+        CHECK(profile.node.link.bandwidth < device.memory_bandwidth);
+        CHECK(profile.watts > 0);
+        for (const AttentionRate& rate : device.attention) {
+            CHECK(rate.backward <= rate.forward);
+            CHECK(rate.forward < device.peak_flops.bf16);
+        }
+    }
+}
+
+TEST_CASE("a GPU without FP8 has no time for it") {
+    const OpWork gemm = {.kind = OpWork::Kind::gemm,
+                         .dtype = DType::f8e4m3,
+                         .name = "linear_forward",
+                         .rows = 4096,
+                         .cols = 4096,
+                         .length = 4096,
+                         .flops = 2.0 * 4096 * 4096 * 4096};
+    for (const char* ampere : {"a100-40gb", "a100-80gb", "rtx-3090"}) {
+        CAPTURE(ampere);
+        CHECK_THROWS_WITH(op_seconds(load_profile(ampere).device, gemm),
+                          contains_text("the profile's device has no GEMMs in "));
+    }
+    const double ada = op_seconds(load_profile("rtx-4090").device, gemm);
+    CHECK(ada == Approx(2.0 * 4096 * 4096 * 4096 / 300e12).epsilon(0.2));
 }
 
 TEST_CASE("efficiencies that a profile leaves out get cautious values") {
@@ -141,7 +182,8 @@ TEST_CASE("an unknown name lists the profiles") {
     } catch (const Error& error) {
         CHECK_THAT(error.what(),
                    contains_text("--hardware h1000") &&
-                       contains_text("GPUs a100-80gb, b200, h100-sxm, h200-sxm; CPUs cpu"));
+                       contains_text("GPUs a100-40gb, a100-80gb, b200, h100-pcie, h100-sxm, "
+                                     "h200-sxm, l40s, rtx-3090, rtx-4090, rtx-5090; CPUs cpu"));
     }
 }
 

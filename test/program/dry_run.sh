@@ -282,11 +282,12 @@ awk -F '[{}:,]' '{
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware cpu --set device=cuda
 says err "--hardware cpu is of kind cpu" "device: cuda"
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware h1000
-says err "--hardware h1000: no such file" "GPUs a100-80gb, b200, h100-sxm, h200-sxm; CPUs cpu"
+says err "--hardware h1000: no such file" \
+    "GPUs a100-40gb, a100-80gb, b200, h100-pcie, h100-sxm, h200-sxm, l40s, rtx-3090, rtx-4090, rtx-5090; CPUs cpu"
 
 # A part of a name means the profile, unless a file has the name.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --hardware H100
-says out "--hardware H100 is h100-sxm; the others: GPUs a100-80gb, b200, h200-sxm; CPUs cpu" \
+says out "--hardware H100 is h100-sxm; the others: GPUs a100-40gb, a100-80gb, b200, h100-pcie, h200-sxm, l40s," \
     "time on 8 x h100-sxm, estimated"
 [[ $(step_seconds) == "$h100" ]] || fail "H100: $(step_seconds) s, h100-sxm: $h100 s"
 

@@ -143,7 +143,7 @@ wrong "training.global_batch_size is auto" --set training.global_batch_size=auto
 expect_exit 2 "${plan[@]}" --world-size 8,16 --write x.yaml
 says err "take one number of ranks"
 expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8 --hardware a10
-says err "--hardware a10: no such file, and this program has profiles of GPUs a100-80gb, b200, "
+says err "--hardware a10: no such file, and this program has profiles of GPUs a100-40gb, a100-80gb, b200, "
 expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8 --hardware cpu
 says err "is of kind cpu, but the run spec has device: cuda"
 expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8
