@@ -20,8 +20,10 @@ void with_curve(Activation activation, const auto& f) {
         case Activation::gelu: return f([](V u) { return gelu(u); });
         case Activation::gelu_erf: return f([](V u) { return gelu_erf(u); });
         case Activation::relu: return f([](V u) { return relu(u); });
+        case Activation::relu2: return f([](V u) { return relu2(u); });
         case Activation::swiglu:
-        case Activation::clamped_swiglu: return;  // have a gate
+        case Activation::clamped_swiglu:
+        case Activation::geglu: return;  // have a gate
     }
 }
 
@@ -47,6 +49,7 @@ void activate_backward(Activation activation, const T* u, const T* dy, T* du, st
 template <class V>
 void with_gated_curve(Activation activation, const auto& f) {
     if (activation == Activation::swiglu) return f([](V up, V gate) { return swiglu(up, gate); });
+    if (activation == Activation::geglu) return f([](V up, V gate) { return geglu(up, gate); });
     f([](V up, V gate) { return clamped_swiglu(up, gate); });
 }
 

@@ -66,6 +66,13 @@ inline Curve<V> relu(V u) {
     return {max(V(0.0f), u), select_less(V(0.0f), u, V(1.0f), V(0.0f))};
 }
 
+/// The square of relu.
+template <class V>
+inline Curve<V> relu2(V u) {
+    const V positive = max(V(0.0f), u);
+    return {positive * positive, positive + positive};
+}
+
 /// GELU (tanh form) and its slope, computed as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715
 /// u^3), which keeps full relative precision where 1 + tanh(z) cancels. e^(-2 z) is a power of 2,
 /// whose constant factors are multiplied in advance.
@@ -109,6 +116,12 @@ inline GatedCurve<V> swiglu(V up, V gate) {
     const V tail = s.exp_minus * s.value;  // 1 - s
     const V silu = gate * s.value;
     return {up, silu, silu, s.value * fma(gate, tail, V(1.0f))};
+}
+
+template <class V>
+inline GatedCurve<V> geglu(V up, V gate) {
+    const Curve<V> at = gelu(gate);
+    return {up, at.value, at.value, at.slope};
 }
 
 /// NaN stays NaN, because min and max then return their second argument.

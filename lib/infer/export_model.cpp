@@ -38,8 +38,11 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
              there, ", which PEFT would use; ", remedy);
     };
     check("norm_eps", adapted.norm_eps, own.norm_eps);
-    if (own.position_embedding == PositionEmbedding::rope)
+    if (own.position_embedding == PositionEmbedding::rope) {
         check("rope_theta", adapted.rope_theta, own.rope_theta);
+        check("rope_theta.window", adapted.window_rope_theta.value_or(adapted.rope_theta),
+              own.window_rope_theta.value_or(own.rope_theta));
+    }
     const Json settings = attention_settings(own);
     const Json theirs = attention_settings(adapted);
     for (const auto& [key, value] : settings.items())

@@ -178,7 +178,7 @@ private:
             rotated(at(names_.k), kv_rows, k);
             linear(at(names_.v), kv_rows, model_.hidden, {v}, model_.qkv_bias);
         }
-        if (model_.qk_norm) {
+        if (model_.qk_norm == QkNorm::head) {
             add(at(names_.q_norm) + ".weight", {model_.head_dim}, {{q + "_norm.weight"}});
             add(at(names_.k_norm) + ".weight", {model_.head_dim}, {{k + "_norm.weight"}});
         }

@@ -151,7 +151,7 @@ HfClass hf_class_of(const ModelShape& model) {
     const bool same_bias = model.qkv_bias == model.bias;
     const bool window = has_windows(model);
     const bool all_windows = window && model.full_attention_layers.empty();
-    if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
+    if (!rope && !rmsnorm && gelu && same_bias && model.qk_norm == QkNorm::none && !window) {
         require_default_heads(model, "GPT-2");
         if (model.groups != model.heads) {
             no_hf_class("learned positions with model.num_query_groups ", model.groups,
@@ -160,26 +160,27 @@ HfClass hf_class_of(const ModelShape& model) {
         return HfClass::gpt2;
     }
     if (rope && rmsnorm && swiglu) {
-        if (model.qk_norm && !model.bias && !model.qkv_bias) return HfClass::qwen3;
-        if (!model.qk_norm && !model.bias && model.qkv_bias) {
+        if (model.qk_norm == QkNorm::head && !model.bias && !model.qkv_bias) return HfClass::qwen3;
+        if (model.qk_norm == QkNorm::none && !model.bias && model.qkv_bias) {
             require_default_heads(model, "Qwen2");
             return HfClass::qwen2;
         }
-        if (!model.qk_norm && same_bias && !window) return HfClass::llama;
-        if (!model.qk_norm && same_bias && !model.bias)
+        if (model.qk_norm == QkNorm::none && same_bias && !window) return HfClass::llama;
+        if (model.qk_norm == QkNorm::none && same_bias && !model.bias)
             return all_windows ? HfClass::mistral : HfClass::ministral;
     }
-    if (rope && !rmsnorm && !model.qk_norm && gelu && same_bias && (!window || all_windows))
+    if (rope && !rmsnorm && model.qk_norm == QkNorm::none && gelu && same_bias &&
+        (!window || all_windows))
         return HfClass::starcoder2;
-    if (rope && !rmsnorm && !model.qk_norm && swiglu && !model.bias && !window) {
+    if (rope && !rmsnorm && model.qk_norm == QkNorm::none && swiglu && !model.bias && !window) {
         require_default_heads(model, "StableLM");
         return HfClass::stablelm;
     }
     no_hf_class("this combination: model.position_embedding ", name_of(model.position_embedding),
                 ", model.normalization ", name_of(model.normalization), ", model.activation ",
                 name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
-                model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
-                window ? text(*model.sliding_window) : "none",
+                model.qkv_bias, ", model.qk_norm ", name_of(model.qk_norm),
+                ", model.sliding_window ", window ? text(*model.sliding_window) : "none",
                 window && !all_windows ? " except in model.full_attention_layers" : "");
 }
 

@@ -38,13 +38,13 @@ HfClass softmax_class(const ModelShape& model) {
         none("a bias of the choice (model.experts.balance.bias_rate is not none)");
     if (experts.shared) {
         if (!experts.shared->gate) none("model.experts.shared.gate false");
-        if (model.qk_norm) none("model.experts.shared, model.qk_norm true");
+        if (model.qk_norm == QkNorm::head) none("model.experts.shared, model.qk_norm head");
         return HfClass::qwen2_moe;
     }
     if (windows(model) > 0 && windows(model) < model.layers)
         none("model.full_attention_layers, without model.experts.shared,");
     if (model.qkv_bias) none("model.qkv_bias true, without model.experts.shared,");
-    if (model.qk_norm) return HfClass::qwen3_moe;
+    if (model.qk_norm == QkNorm::head) return HfClass::qwen3_moe;
     const auto only_qwen = [&](const auto&... what) {
         none(what..., ", without model.experts.shared and model.qk_norm");
     };

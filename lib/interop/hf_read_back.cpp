@@ -35,7 +35,8 @@ ModelShape readable(ModelShape model, HfClass hf_class) {
     }
     if (model.rope_scaling) model.rope_scaling = used_scaling(*model.rope_scaling);
     if (model.position_embedding == PositionEmbedding::learned) model.rope_theta = plain.rope_theta;
-    if (hf_class == HfClass::gpt2) model.bias = model.qkv_bias = true;
+    if (hf_class == HfClass::gpt2)
+        model.bias = model.qkv_bias = model.attention_bias = model.norm_bias = true;
     if (model.experts) model.experts = readable_hf_experts(model, hf_class);
     if (hf_class == HfClass::mixtral) model.ffn = model.experts->ffn_hidden_size;
     return model;
@@ -74,7 +75,7 @@ void check_same(const ModelShape& ours, const ModelShape& theirs) {
     const Json their_settings = attention_settings(theirs);
     for (const auto& [key, value] : settings.items())
         check(key, to_line(value), to_line(their_settings.at(key)));
-    check("qk_norm", ours.qk_norm, theirs.qk_norm);
+    check("qk_norm", name_of(ours.qk_norm), name_of(theirs.qk_norm));
     check("normalization", name_of(ours.normalization), name_of(theirs.normalization));
     check("norm_eps", ours.norm_eps, theirs.norm_eps);
     check("activation", name_of(ours.activation), name_of(theirs.activation));

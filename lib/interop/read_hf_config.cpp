@@ -167,7 +167,7 @@ void read_qwen2(const HfMembers& config, ModelSpec& model) {
 
 void read_qwen3(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
-    model.qk_norm = true;
+    model.qk_norm = QkNorm::head;
     config.require("attention_bias", false, false);
     if (!config.has("head_dim")) model.head_dim = 128;
     read_layer_windows(config, model);
@@ -222,7 +222,7 @@ void read_qwen2_moe(const HfMembers& config, ModelSpec& model) {
 
 void read_qwen3_moe(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
-    model.qk_norm = true;
+    model.qk_norm = QkNorm::head;
     config.require("attention_bias", false, false);
     if (config.flag("use_sliding_window", false)) read_window(config, model, 4096);
 }
@@ -230,7 +230,7 @@ void read_qwen3_moe(const HfMembers& config, ModelSpec& model) {
 void read_glm4_moe(const HfMembers& config, ModelSpec& model) {
     model.bias = false;
     model.qkv_bias = config.flag("attention_bias", false);
-    model.qk_norm = config.flag("use_qk_norm", false);
+    if (config.flag("use_qk_norm", false)) model.qk_norm = QkNorm::head;
     require_whole_rotation(config, 0.5);
 }
 
@@ -332,6 +332,8 @@ ModelShape shape_of(const ModelSpec& model) {
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value();
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
+    shape.attention_bias = model.attention_bias.value_or(model.bias);
+    shape.norm_bias = model.norm_bias.value_or(model.bias);
     return shape;
 }
 

@@ -102,7 +102,7 @@ void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
         case HfClass::glm4_moe:
             config["partial_rotary_factor"] = 1.0;
             config["attention_bias"] = model.qkv_bias;
-            config["use_qk_norm"] = model.qk_norm;
+            config["use_qk_norm"] = model.qk_norm == QkNorm::head;
             break;
         case HfClass::stablelm:
             config["partial_rotary_factor"] = 1.0;

@@ -57,7 +57,7 @@ TEST_CASE("a Qwen2-MoE has a gated shared expert and biases of q, k and v") {
                                        .router = {.normalize = false},
                                        .balance = none_but({}, 0.001)});
     CHECK(model.qkv_bias == true);
-    CHECK(!model.qk_norm);
+    CHECK(model.qk_norm == QkNorm::none);
     CHECK(model.norm_eps == 1e-6);
     CHECK(read("qwen2_moe", {{"qkv_bias", false}}).qkv_bias == false);
     CHECK(read("qwen2_moe", {{"norm_topk_prob", true}}).experts->router.normalize);
@@ -70,7 +70,7 @@ TEST_CASE("a Qwen3-MoE has norms of q and k") {
                                        .ffn_hidden_size = 12,
                                        .router = {.normalize = false},
                                        .balance = none_but({}, 0.02)});
-    CHECK(model.qk_norm);
+    CHECK(model.qk_norm == QkNorm::head);
     CHECK(model.head_dim == 4);
     // As transformers 5.24 writes it.
     Json renamed = config_of("qwen3_moe", {{"num_local_experts", 6}});
@@ -90,7 +90,7 @@ TEST_CASE("a GLM-4-MoE chooses by sigmoid scores with a bias") {
                                        .layers = {.first_dense = 1},
                                        .router = {.score = RouterScore::sigmoid},
                                        .balance = none_but(1e-3, 0)});
-    CHECK(!model.qk_norm);
+    CHECK(model.qk_norm == QkNorm::none);
     CHECK(model.qkv_bias.value_or(model.bias) == false);
     const ModelSpec other = read("glm4_moe", {{"n_shared_experts", 3},
                                               {"n_group", 4},
@@ -106,7 +106,7 @@ TEST_CASE("a GLM-4-MoE chooses by sigmoid scores with a bias") {
                                               .scale = 2.5,
                                               .groups = RouterGroupsSpec{4, 2}});
     CHECK(other.experts->layers == ExpertLayers{});
-    CHECK(other.qk_norm);
+    CHECK(other.qk_norm == QkNorm::head);
     CHECK(other.qkv_bias == true);
 }
 

@@ -45,7 +45,7 @@ RunSpec tiny_llama_spec() {
 RunSpec tiny_qwen_spec() {
     RunSpec spec = tiny_llama_spec();
     spec.model.qkv_bias = true;
-    spec.model.qk_norm = true;
+    spec.model.qk_norm = QkNorm::head;
     spec.model.rope_scaling = RopeScaling{
         .kind = RopeScalingKind::yarn, .factor = 4, .original_max_position_embeddings = 8};
     spec.model.sliding_window = 5;

@@ -76,7 +76,7 @@ private:
 void Fixture::read_variant(ModelSpec& model) const {
     const auto whole = [&](const std::string& key) { return number<std::int64_t>(key); };
     model.qkv_bias = whole("qkv_bias") != 0;
-    model.qk_norm = whole("qk_norm") != 0;
+    if (whole("qk_norm") != 0) model.qk_norm = QkNorm::head;
     model.sliding_window = whole("sliding_window");
     const std::int64_t full = whole("full_attention_layer");
     if (full >= 0) model.full_attention_layers = {full};
