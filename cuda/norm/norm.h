@@ -17,8 +17,12 @@ void run(const ApplyDropout& args, const OpContext& context);
 /// A warp normalises a head. Backward sums dweight as above.
 void run(const HeadNormForward& args, const OpContext& context);
 void run(const HeadNormBackward& args, const OpContext& context);
+/// RowDots: a warp sums a row. Backward sums dweight as above.
+void run(const RowDots& args, const OpContext& context);
+void run(const RowNormForward& args, const OpContext& context);
+void run(const RowNormBackward& args, const OpContext& context);
 
-/// For both backward ops; the others need none.
+/// For the backward ops; the others need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -111,7 +111,8 @@ struct AddBias {
 /// clamped_swiglu: likewise, with limit = 7 and g = min(gate, limit):
 ///   y = (clamp(fc, -limit, limit) + 1) g sigmoid(1.702 g). The slope of a clamped element is 0, at
 ///   the limits themselves it is that of the inside.
-/// relu: y = max(u, 0), with the slope 0 at 0.
+/// geglu: u holds [fc | gate], packed; y = gelu(gate) fc.
+/// relu: y = max(u, 0), with the slope 0 at 0. relu2: y = max(u, 0)^2.
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
     Activation activation = Activation::gelu;
@@ -138,23 +139,26 @@ inline Tensor named_rows(const Tensor& table, const Tensor& ids) {
     return table.empty() ? table : table.slice(0, 0, std::min(table.size(0), ids.elements()));
 }
 
-/// x[t] = weight[ids[t] - vocab_begin], or zeros if that row is not local
+/// x[t] = scale weight[ids[t] - vocab_begin], rounded once, or zeros if that row is not local
 struct EmbeddingForward {
     static constexpr std::string_view name = "embedding_forward";
     Tensor ids;     ///< i32 [T]
     Tensor weight;  ///< [V, H]
     std::int64_t vocab_begin = 0;
     Tensor x;  ///< [T, H], =
+    float scale = 1;
     void tensors(const auto& list) const { list.reads(ids, named_rows(weight, ids)).writes(x); }
 };
 
-/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on the ids only
+/// dweight[ids[t] - vocab_begin] += scale dx[t] for local rows, in an order that depends on the ids
+/// only
 struct EmbeddingBackward {
     static constexpr std::string_view name = "embedding_backward";
     Tensor ids;      ///< i32 [T]
     Tensor dx;       ///< [T, H]
     Tensor dweight;  ///< fp32 [V, H], +=
     std::int64_t vocab_begin = 0;
+    float scale = 1;
     void tensors(const auto& list) const { list.reads(ids, dx).updates(named_rows(dweight, ids)); }
 };
 

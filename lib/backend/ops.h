@@ -33,9 +33,10 @@ using Ops = OpList<
     LinearForward, Int8LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model
     ResidualAdd, ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward,
-    HeadNormBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
-    PositionForward, PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention,
-    CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
+    HeadNormBackward, RowDots, RowNormForward, RowNormBackward, ActivationForward,
+    ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
+    Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy, VocabParallelMaximum,
+    VocabParallelSums, VocabParallelGradient,
     // experts
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
     MeasureLoads, UpdateBalance, GroupByExpert, PlaceRows, GatherRows, CombineRows, WeightRows,

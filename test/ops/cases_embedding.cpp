@@ -38,30 +38,41 @@ Values vocabulary_ids(const Size& size) {
     return random_integers(vocab_begin - size.rows / 4, vocab_begin + size.rows + size.rows / 4);
 }
 
-OpCase embedding_forward(const Size& size, DType dtype) {
-    OpCase op = make_case("embedding_forward", size, dtype);
+/// A factor that no dtype holds exactly.
+constexpr float scale_factor = 27.712812f;
+std::string scale_text(float scale) {
+    return scale == 1 ? "" : " scaled";
+}
+
+OpCase embedding_forward(const Size& size, DType dtype, float scale) {
+    OpCase op = make_case("embedding_forward" + scale_text(scale), size, dtype);
     const auto ids = op.input(DType::i32, {size.tokens()}, vocabulary_ids(size));
     const auto weight = op.input(dtype, {size.rows, size.hidden}, random_values());
     const auto x = op.output(dtype, {size.tokens(), size.hidden});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(EmbeddingForward{at[ids], at[weight], vocab_begin, at[x]});
+        backend.run(EmbeddingForward{at[ids], at[weight], vocab_begin, at[x], scale});
     };
     op.reference = [=](Arrays& at) {
         reference::embedding_forward(at[ids], at[weight], vocab_begin, at[x]);
+        for (Bounded& value : at[x].values())
+            value = value * Bounded(scale);
     };
     return op;
 }
 
-OpCase embedding_backward(const Size& size, DType dtype) {
-    OpCase op = make_case("embedding_backward", size, dtype);
+OpCase embedding_backward(const Size& size, DType dtype, float scale) {
+    OpCase op = make_case("embedding_backward" + scale_text(scale), size, dtype);
     const auto ids = op.input(DType::i32, {size.tokens()}, vocabulary_ids(size));
     const auto dx = op.input(dtype, {size.tokens(), size.hidden}, random_values());
     const auto dweight = op.updated(DType::f32, {size.rows, size.hidden}, random_values());
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(EmbeddingBackward{at[ids], at[dx], at[dweight], vocab_begin});
+        backend.run(EmbeddingBackward{at[ids], at[dx], at[dweight], vocab_begin, scale});
     };
     op.reference = [=](Arrays& at) {
-        reference::embedding_backward(at[ids], at[dx], vocab_begin, at[dweight]);
+        Array scaled = at[dx];
+        for (Bounded& value : scaled.values())
+            value = value * Bounded(scale);
+        reference::embedding_backward(at[ids], scaled, vocab_begin, at[dweight]);
     };
     return op;
 }
@@ -162,8 +173,10 @@ std::vector<OpCase> embedding_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
-            cases.push_back(embedding_forward(size, dtype));
-            cases.push_back(embedding_backward(size, dtype));
+            for (const float scale : {1.0f, scale_factor}) {
+                cases.push_back(embedding_forward(size, dtype, scale));
+                cases.push_back(embedding_backward(size, dtype, scale));
+            }
             for (const float probability : {0.0f, 0.25f}) {
                 for (const bool learned : {false, true}) {
                     cases.push_back(position_forward(size, dtype, learned, probability));
