@@ -1,7 +1,7 @@
 // The attention half of a block, for T = B S tokens, N heads and G query groups on this rank:
 //
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
-//   q, k = norm(q), norm(k)                       with qk_norm, each head
+//   q, k = norm(q), norm(k)                       with qk_norm, each head or all as one row
 //   q, k = rope(q), rope(k)                       with rotary positions
 //   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal or bidirectional
 //
@@ -16,12 +16,15 @@ namespace gptrain {
 
 /// The tensors that forward keeps for backward.
 struct SavedAttention {
-    SavedNorm norm;
+    SavedBranch branch;
     SavedLinears linears;
     Tensor lse;  ///< fp32 [B, N, S]
     /// With qk_norm, [T, (N + 2 G) D] like u, with q and k normalised and rotated. Otherwise empty,
     /// and q and k of u are rotated in place.
     Tensor normalised;
+    /// fp32 [2, T], with qk_norm all: the sums of squares of q and of k over all heads of the
+    /// model.
+    Tensor squares;
 
     /// q, k and v as the scores read them.
     const Tensor& qkv() const { return normalised.empty() ? linears.u : normalised; }
@@ -79,9 +82,19 @@ private:
     PackedQkv split_rows(const Tensor& packed) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     bool normalises() const { return !q_norm_.weight.empty(); }
-    /// saved.normalised = u with the heads of q and k normalised and rotated; without qk_norm,
-    /// rotates them in u.
+    bool normalises_rows() const { return context_.shape.qk_norm == QkNorm::all; }
+    /// saved.squares, from u.
+    void sum_squares(const SavedAttention& saved) const;
+    /// saved.normalised = u with q and k normalised and rotated; without qk_norm, rotates them in
+    /// u.
     void normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const;
+    /// The arguments of the norm of all heads of q, or of k, as one row.
+    RowNormForward row_norm(const Tensor& x, const GroupTensors& norm, const Tensor& squares,
+                            const Tensor& y) const;
+    void normalise(const SavedAttention& saved) const;
+    /// Turns the gradients of normalised q and k into those of u, in place.
+    void norm_backward(const SavedAttention& saved, const Tensor& dqkv) const;
+    void row_norm_backward(const SavedAttention& saved, const Tensor& dqkv) const;
     /// Computes `normalised` again in the workspace if it was not kept.
     SavedAttention with_normalised(SavedAttention kept, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;

@@ -22,9 +22,10 @@ void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
     Backend& backend = context_.backend;
     const Int8Matrix& int8 = weight_.int8;
     if (int8.empty())
-        return backend.run(LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = y});
+        return backend.run(
+            LinearForward{.x = x, .weight = weight_.weight, .bias = bias_.weight, .y = y});
     if (x.size(0) <= few_rows)
-        return backend.run(Int8LinearForward{.x = x, .weight = int8, .bias = {}, .y = y});
+        return backend.run(Int8LinearForward{.x = x, .weight = int8, .bias = bias_.weight, .y = y});
     for (std::int64_t begin = 0; begin < weight_.outputs(); begin += widened_rows) {
         const ArenaFrame frame(context_.workspace());
         const std::int64_t count = std::min(widened_rows, weight_.outputs() - begin);
@@ -32,8 +33,11 @@ void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
         backend.run(FromInt8{.x = {.values = int8.values.slice(0, begin, count),
                                    .scales = int8.scales.slice(0, begin, count)},
                              .out = widened});
-        backend.run(
-            LinearForward{.x = x, .weight = widened, .bias = {}, .y = y.slice(1, begin, count)});
+        const Tensor& bias = bias_.weight;
+        backend.run(LinearForward{.x = x,
+                                  .weight = widened,
+                                  .bias = bias.empty() ? bias : bias.slice(0, begin, count),
+                                  .y = y.slice(1, begin, count)});
     }
 }
 
@@ -103,6 +107,7 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
                                              .weight = weight_.weight,
                                              .gelu_input = {},
                                              .dx = gradients.dn.slice(0, begin, count)});
+        if (bias_.trained()) context_.backend.run(BiasGrad{.dy = logits, .dbias = bias_.grad});
         if (!defers) weight_gradient(x, logits, pass.first_gradients && begin == 0);
     }
 }

@@ -326,8 +326,8 @@ std::vector<TensorGroup> embedding_tensors(const ModelShape& model) {
 std::vector<TensorGroup> head_tensors(const ModelShape& model) {
     GroupList list(model);
     list.norm("ln_f");
-    if (!model.tie_embeddings) list.embedding("head.weight", model.vocab, TensorSplit::rows);
     if (model.head_bias) list.head_bias();
+    if (!model.tie_embeddings) list.embedding("head.weight", model.vocab, TensorSplit::rows);
     return list.take();
 }
 

@@ -97,6 +97,10 @@ def main():
               "prompt_llama": (cases.PROMPT_LLAMA, 10, masked),
               "experts": (cases.EXPERTS, 11, masked),
               "experts_sigmoid": (cases.EXPERTS_SIGMOID, 12, masked),
+              "olmo": (cases.OLMO, 13, masked),
+              "gemma": (cases.GEMMA, 14, masked),
+              "falcon": (cases.FALCON, 15, ones),
+              "cohere": (cases.COHERE, 16, ones),
               "mlm_gpt2": (cases.MLM_GPT2, 9, None),
               "mlm_llama": (cases.MLM_LLAMA, 10, None)}
     for name in sys.argv[1:] or models:

@@ -64,6 +64,39 @@ RunSpec tiny_neox_spec() {
     return spec;
 }
 
+RunSpec tiny_olmo_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.norm_placement = NormPlacement::after;
+    spec.model.qk_norm = QkNorm::all;
+    return spec;
+}
+
+RunSpec tiny_gemma_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.norm_placement = NormPlacement::both;
+    spec.model.activation = Activation::geglu;
+    spec.model.embedding_scale = 6.9;
+    return spec;
+}
+
+RunSpec tiny_falcon_spec() {
+    RunSpec spec = tiny_spec();
+    spec.model.parallel_residual = ParallelResidual::two_norms;
+    spec.model.activation = Activation::relu2;
+    spec.model.embedding_norm = spec.model.head_bias = true;
+    spec.model.attention_bias = false;
+    return spec;
+}
+
+RunSpec tiny_cohere_spec() {
+    RunSpec spec = tiny_falcon_spec();
+    spec.model.parallel_residual = ParallelResidual::one_norm;
+    spec.model.activation = Activation::relu;
+    spec.model.bias = false;
+    spec.model.norm_bias = true;
+    return spec;
+}
+
 RunSpec tiny_experts_spec() {
     RunSpec spec = tiny_llama_spec();
     spec.model.activation = Activation::clamped_swiglu;

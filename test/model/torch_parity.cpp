@@ -64,6 +64,7 @@ private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
     /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
     void read_variant(ModelSpec& model) const;
+    void read_block(ModelSpec& model) const;
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
     void read_prompt(RunSpec& spec) const;
@@ -85,6 +86,23 @@ void Fixture::read_variant(ModelSpec& model) const {
     scaling.kind = yarn ? RopeScalingKind::yarn : RopeScalingKind::llama3;
     scaling.factor = number<double>("factor");
     scaling.original_max_position_embeddings = whole("original_max_position_embeddings");
+}
+
+void Fixture::read_block(ModelSpec& model) const {
+    const auto set = [&](const std::string& key) { return number<std::int64_t>(key) != 0; };
+    const auto choose = [&](const std::string& key, auto& field) {
+        if (!has(key)) return;
+        for (const auto& [value, name] : words_of(field))
+            if (word(key) == name) field = value;
+    };
+    choose("norm_placement", model.norm_placement);
+    choose("parallel_residual", model.parallel_residual);
+    if (has("qk_norm_rows")) model.qk_norm = QkNorm::all;
+    if (has("embedding_scale")) model.embedding_scale = number<double>("embedding_scale");
+    if (has("embedding_norm")) model.embedding_norm = set("embedding_norm");
+    if (has("head_bias")) model.head_bias = set("head_bias");
+    if (has("attention_bias")) model.attention_bias = set("attention_bias");
+    if (has("norm_bias")) model.norm_bias = set("norm_bias");
 }
 
 void Fixture::read_muon(OptimizerSpec& optimizer) const {
@@ -180,6 +198,7 @@ RunSpec Fixture::spec() const {
     model.bias = whole("bias") != 0;
     model.tie_embeddings = whole("tie_embeddings") != 0;
     if (has("qk_norm")) read_variant(model);
+    read_block(model);
     if (has("experts")) read_experts(model);
     if (has("optimizer")) read_muon(spec.optimizer);
     if (has("lora_rank")) read_lora(spec);
@@ -284,7 +303,8 @@ TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
                                    "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
                                    "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
                                    "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
-                                   "experts_tiny.h5", "experts_sigmoid_tiny.h5"));
+                                   "experts_tiny.h5", "experts_sigmoid_tiny.h5", "olmo_tiny.h5",
+                                   "gemma_tiny.h5", "falcon_tiny.h5", "cohere_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

@@ -230,6 +230,9 @@ std::vector<Model> models() {
     experts.model.experts->balance.aux_weight = 0;
     RunSpec shared_experts = base(tiny_shared_experts_spec());
     shared_experts.model.num_query_groups = 4;
+    RunSpec olmo = base(tiny_olmo_spec());
+    RunSpec gemma = base(tiny_gemma_spec());
+    gemma.model.num_query_groups = 4;
     return {{"gpt", gpt},
             {"llama", llama},
             {"mixed", mixed},
@@ -237,6 +240,9 @@ std::vector<Model> models() {
             {"starcoder", starcoder},
             {"experts", experts},
             {"shared experts", shared_experts},
+            {"olmo", olmo},
+            {"gemma", gemma},
+            {"falcon", base(tiny_falcon_spec())},
             {"deep gpt", deep(gpt)},
             {"deep llama", deep(linear)}};
 }

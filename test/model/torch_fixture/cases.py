@@ -60,6 +60,14 @@ NEOX = dict(
     qkv_bias=1, qk_norm=0, rope_scaling="llama3", factor=4.0, original_max_position_embeddings=40,
     sliding_window=7, full_attention_layer=-1)
 
+# Blocks in the manner of OLMo 2, Gemma 2, Falcon and Cohere, with what others have at their ends.
+OLMO = dict(LLAMA, norm_placement="after", qk_norm_rows=1)
+GEMMA = dict(LLAMA, norm_placement="both", activation="geglu", embedding_scale=4.75, tie_embeddings=1)
+FALCON = dict(GPT2, parallel_residual="two_norms", activation="relu2", embedding_norm=1, head_bias=1,
+              attention_bias=0)
+COHERE = dict(GPT2, parallel_residual="one_norm", activation="relu", bias=0,
+              norm_bias=1, tie_embeddings=0)
+
 
 def option(c, key):
     return c.get(key, PLAIN[key])

@@ -28,10 +28,13 @@ def tensor_shapes(c):
 
     def norm(name):
         shapes[name + ".weight"] = (hidden,)
-        if c["bias"]:
+        if c.get("norm_bias", c["bias"]):
             shapes[name + ".bias"] = (hidden,)
 
     qkv_bias = c["bias"] if option(c, "qkv_bias") is None else c["qkv_bias"]
+    if c.get("embedding_norm"):
+        norm("ln_wte")
+    both = c.get("norm_placement") == "both"
     for i in range(c["num_layers"]):
         norm(f"h.{i}.ln_1")
         linear(f"h.{i}.attn.q", q, hidden, qkv_bias)
@@ -40,16 +43,25 @@ def tensor_shapes(c):
         if option(c, "qk_norm"):
             shapes[f"h.{i}.attn.q_norm.weight"] = (c["head_dim"],)
             shapes[f"h.{i}.attn.k_norm.weight"] = (c["head_dim"],)
-        linear(f"h.{i}.attn.proj", hidden, q)
-        norm(f"h.{i}.ln_2")
+        if c.get("qk_norm_rows"):
+            shapes[f"h.{i}.attn.q_norm.weight"] = (q,)
+            shapes[f"h.{i}.attn.k_norm.weight"] = (kv,)
+        linear(f"h.{i}.attn.proj", hidden, q, c.get("attention_bias", c["bias"]))
+        if both:
+            norm(f"h.{i}.ln_1_post")
+            norm(f"h.{i}.ln_2_post")
+        if c.get("parallel_residual") != "one_norm":
+            norm(f"h.{i}.ln_2")
         if experts.has_experts(c, i):
             shapes.update(experts.tensor_shapes(c, i))
             continue
         linear(f"h.{i}.mlp.fc", ffn, hidden)
-        if c["activation"] == "swiglu":
+        if c["activation"] in ("swiglu", "geglu"):
             linear(f"h.{i}.mlp.gate", ffn, hidden)
         linear(f"h.{i}.mlp.proj", hidden, ffn)
     norm("ln_f")
+    if c.get("head_bias"):
+        shapes["head.bias"] = (c["vocab_size"],)
     if not c["tie_embeddings"]:
         shapes["head.weight"] = (c["vocab_size"], hidden)
     if "virtual_tokens" in c:
@@ -79,7 +91,11 @@ def norm(c, w, name, x):
     if c["normalization"] == "layernorm":
         x = x - x.mean(dim=-1, keepdim=True)
     y = x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + c["norm_eps"]) * w[name + ".weight"]
-    return y + w[name + ".bias"] if c["bias"] else y
+    return y + w[name + ".bias"] if name + ".bias" in w else y
+
+
+def rms_norm(c, w, name, x):
+    return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + c["norm_eps"]) * w[name + ".weight"]
 
 
 def linear(c, w, name, x):
@@ -133,12 +149,13 @@ def rotate(c, x):
 def attention(c, w, i, x):
     batch, seq = x.shape[:2]
     heads, groups, dim = c["num_attention_heads"], c["num_query_groups"], c["head_dim"]
-    q = linear(c, w, f"h.{i}.attn.q", x).view(batch, seq, heads, dim)
-    k = linear(c, w, f"h.{i}.attn.k", x).view(batch, seq, groups, dim)
+    q, k = linear(c, w, f"h.{i}.attn.q", x), linear(c, w, f"h.{i}.attn.k", x)
+    if c.get("qk_norm_rows"):
+        q, k = rms_norm(c, w, f"h.{i}.attn.q_norm", q), rms_norm(c, w, f"h.{i}.attn.k_norm", k)
+    q, k = q.view(batch, seq, heads, dim), k.view(batch, seq, groups, dim)
     v = linear(c, w, f"h.{i}.attn.v", x).view(batch, seq, groups, dim)
     if option(c, "qk_norm"):
-        q, k = (x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + c["norm_eps"])
-                * w[f"h.{i}.attn.{name}_norm.weight"] for x, name in ((q, "q"), (k, "k")))
+        q, k = rms_norm(c, w, f"h.{i}.attn.q_norm", q), rms_norm(c, w, f"h.{i}.attn.k_norm", k)
     if c["position_embedding"] == "rope":
         q, k = rotate(c, q), rotate(c, k)
     k = k.repeat_interleave(heads // groups, dim=2)  # head n uses group n G / N
@@ -162,11 +179,34 @@ def mlp(c, w, i, x):
     if c["activation"] == "swiglu":
         gate = linear(c, w, f"h.{i}.mlp.gate", x)
         y = gate * torch.sigmoid(gate) * u
+    elif c["activation"] == "geglu":
+        y = torch.nn.functional.gelu(linear(c, w, f"h.{i}.mlp.gate", x), approximate="tanh") * u
     elif c["activation"] == "gelu_erf":
         y = torch.nn.functional.gelu(u)
+    elif c["activation"] in ("relu", "relu2"):
+        y = u.relu() ** (2 if c["activation"] == "relu2" else 1)
     else:
         y = 0.5 * u * (1 + torch.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3)))
     return linear(c, w, f"h.{i}.mlp.proj", y)
+
+
+def block(c, w, i, r, routing):
+    def feed_forward(x):
+        return experts.experts(c, w, i, x, routing) if experts.has_experts(c, i) else mlp(c, w, i, x)
+
+    placement, parallel = c.get("norm_placement", "before"), c.get("parallel_residual", "none")
+    first, second = (lambda x: norm(c, w, f"h.{i}.ln_1", x)), (lambda x: norm(c, w, f"h.{i}.ln_2", x))
+    if placement == "after":
+        r = r + first(attention(c, w, i, r))
+        return r + second(feed_forward(r))
+    if placement == "both":
+        r = r + norm(c, w, f"h.{i}.ln_1_post", attention(c, w, i, first(r)))
+        return r + norm(c, w, f"h.{i}.ln_2_post", feed_forward(second(r)))
+    if parallel == "none":
+        r = r + attention(c, w, i, first(r))
+        return r + feed_forward(second(r))
+    n = first(r) if parallel == "one_norm" else second(r)
+    return r + attention(c, w, i, first(r)) + feed_forward(n)
 
 
 def virtual_rows(c, w):
@@ -179,19 +219,21 @@ def virtual_rows(c, w):
 
 
 def mean_loss(c, w, ids, targets, token_weights, routing):
-    r = w["wte.weight"][ids.clamp(min=0)]
+    r = w["wte.weight"][ids.clamp(min=0)] * c.get("embedding_scale", 1.0)
     if "virtual_tokens" in c:
         rows = virtual_rows(c, w)[ids.clamp(max=-1) + c["virtual_tokens"]]
         r = torch.where(ids[..., None] < 0, rows, r)
         targets = targets.clamp(min=0)  # of weight 0 where they are virtual tokens
     if c["position_embedding"] == "learned":
         r = r + w["wpe.weight"][: c["seq_length"]]
+    if c.get("embedding_norm"):
+        r = norm(c, w, "ln_wte", r)
     for i in range(c["num_layers"]):
-        r = r + attention(c, w, i, norm(c, w, f"h.{i}.ln_1", r))
-        n = norm(c, w, f"h.{i}.ln_2", r)
-        r = r + (experts.experts(c, w, i, n, routing) if experts.has_experts(c, i) else mlp(c, w, i, n))
+        r = block(c, w, i, r, routing)
     head = w["wte.weight" if c["tie_embeddings"] else "head.weight"]
     logits = norm(c, w, "ln_f", r) @ head.T
+    if c.get("head_bias"):
+        logits = logits + w["head.bias"]
     if c.get("loss") == "cross_entropy":
         labels = targets.masked_fill(token_weights == 0, -100)
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
