@@ -55,6 +55,16 @@ RunSpec variant(int index) {
     if (index == 5) return tiny_neox_spec();
     if (index == 8) return tiny_experts_spec();
     if (index == 9) return tiny_shared_experts_spec();
+    if (index == 14) {
+        RunSpec spec = tiny_shared_experts_spec();
+        spec.model.parallel_residual = ParallelResidual::two_norms;
+        return spec;
+    }
+    if (index == 15) {
+        RunSpec spec = tiny_experts_spec();
+        spec.model.norm_placement = NormPlacement::both;
+        return spec;
+    }
     RunSpec spec = index == 10      ? tiny_olmo_spec()
                    : index == 11    ? tiny_gemma_spec()
                    : index == 12    ? tiny_falcon_spec()
@@ -91,7 +101,7 @@ std::pair<double, NamedValues> step_after(const RunSpec& spec, float before, boo
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
-    RunSpec spec = variant(GENERATE(range(0, 14)));
+    RunSpec spec = variant(GENERATE(range(0, 16)));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     spec.recompute = Recompute::none;
     const Result none = train_steps(spec, 2);
@@ -103,7 +113,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 }
 
 TEST_CASE("a backward in two parts is the backward", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
     const bool bits = tested_backend()->is_host();

@@ -68,6 +68,8 @@ RunSpec tiny_olmo_spec() {
     RunSpec spec = tiny_llama_spec();
     spec.model.norm_placement = NormPlacement::after;
     spec.model.qk_norm = QkNorm::all;
+    // The norms divide by the size of what the halves add; gradients must stay within fp16.
+    spec.model.init_std = 0.2;
     return spec;
 }
 

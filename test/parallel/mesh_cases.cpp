@@ -1,5 +1,6 @@
 #include "mesh_cases.h"
 
+#include <iterator>
 #include <set>
 
 #include "tiny_run.h"
@@ -55,13 +56,15 @@ public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
              const char* deep_model = nullptr, std::int64_t micro_batch_size = 2, double load = 8) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
-        constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",         "qwen",
-                                                  "starcoder", "experts", "shared experts"};
+        constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",          "qwen",
+                                                  "starcoder", "experts", "shared experts", "olmo",
+                                                  "gemma",     "falcon"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
         MeshCase next;
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
-        next.model = shallow ? shallow_models[turn_ % 7] : deep_models[turn_ % 2];
+        next.model =
+            shallow ? shallow_models[turn_ % std::size(shallow_models)] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
