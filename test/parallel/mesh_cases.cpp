@@ -234,6 +234,7 @@ std::vector<Model> models() {
     RunSpec shared_experts = base(tiny_shared_experts_spec());
     shared_experts.model.num_query_groups = 4;
     RunSpec olmo = base(tiny_olmo_spec());
+    olmo.model.num_query_groups = 1;  // ranks of tp share the norm of k
     RunSpec gemma = base(tiny_gemma_spec());
     gemma.model.num_query_groups = 4;
     return {{"gpt", gpt},
