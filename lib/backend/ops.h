@@ -35,8 +35,8 @@ using Ops = OpList<
     ResidualAdd, ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward,
     HeadNormBackward, RowDots, RowNormForward, RowNormBackward, ActivationForward,
     ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
-    Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy, VocabParallelMaximum,
-    VocabParallelSums, VocabParallelGradient,
+    Rope, AttentionForward, AttentionBackward, MergeAttention, SinkForward, SinkBackward, SoftCap,
+    CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // experts
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
     MeasureLoads, UpdateBalance, GroupByExpert, PlaceRows, GatherRows, CombineRows, WeightRows,

@@ -140,6 +140,20 @@ inline GatedCurve<V> clamped_swiglu(V up, V gate) {
             select_less(limit, gate, V(0.0f), s.value * fma(steep, tail, V(1.0f)))};
 }
 
+/// tanh(x) within 4 ulp. The polynomial near 0 is that of Cephes' tanhf. NaN stays NaN.
+template <class V>
+inline V tanh(V x) {
+    const V square = x * x;
+    const V p = polynomial(square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                           1.33314422036e-1f, -3.33332819422e-1f);
+    const V near = fma(p * square, x, x);
+    const V size = max(x, V(0.0f) - x);
+    const V e = exp(V(-2.0f) * size);
+    const V tail = (V(1.0f) - e) / (V(1.0f) + e);
+    const V far = select_less(x, V(0.0f), V(0.0f) - tail, tail);
+    return select_less(size, V(0.625f), near, far);
+}
+
 /// ln(x) within 2 ulp, for normal x > 0. Polynomial of Cephes' logf.
 template <class V>
 inline V log(V x) {

@@ -10,7 +10,8 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters,
       linears_(context, parameters, block, {.name = "attn.qkv", .site = DropoutSite::lora_qkv},
                {.name = "attn.proj", .site = DropoutSite::lora_attn_proj}),
       q_norm_(parameters.group(block.name + ".attn.q_norm.weight")),
-      k_norm_(parameters.group(block.name + ".attn.k_norm.weight")) {}
+      k_norm_(parameters.group(block.name + ".attn.k_norm.weight")),
+      sinks_(parameters.group(block.name + ".attn.sinks")) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
@@ -80,12 +81,13 @@ Tensor Attention::output_heads(const Tensor& o, const Batch& batch) const {
 }
 
 void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) const {
-    if (context_.shape.position_embedding != PositionEmbedding::rope) return;
-    const std::int64_t rotated = context_.shape.heads + context_.shape.groups;
-    context_.backend.run(Rope{.x = heads_of(packed, batch).slice(2, 0, rotated),
+    const ModelShape& shape = context_.shape;
+    if (!shape.rotates(layer_)) return;
+    const Tensor q_and_k = heads_of(packed, batch).slice(2, 0, shape.heads + shape.groups);
+    context_.backend.run(Rope{.x = q_and_k.slice(3, 0, shape.rotary_dims()),
                               .positions = batch.positions,
-                              .theta = context_.shape.rope_theta,
-                              .scaling = context_.shape.rope_scaling,
+                              .theta = shape.rope_theta_of(layer_),
+                              .scaling = shape.rope_scaling_of(layer_),
                               .inverse = inverse});
 }
 
@@ -120,7 +122,9 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
             .q_begin = first_query(pass.batch),
             .first_visible = first_visible(pass.batch),
             .window = window(pass.batch),
-            .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
+            .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
+            .softcap = softcap(),
+            .alibi = alibi()};
 }
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
@@ -131,7 +135,16 @@ ContextForward Attention::context_args(const SavedAttention& saved, const Pass& 
             .first_query = first_query(batch),
             .first_visible = first_visible(batch),
             .window = window(batch),
-            .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
+            .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
+            .softcap = softcap(),
+            .alibi = alibi(),
+            .sinks = sinks_.weight};
+}
+
+void Attention::attend(const AttentionForward& args) const {
+    context_.backend.run(args);
+    if (sinks_.present())
+        context_.backend.run(SinkForward{.sinks = sinks_.weight, .o = args.o, .lse = args.lse});
 }
 
 void Attention::attend(AttentionForward args, KvCache& cache) const {
@@ -142,7 +155,7 @@ void Attention::attend(AttentionForward args, KvCache& cache) const {
     cache.length += added;
     args.k = cache.k.slice(1, 0, cache.length);
     args.v = cache.v.slice(1, 0, cache.length);
-    context_.backend.run(args);
+    attend(args);
 }
 
 void Attention::attend(const AttentionForward& args, const KvCache& cache,
@@ -171,7 +184,7 @@ void Attention::local_attention_forward(const SavedAttention& saved, const Pass&
                                         KvCache* cache) const {
     const AttentionForward args = local_args(split(saved.qkv(), pass.batch), saved, pass);
     if (cache == nullptr) {
-        context_.backend.run(args);
+        attend(args);
     } else if (pass.texts.empty()) {
         attend(args, *cache);
     } else {
@@ -211,16 +224,22 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
         context_attention_backward(context_.context_method,
                                    {.forward = forward,
                                     .d_o = output_heads(d_o, pass.batch),
-                                    .dqkv = dqkv.view(forward.qkv.shape())},
+                                    .dqkv = dqkv.view(forward.qkv.shape()),
+                                    .dsinks = sinks_.grad},
                                    context_ranks());
     } else {
         const PackedQkv grads = split(dqkv, pass.batch);
-        context_.backend.run(
-            AttentionBackward{.forward = local_args(split(saved.qkv(), pass.batch), saved, pass),
-                              .d_o = output_heads(d_o, pass.batch),
-                              .dq = grads.q,
-                              .dk = grads.k,
-                              .dv = grads.v});
+        const AttentionForward forward = local_args(split(saved.qkv(), pass.batch), saved, pass);
+        const Tensor d_heads = output_heads(d_o, pass.batch);
+        context_.backend.run(AttentionBackward{
+            .forward = forward, .d_o = d_heads, .dq = grads.q, .dk = grads.k, .dv = grads.v});
+        if (sinks_.trained()) {
+            context_.backend.run(SinkBackward{.sinks = sinks_.weight,
+                                              .o = forward.o,
+                                              .lse = forward.lse,
+                                              .d_o = d_heads,
+                                              .dsinks = sinks_.grad});
+        }
     }
     inputs_backward(saved, dqkv, pass.batch);
 }

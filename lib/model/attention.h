@@ -2,10 +2,12 @@
 //
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
 //   q, k = norm(q), norm(k)                       with qk_norm, each head or all as one row
-//   q, k = rope(q), rope(k)                       with rotary positions
-//   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal or bidirectional
+//   q, k = rope(q), rope(k)                       with rotary positions, the first dims of a head
+//   a    = dropout(softmax(score(q k^T))) v       [T, N D], causal or bidirectional
 //
-// between the norm of normed_branch.h and the projection of two_linears.h.
+// between the norm of normed_branch.h and the projection of two_linears.h. A score has the scale 1
+// / sqrt(D) and, if the model has them, a soft cap and ALiBi (AttentionForward); sinks take part in
+// the softmax (SinkForward).
 #pragma once
 
 #include "model/context_attention.h"
@@ -116,11 +118,23 @@ private:
     std::int64_t first_query(const Batch& batch) const {
         return context_.shape.bidirectional ? batch.seq_length() * context_.mesh.cp().size() : 0;
     }
+    float softcap() const {
+        return static_cast<float>(context_.shape.attention_softcap.value_or(0));
+    }
+    /// For this rank's heads.
+    Alibi alibi() const {
+        if (context_.shape.position_embedding != PositionEmbedding::alibi) return {};
+        const Communicator& tp = context_.mesh.tp();
+        return {.heads = context_.shape.heads * tp.size(),
+                .head_begin = context_.shape.heads * tp.rank()};
+    }
     AttentionForward local_args(const PackedQkv& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
     /// Attends to what this rank has: the batch, or the cache and the batch.
     void local_attention_forward(const SavedAttention& saved, const Pass& pass,
                                  KvCache* cache) const;
+    /// Runs the op, and adds the sinks.
+    void attend(const AttentionForward& args) const;
     /// Appends k and v to the cache and runs the op over all keys in it.
     void attend(AttentionForward args, KvCache& cache) const;
     /// The same for each text by itself, within its part of the cache.
@@ -143,6 +157,7 @@ private:
     TwoLinears linears_;
     GroupTensors q_norm_;  ///< empty without qk_norm
     GroupTensors k_norm_;
+    GroupTensors sinks_;  ///< [N]; empty without sinks
 };
 
 }  // namespace gptrain

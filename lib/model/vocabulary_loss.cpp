@@ -41,6 +41,11 @@ void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
     }
 }
 
+void VocabularyLoss::make_logits(const Tensor& x, const Tensor& y) const {
+    multiply(x, y);
+    if (softcap() > 0) context_.backend.run(SoftCap{.x = y, .cap = softcap()});
+}
+
 void VocabularyLoss::cross_entropy(const CrossEntropy& args) const {
     Communicator& tp = context_.mesh.tp();
     if (tp.size() == 1) {
@@ -91,7 +96,7 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
         const Tensor x = n.slice(0, begin, count);
         const Tensor logits = defers ? gradients.dlogits.slice(0, begin, count)
                                      : allocate_logits(context_.workspace(), count);
-        multiply(x, logits);
+        make_logits(x, logits);
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
@@ -101,7 +106,8 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
                                               .first_row = begin,
                                               .length = pass.batch.seq_length()}},
                        .step = pass.step,
-                       .gradient = gradient});
+                       .gradient = gradient,
+                       .softcap = softcap()});
         if (!gradient) continue;
         context_.backend.run(LinearInputGrad{.dy = logits,
                                              .weight = weight_.weight,
@@ -127,7 +133,7 @@ void VocabularyLoss::score(const Tensor& n, const Pass& pass, const TargetScores
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
         const auto part = [&](const Tensor& whole) { return whole.slice(0, begin, count); };
         const Tensor logits = allocate_logits(context_.workspace(), count);
-        multiply(part(n), logits);
+        make_logits(part(n), logits);
         score_targets(logits, part(targets),
                       {.maximum = part(scores.maximum), .sums = part(scores.sums)});
     }
@@ -148,7 +154,7 @@ Tensor VocabularyLoss::chosen_rows(const Tensor& n, std::span<const std::int64_t
 
 void VocabularyLoss::logits(const Tensor& n, std::span<const std::int64_t> rows,
                             const Tensor& logits) const {
-    multiply(chosen_rows(n, rows), logits.slice(1, 0, weight_.outputs()));
+    make_logits(chosen_rows(n, rows), logits.slice(1, 0, weight_.outputs()));
 }
 
 }  // namespace gptrain

@@ -1,6 +1,6 @@
 // The loss over a vocabulary, for all rows n [B S, H] of a batch:
 //
-//   logits   = n W^T, with head_bias + b  [B S, V]
+//   logits   = n W^T, with head_bias + b  [B S, V], with logit_softcap c then c tanh(logits / c)
 //   loss_sum += sum over tokens of weight x cross_entropy(logits, target)
 //
 // Logits exist for one chunk of tokens at a time.
@@ -50,6 +50,9 @@ public:
 private:
     /// The rows of n [T, H] as [R, H]: n itself if these are all, else a copy in the workspace.
     Tensor chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const;
+    float softcap() const { return static_cast<float>(context_.shape.logit_softcap.value_or(0)); }
+    /// y [R, V] = the logits of x.
+    void make_logits(const Tensor& x, const Tensor& y) const;
     /// y [R, V] = x W^T + b, with the int8 form of W if there is one, for any number of rows.
     void multiply(const Tensor& x, const Tensor& y) const;
     /// Overwrites the gradient if these are the `first` rows of a step and nothing clears it.

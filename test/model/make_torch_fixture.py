@@ -88,6 +88,8 @@ def main():
               "llama": (cases.LLAMA, 2, masked),
               "qwen": (cases.QWEN, 3, masked),
               "neox": (cases.NEOX, 4, ones),
+              "capped": (cases.CAPPED, 13, masked),
+              "alibi": (cases.ALIBI, 14, ones),
               "learned": (cases.LEARNED, 5, None),
               "muon_gpt2": (cases.MUON_GPT2, 5, ones),
               "muon_llama": (cases.MUON_LLAMA, 6, masked),

@@ -64,6 +64,8 @@ private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
     /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
     void read_variant(ModelSpec& model) const;
+    /// The keys that only capped_tiny.h5 has.
+    void read_scores(ModelSpec& model) const;
     void read_block(ModelSpec& model) const;
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
@@ -81,11 +83,21 @@ void Fixture::read_variant(ModelSpec& model) const {
     model.sliding_window = whole("sliding_window");
     const std::int64_t full = whole("full_attention_layer");
     if (full >= 0) model.full_attention_layers = {full};
+    if (has("attention_softcap")) read_scores(model);
     RopeScaling& scaling = model.rope_scaling.emplace();
     const bool yarn = word("rope_scaling") == "yarn";
     scaling.kind = yarn ? RopeScalingKind::yarn : RopeScalingKind::llama3;
     scaling.factor = number<double>("factor");
     scaling.original_max_position_embeddings = whole("original_max_position_embeddings");
+}
+
+void Fixture::read_scores(ModelSpec& model) const {
+    model.rotary_fraction = number<double>("rotary_fraction");
+    model.unrotated_layers = {number<std::int64_t>("unrotated_layer")};
+    model.window_rope_theta = number<double>("window_rope_theta");
+    model.attention_softcap = number<double>("attention_softcap");
+    model.attention_sinks = number<std::int64_t>("attention_sinks") != 0;
+    model.logit_softcap = number<double>("logit_softcap");
 }
 
 void Fixture::read_block(ModelSpec& model) const {
@@ -187,8 +199,8 @@ RunSpec Fixture::spec() const {
     model.ffn_hidden_size = whole("ffn_hidden_size");
     model.vocab_size = whole("vocab_size");
     model.max_position_embeddings = whole("max_position_embeddings");
-    const bool rope = word("position_embedding") == "rope";
-    model.position_embedding = rope ? PositionEmbedding::rope : PositionEmbedding::learned;
+    for (const auto& [embedding, name] : words_of(PositionEmbedding{}))
+        if (word("position_embedding") == name) model.position_embedding = embedding;
     model.rope_theta = number<double>("rope_theta");
     const bool rms = word("normalization") == "rmsnorm";
     model.normalization = rms ? Normalization::rmsnorm : Normalization::layernorm;
@@ -299,12 +311,12 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
-                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
-                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
-                                   "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
-                                   "experts_tiny.h5", "experts_sigmoid_tiny.h5", "olmo_tiny.h5",
-                                   "gemma_tiny.h5", "falcon_tiny.h5", "cohere_tiny.h5"));
+    const Fixture fixture(GENERATE(
+        "gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5", "learned_tiny.h5",
+        "muon_gpt2_tiny.h5", "muon_llama_tiny.h5", "lora_gpt2_tiny.h5", "lora_llama_tiny.h5",
+        "prompt_gpt2_tiny.h5", "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
+        "experts_tiny.h5", "experts_sigmoid_tiny.h5", "capped_tiny.h5", "alibi_tiny.h5",
+        "olmo_tiny.h5", "gemma_tiny.h5", "falcon_tiny.h5", "cohere_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

@@ -133,8 +133,9 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
 }
 
 /// q and k of a packed GEMM output (q heads, then k and v groups).
+/// Rotates the first `rotated` features of heads.
 OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
-            std::int64_t head_dim, DType dtype, const Rope& how) {
+            std::int64_t head_dim, std::int64_t rotated, DType dtype, const Rope& how) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = sequences;
@@ -142,9 +143,10 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
     limits.heads = heads;
     limits.groups = 1;
     limits.head_dim = head_dim;
-    OpCase op(text(how.inverse ? "rope inverse " : "rope ", how.scaling ? "yarn " : "",
-                   name_of(dtype), " B", sequences, " S", seq_length, " N", heads, " D", head_dim),
-              limits);
+    OpCase op(
+        text(how.inverse ? "rope inverse " : "rope ", how.scaling ? "yarn " : "", name_of(dtype),
+             " B", sequences, " S", seq_length, " N", heads, " D", head_dim, " rotated ", rotated),
+        limits);
     op.large = seq_length > 1000;
     const std::int64_t width = (heads + 2) * head_dim;
     const auto packed = op.storage(dtype, {sequences * seq_length, width});
@@ -152,7 +154,8 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
         Role::updated, packed,
         [=](const Tensor& all) {
             return all.slice(1, head_dim, heads * head_dim)
-                .view({sequences, seq_length, heads, head_dim});
+                .view({sequences, seq_length, heads, head_dim})
+                .slice(3, 0, rotated);
         },
         random_values());
     const auto positions =
@@ -187,15 +190,17 @@ std::vector<OpCase> embedding_cases() {
         for (const bool inverse : {false, true}) {
             Rope how;
             how.inverse = inverse;
-            cases.push_back(rope(1, 1, 1, 2, dtype, how));
-            cases.push_back(rope(2, 5, 3, 6, dtype, how));
-            cases.push_back(rope(2, 37, 2, 80, dtype, how));
-            cases.push_back(rope(1, 1024, 12, 64, dtype, how));
+            cases.push_back(rope(1, 1, 1, 2, 2, dtype, how));
+            cases.push_back(rope(2, 5, 3, 6, 6, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 80, dtype, how));
+            cases.push_back(rope(1, 1024, 12, 64, 64, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 32, dtype, how));
+            cases.push_back(rope(1, 9, 3, 20, 6, dtype, how));
             // The kind with an amplitude; test/base has the angles of all kinds.
             how.scaling = RopeScaling{.kind = RopeScalingKind::yarn,
                                       .factor = 4,
                                       .original_max_position_embeddings = 4096};
-            cases.push_back(rope(2, 37, 2, 80, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 80, dtype, how));
         }
     }
     return cases;

@@ -218,9 +218,15 @@ std::vector<Model> models() {
     mixed.model.num_query_groups = 1;
     mixed.model.bias = true;
     mixed.model.tie_embeddings = true;
-    mixed.model.position_embedding = PositionEmbedding::learned;
+    mixed.model.position_embedding = PositionEmbedding::alibi;
+    mixed.model.logit_softcap = 3;
     RunSpec qwen = base(tiny_qwen_spec());
     qwen.model.num_query_groups = 4;
+    qwen.model.rotary_fraction = 0.5;
+    qwen.model.unrotated_layers = {2};
+    qwen.model.window_rope_theta = 100;
+    qwen.model.attention_softcap = 2;
+    qwen.model.attention_sinks = true;
     RunSpec starcoder = base(tiny_spec());
     starcoder.model.position_embedding = PositionEmbedding::rope;
     starcoder.model.activation = Activation::gelu_erf;

@@ -46,6 +46,8 @@ def tensor_shapes(c):
         if c.get("qk_norm_rows"):
             shapes[f"h.{i}.attn.q_norm.weight"] = (q,)
             shapes[f"h.{i}.attn.k_norm.weight"] = (kv,)
+        if option(c, "attention_sinks"):
+            shapes[f"h.{i}.attn.sinks"] = (c["num_attention_heads"],)
         linear(f"h.{i}.attn.proj", hidden, q, c.get("attention_bias", c["bias"]))
         if both:
             norm(f"h.{i}.ln_1_post")
@@ -105,11 +107,17 @@ def linear(c, w, name, x):
     return y + w[name + ".bias"] if name + ".bias" in w else y
 
 
-def frequencies(c):
+def has_window(c, layer):
+    return option(c, "sliding_window") and layer != option(c, "full_attention_layer")
+
+
+def frequencies(c, layer):
     """Of the pairs, and the factor of cosines and sines; as in transformers' modeling_rope_utils."""
-    dim, theta = c["head_dim"], c["rope_theta"]
+    dim, theta = round(option(c, "rotary_fraction") * c["head_dim"]), c["rope_theta"]
+    of_window = has_window(c, layer) and option(c, "window_rope_theta")
+    theta = of_window or theta
     plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
-    if option(c, "rope_scaling") == "none":
+    if option(c, "rope_scaling") == "none" or of_window:
         return plain, 1.0
     factor, length = c["factor"], c["original_max_position_embeddings"]
     if c["rope_scaling"] == "llama3":
@@ -135,15 +143,31 @@ def frequencies(c):
     return [f / factor * r + f * (1 - r) for f, r in zip(plain, ramps)], 0.1 * math.log(factor) + 1
 
 
-def rotate(c, x):
-    """Rotary embedding of x [B, S, heads, D], rotating halves."""
-    half = c["head_dim"] // 2
-    frequency, amplitude = frequencies(c)
+def rotate(c, layer, x):
+    """Rotary embedding of x [B, S, heads, D], rotating halves of the first dims."""
+    if layer == option(c, "unrotated_layer"):
+        return x
+    frequency, amplitude = frequencies(c, layer)
+    half = len(frequency)
     angle = (torch.arange(c["seq_length"], dtype=torch.float64)[:, None, None]
              * torch.tensor(frequency, dtype=torch.float64))
     cos, sin = (amplitude * angle.cos()).to(x.dtype), (amplitude * angle.sin()).to(x.dtype)
-    a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
+
+
+def alibi_slopes(heads):
+    """As published with the paper (Press et al. 2021)."""
+    def of_power(n):
+        start = 2 ** (-2 ** -(math.log2(n) - 3))
+        return [start * start**i for i in range(n)]
+
+    power = 2 ** math.floor(math.log2(heads))
+    return of_power(power) + of_power(2 * power)[::2][:heads - power]
+
+
+def soft_cap(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
 
 
 def attention(c, w, i, x):
@@ -157,19 +181,26 @@ def attention(c, w, i, x):
     if option(c, "qk_norm"):
         q, k = rms_norm(c, w, f"h.{i}.attn.q_norm", q), rms_norm(c, w, f"h.{i}.attn.k_norm", k)
     if c["position_embedding"] == "rope":
-        q, k = rotate(c, q), rotate(c, k)
+        q, k = rotate(c, i, q), rotate(c, i, k)
     k = k.repeat_interleave(heads // groups, dim=2)  # head n uses group n G / N
     v = v.repeat_interleave(heads // groups, dim=2)
     if c.get("objective") == "mlm":
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=False)
         return linear(c, w, f"h.{i}.attn.proj", o.transpose(1, 2).reshape(batch, seq, heads * dim))
-    scores = torch.einsum("bind,bjnd->bnij", q, k) / math.sqrt(dim)
+    scores = soft_cap(torch.einsum("bind,bjnd->bnij", q, k) / math.sqrt(dim), option(c, "attention_softcap"))
+    if c["position_embedding"] == "alibi":
+        at = torch.arange(seq)
+        slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64).to(q.dtype)
+        scores = scores - slopes[:, None, None] * (at[:, None] - at)
     hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
-    window = option(c, "sliding_window")
-    if window and i != option(c, "full_attention_layer"):
-        hidden |= torch.ones(seq, seq, dtype=torch.bool).tril(-window)
-    p = scores.masked_fill(hidden, -math.inf).softmax(dim=-1)
+    if has_window(c, i):
+        hidden |= torch.ones(seq, seq, dtype=torch.bool).tril(-option(c, "sliding_window"))
+    scores = scores.masked_fill(hidden, -math.inf)
+    if option(c, "attention_sinks"):
+        sinks = w[f"h.{i}.attn.sinks"][:, None, None].expand(batch, heads, seq, 1)
+        scores = torch.cat([scores, sinks], dim=-1)
+    p = scores.softmax(dim=-1)[..., :seq]
     o = torch.einsum("bnij,bjnd->bind", p, v).reshape(batch, seq, heads * dim)
     return linear(c, w, f"h.{i}.attn.proj", o)
 
@@ -234,6 +265,7 @@ def mean_loss(c, w, ids, targets, token_weights, routing):
     logits = norm(c, w, "ln_f", r) @ head.T
     if c.get("head_bias"):
         logits = logits + w["head.bias"]
+    logits = soft_cap(logits, option(c, "logit_softcap"))
     if c.get("loss") == "cross_entropy":
         labels = targets.masked_fill(token_weights == 0, -100)
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
