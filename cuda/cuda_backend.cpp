@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cuda/attention/merge.h"
+#include "cuda/attention/sinks.h"
 #include "cuda/attention_check.h"
 #include "cuda/gemm/gemms.h"
 #include "cuda/gemm/tuning.h"

@@ -52,7 +52,8 @@ std::int64_t norm_scratch_bytes(const OpLimits& limits) {
     const std::int64_t rows =
         std::min(max_norm_parts, div_ceil(tokens, norm_group_rows)) * 2 * limits.hidden;
     const std::int64_t heads = head_norm_parts(tokens * limits.heads) * limits.head_dim;
-    return Scratch::bytes_of<float>(std::max(rows, heads));
+    const std::int64_t shared = row_norm_parts(tokens) * limits.shared_norm;
+    return Scratch::bytes_of<float>(std::max({rows, heads, shared}));
 }
 
 namespace {

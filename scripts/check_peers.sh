@@ -16,6 +16,8 @@
 #               compiles llama.cpp)
 #   one-step    small models of every class against transformers: logits after import and export, loss
 #               and every gradient of one step, weights after three steps of AdamW
+#   families    one small random model of each newer family of transformers (olmo2, gemma3, ...): the same
+#               claims as one-step
 #   parquet     files of pyarrow, DuckDB and Polars, in every codec, encoding and version of pages: the
 #               token files of the same rows as JSON lines
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
@@ -33,7 +35,8 @@ set -euo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
-((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step tokenizer-kinds parquet)
+((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step families tokenizer-kinds
+    parquet)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -74,8 +77,8 @@ choose() {
         small-gguf)
             file=small_gguf.py
             packages="safetensors==0.8.0 $llama" ;;
-        one-step)
-            file=one_step.py
+        one-step | families)
+            file=${1/-/_}.py
             alone=$torch
             packages="$torch_needs $transformers h5py==3.16.0" ;;
         parquet)

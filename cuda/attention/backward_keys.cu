@@ -16,6 +16,7 @@ template <int width_, bool with_dropout_>
 struct KeysShape {
     static constexpr int width = width_;
     static constexpr bool with_dropout = with_dropout_;
+    static constexpr bool changed = false;  ///< whether it has the soft cap and ALiBi
     static constexpr int warps = 4;
     static constexpr int threads = warps * warp_threads;
     static constexpr int row_tiles = width <= 64 ? 2 : 1;
@@ -27,6 +28,11 @@ struct KeysShape {
     static constexpr int out_width = width < 128 ? width : 128;
     static constexpr int parts = width / out_width;
     static constexpr int blocks_per_multiprocessor = 2;
+};
+
+template <int width>
+struct ChangedKeysShape : KeysShape<width, true> {
+    static constexpr bool changed = true;
 };
 
 /// A tile of queries of one head.
@@ -177,25 +183,35 @@ __device__ inline void probabilities(const AttentionParams& p, const QueryRows<S
     });
 }
 
-/// Applies `gradient` to every element of dp [keys, queries]; `key` and `query` are the first ones.
+/// Applies `gradient` or `changed_gradient` to every element of dp [keys, queries]; `key` and
+/// `query` are the first ones.
 template <class Shape>
 __device__ inline void apply_gradient(const AttentionParams& p, int key, int query,
                                       const QueryRows<Shape>& rows, const KeyDropout& dropout,
-                                      Scores<Shape>& probabilities, Scores<Shape>& dp) {
-    std::uint32_t kept[Shape::row_tiles] = {};
-    if (Shape::with_dropout) {
-        for (int r = 0; r < Shape::row_tiles; ++r)
-            kept[r] = dropout.columns<Shape::queries / 8>(key + 16 * r, query);
+                                      const ScoreChange& change, Scores<Shape>& probabilities,
+                                      Scores<Shape>& dp) {
+    const int first = change.distance(query + lane_index() % 4 * 2, key + lane_index() / 4);
+    std::uint32_t kept[Shape::row_tiles];
+    for (int r = 0; r < Shape::row_tiles; ++r) {
+        kept[r] =
+            draws<Shape>(p) ? dropout.columns<Shape::queries / 8>(key + 16 * r, query) : all_kept;
     }
     unrolled<Shape::queries / 4>([&](int column) {
         const int j = column / 2;
         const int e = column % 2;
-        const float delta = load(rows.lse_and_delta + 8 * j + lane_index() % 4 * 2 + e)[1];
+        const Vec<float, 2> row = load(rows.lse_and_delta + 8 * j + lane_index() % 4 * 2 + e);
         for (int r = 0; r < Shape::row_tiles; ++r) {
             for (int h = 0; h < 2; ++h) {
                 const int i = 2 * h + e;
                 const bool keep = (kept[r] >> (4 * j + i) & 1) != 0;
-                gradient<Shape::with_dropout>(p, delta, keep, probabilities[r][j][i], dp[r][j][i]);
+                if constexpr (Shape::changed) {
+                    const int distance = first + 8 * j + e - 16 * r - 8 * h;
+                    changed_gradient(p, change, distance, lse_log2(row[0]), row[1], keep,
+                                     probabilities[r][j][i], dp[r][j][i]);
+                } else {
+                    gradient<Shape::with_dropout>(p, row[1], keep, probabilities[r][j][i],
+                                                  dp[r][j][i]);
+                }
             }
         }
     });
@@ -242,15 +258,16 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         block_barrier();
         if (queries.has(next)) copy_queries<T>(p, gradients, next, shared, stage ^ 1);
         const auto& tile = shared.tiles[stage];
-        const KeyDropout dropout(p, sequence, head, Shape::with_dropout);
+        const KeyDropout dropout(p, sequence, head, draws<Shape>(p));
+        const ScoreChange change(p, head, Shape::changed);
         dropout_scale = dropout.scale();
         Scores<Shape> scores;
         multiply_transposed<T>(scores, shared.k, row, tile.q, 0);
         if (queries.needs_mask(query)) mask<Shape>(p, sequence, key + row, query, scores);
-        probabilities<Shape>(p, shared.rows[stage], scores);
+        if (!Shape::changed) probabilities<Shape>(p, shared.rows[stage], scores);
         Scores<Shape> dp;
         multiply_transposed<T>(dp, shared.v, row, tile.d_o, 0);
-        apply_gradient<Shape>(p, key + row, query, shared.rows[stage], dropout, scores, dp);
+        apply_gradient<Shape>(p, key + row, query, shared.rows[stage], dropout, change, scores, dp);
         multiply_accumulate<T>(dv, scores, tile.d_o, 0, column);
         multiply_accumulate<T>(dk, dp, tile.q, 0, column);
     }
@@ -285,6 +302,8 @@ void tiled_attention_backward_keys(const AttentionParams& params,
                                    const AttentionGradients& gradients, const Stream& stream) {
     with_head_width(params.head_dim, [&](auto width) {
         constexpr int w = decltype(width)::value;
+        if (params.changes_scores())
+            return launch_keys<T, ChangedKeysShape<w>>(params, gradients, stream);
         params.dropout.on() ? launch_keys<T, KeysShape<w, true>>(params, gradients, stream)
                             : launch_keys<T, KeysShape<w, false>>(params, gradients, stream);
     });

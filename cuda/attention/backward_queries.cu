@@ -12,6 +12,7 @@ template <int width_, bool with_dropout_>
 struct QueriesShape {
     static constexpr int width = width_;
     static constexpr bool with_dropout = with_dropout_;
+    static constexpr bool changed = false;  ///< whether it has the soft cap and ALiBi
     static constexpr int warps = 4;
     static constexpr int threads = warps * warp_threads;
     static constexpr int row_tiles = width <= 64 ? 2 : 1;
@@ -19,6 +20,11 @@ struct QueriesShape {
     static constexpr int rows = warps * warp_rows;
     static constexpr int keys = width <= 128 ? 32 : 16;
     static constexpr int blocks_per_multiprocessor = 2;
+};
+
+template <int width>
+struct ChangedQueriesShape : QueriesShape<width, true> {
+    static constexpr bool changed = true;
 };
 
 template <class Shape>
@@ -63,20 +69,29 @@ __device__ inline void probabilities(const AttentionParams& p,
     }
 }
 
-/// Applies `gradient` to every element of dp; `query` and `key` are the first ones.
+/// Applies `gradient` or `changed_gradient` to every element of dp; `query` and `key` are the first
+/// ones.
 template <class Shape>
 __device__ inline void apply_gradient(const AttentionParams& p, int query, int key,
                                       const RowStatistics<Shape>& statistics,
-                                      const KeyDropout& dropout, Scores<Shape>& probabilities,
-                                      Scores<Shape>& dp) {
+                                      const KeyDropout& dropout, const ScoreChange& change,
+                                      Scores<Shape>& probabilities, Scores<Shape>& dp) {
+    const int first = change.distance(query + lane_index() / 4, key + lane_index() % 4 * 2);
     unrolled<Shape::row_tiles>([&](int r) {
         const std::uint32_t kept =
-            Shape::with_dropout ? dropout.rows<Shape::keys / 8>(query + 16 * r, key) : 0;
+            draws<Shape>(p) ? dropout.rows<Shape::keys / 8>(query + 16 * r, key) : all_kept;
         for (int j = 0; j < Shape::keys / 8; ++j) {
             for (int i = 0; i < 4; ++i) {
                 const bool keep = (kept >> (4 * j + i) & 1) != 0;
-                gradient<Shape::with_dropout>(p, statistics.delta[r][i / 2], keep,
-                                              probabilities[r][j][i], dp[r][j][i]);
+                const float delta = statistics.delta[r][i / 2];
+                if constexpr (Shape::changed) {
+                    const int distance = first + 16 * r + i / 2 * 8 - 8 * j - i % 2;
+                    changed_gradient(p, change, distance, statistics.lse_log2[r][i / 2], delta,
+                                     keep, probabilities[r][j][i], dp[r][j][i]);
+                } else {
+                    gradient<Shape::with_dropout>(p, delta, keep, probabilities[r][j][i],
+                                                  dp[r][j][i]);
+                }
             }
         }
     });
@@ -105,7 +120,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     const HeadRows k = head_rows<T>(p.k, sequence, p.group_of(head), p.keys, p.head_dim);
     const HeadRows v = head_rows<T>(p.v, sequence, p.group_of(head), p.keys, p.head_dim);
     const KeyRange range = visible_keys(p, sequence, begin, Shape::rows);
-    const KeyDropout dropout(p, sequence, head, Shape::with_dropout);
+    const KeyDropout dropout(p, sequence, head, draws<Shape>(p));
+    const ScoreChange change(p, head, Shape::changed);
     const int origin = key_origin(p, Shape::with_dropout);
     const RowStatistics<Shape> statistics(p, gradients, p.lse_row(sequence, head), begin + row);
 
@@ -132,10 +148,10 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         multiply_transposed<T>(scores, shared.q, row, shared.k[stage], 0);
         if (key < range.all_begin || key + Shape::keys > range.all_end)
             mask_keys(shared.bounds + row, key, scores);
-        probabilities<Shape>(p, statistics, scores);
+        if (!Shape::changed) probabilities<Shape>(p, statistics, scores);
         Scores<Shape> dp;
         multiply_transposed<T>(dp, shared.d_o, row, shared.v[stage], 0);
-        apply_gradient<Shape>(p, begin + row, key, statistics, dropout, scores, dp);
+        apply_gradient<Shape>(p, begin + row, key, statistics, dropout, change, scores, dp);
         multiply_accumulate<T>(dq, dp, shared.k[stage], 0);
     }
     copy_async_wait<0>();
@@ -163,6 +179,8 @@ void tiled_attention_backward_queries(const AttentionParams& params,
                                       const AttentionGradients& gradients, const Stream& stream) {
     with_head_width(params.head_dim, [&](auto width) {
         constexpr int w = decltype(width)::value;
+        if (params.changes_scores())
+            return launch_queries<T, ChangedQueriesShape<w>>(params, gradients, stream);
         params.dropout.on() ? launch_queries<T, QueriesShape<w, true>>(params, gradients, stream)
                             : launch_queries<T, QueriesShape<w, false>>(params, gradients, stream);
     });

@@ -5,6 +5,7 @@
 
 #include "cuda/attention/kernels.h"
 #include "cuda/attention/launch.h"
+#include "cuda/attention/scores.cuh"
 #include "cuda/attention/tiles.cuh"
 
 namespace gptrain::cuda {
@@ -17,6 +18,7 @@ template <int width_, bool with_dropout_>
 struct ForwardShape {
     static constexpr int width = width_;
     static constexpr bool with_dropout = with_dropout_;
+    static constexpr bool changed = false;  ///< whether it has the soft cap and ALiBi
     static constexpr int warps = 4;
     static constexpr int threads = warps * warp_threads;
     /// 16-row tiles per warp: two, where registers suffice, reuse the keys and values that they
@@ -26,6 +28,11 @@ struct ForwardShape {
     static constexpr int rows = warps * warp_rows;
     static constexpr int keys = width > 96 && row_tiles > 1 ? 48 : 64;
     static constexpr int blocks_per_multiprocessor = 2;
+};
+
+template <int width>
+struct ChangedForwardShape : ForwardShape<width, true> {
+    static constexpr bool changed = true;
 };
 
 template <class Shape>
@@ -42,7 +49,7 @@ struct ForwardShared {
 template <class Shape>
 struct ForwardState {
     float sum[Shape::row_tiles][2] = {};  ///< over the columns of this lane
-    float maximum[Shape::row_tiles][2];   ///< of the unscaled scores so far
+    float maximum[Shape::row_tiles][2];   ///< of the scores so far, unscaled unless changed
     float o[Shape::row_tiles][Shape::width / 8][4] = {};
     __device__ ForwardState() {
         for (auto& row : maximum)
@@ -90,7 +97,11 @@ __device__ inline void softmax(const AttentionParams& p, Scores<Shape>& scores,
 /// Which probabilities dropout keeps, in the layout of KeyDropout::rows: one word per 16 rows.
 template <class Shape>
 struct Kept {
-    std::uint32_t bits[Shape::row_tiles] = {};
+    std::uint32_t bits[Shape::row_tiles];
+    __device__ Kept() {
+        for (std::uint32_t& of_rows : bits)
+            of_rows = all_kept;
+    }
     __device__ void draw(const KeyDropout& dropout, int query, int key) {
         for (int r = 0; r < Shape::row_tiles; ++r)
             bits[r] = dropout.rows<Shape::keys / 8>(query + 16 * r, key);
@@ -114,6 +125,7 @@ __device__ inline void finish(const AttentionParams& p, const BlockPlace& place,
                               float scale, ForwardState<Shape>& state, Tile& tile) {
     const int sequence = place.head / p.heads;
     const int head = place.head % p.heads;
+    const float of_maximum = Shape::changed ? 1 : p.scale;
     float factors[Shape::row_tiles][2];
     unrolled<2 * Shape::row_tiles>([&](int row_pair) {
         const int r = row_pair / 2;
@@ -126,7 +138,7 @@ __device__ inline void finish(const AttentionParams& p, const BlockPlace& place,
         const int query = begin + row + 8 * row_pair + lane_index() / 4;
         if (lane_index() % 4 == 0 && query < p.queries) {
             p.lse[p.lse_row(sequence, head) + query] =
-                none ? -infinity : fma(state.maximum[r][h], p.scale, logarithm(sum));
+                none ? -infinity : fma(state.maximum[r][h], of_maximum, logarithm(sum));
         }
     });
     store_rows<T>({p.o, sequence, head, begin, p.queries, p.head_dim}, row, 0, tile, state.o,
@@ -144,7 +156,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     const int row = warp_index() * Shape::warp_rows;
     const HeadRows q = head_rows<T>(p.q, sequence, head, p.queries, p.head_dim);
     const KeyRange range = visible_keys(p, sequence, begin, Shape::rows);
-    const KeyDropout dropout(p, sequence, head, Shape::with_dropout);
+    const KeyDropout dropout(p, sequence, head, draws<Shape>(p));
+    const ScoreChange change(p, head, Shape::changed);
     const int origin = key_origin(p, Shape::with_dropout);
 
     ForwardState<Shape> state;
@@ -164,9 +177,10 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         copy_rows_async<Shape::threads>(shared.v, shared.values, key);
         copy_async_commit();
         Kept<Shape> kept;
-        if (Shape::with_dropout) kept.draw(dropout, begin + row, key);
+        if (draws<Shape>(p)) kept.draw(dropout, begin + row, key);
         Scores<Shape> scores;
         multiply_transposed<T>(scores, shared.q, row, shared.k, 0);
+        if (Shape::changed) change_scores(change, begin + row, key, scores);
         if (key < range.all_begin || key + Shape::keys > range.all_end)
             mask_keys(shared.bounds + row, key, scores);
         copy_async_wait<0>();
@@ -201,6 +215,8 @@ template <class T>
 void tiled_attention_forward(const AttentionParams& params, const Stream& stream) {
     with_head_width(params.head_dim, [&](auto width) {
         constexpr int w = decltype(width)::value;
+        if (params.changes_scores())
+            return launch_forward<T, ChangedForwardShape<w>>(params, stream);
         params.dropout.on() ? launch_forward<T, ForwardShape<w, true>>(params, stream)
                             : launch_forward<T, ForwardShape<w, false>>(params, stream);
     });

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cuda/attention/mask.cuh"
+#include "cuda/attention/scores.cuh"
 
 namespace gptrain::cuda {
 
@@ -28,6 +29,18 @@ __device__ inline void gradient(const AttentionParams& p, float delta, bool kept
     if constexpr (with_dropout) dp = kept ? dp * p.dropout.scale : 0;
     dp = probability * (dp - delta);
     if constexpr (with_dropout) probability = kept ? probability : 0;
+}
+
+/// The same where scores are changed. On entry `score` is the product, -infinity for an invisible
+/// key; on return it is the probability.
+__device__ inline void changed_gradient(const AttentionParams& p, const ScoreChange& change,
+                                        int distance, float lse_log2, float delta, bool kept,
+                                        float& score, float& dp) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const ScoreChange::Changed changed = change.changed(score, distance);
+    score = score == -infinity ? 0 : probability(p, changed.score, lse_log2);
+    gradient<true>(p, delta, kept, score, dp);
+    dp *= changed.slope;
 }
 
 }  // namespace gptrain::cuda

@@ -54,8 +54,11 @@ AttentionParams attention_params(const AttentionForward& args) {
     p.diagonal = std::clamp(p.q_begin - p.k_begin, -p.queries, p.keys);
     const double scale = 1 / std::sqrt(static_cast<double>(p.head_dim));
     p.scale = static_cast<float>(scale);
-    p.scale_log2 = static_cast<float>(scale * log2_e);
+    p.scale_log2 = static_cast<float>(args.changes_scores() ? log2_e : scale * log2_e);
     p.dropout = DropoutParams(args.dropout);
+    p.softcap = args.softcap;
+    if (args.softcap > 0) p.inverse_softcap = 1 / args.softcap;
+    p.alibi = args.alibi;
     return p;
 }
 

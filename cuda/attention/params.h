@@ -61,9 +61,16 @@ struct AttentionParams {
     int diagonal = 0;                             ///< q_begin - k_begin, within [-Sq, Sk]
     int q_begin = 0;                              ///< positions fit in 31 bits
     int k_begin = 0;
-    float scale = 0;       ///< 1 / sqrt(D)
-    float scale_log2 = 0;  ///< scale log2(e): exp(scale x) = 2^(scale_log2 x)
+    float scale = 0;  ///< 1 / sqrt(D)
+    /// scale log2(e): exp(scale x) = 2^(scale_log2 x); log2(e) if scores are changed, which then
+    /// are scaled already
+    float scale_log2 = 0;
     DropoutParams dropout;
+    float softcap = 0;  ///< 0: none
+    float inverse_softcap = 0;
+    Alibi alibi;
+
+    bool changes_scores() const { return softcap > 0 || alibi.on(); }
 
     __host__ __device__ int heads_per_group() const { return group_heads; }
     __host__ __device__ int group_of(int head) const { return head / group_heads; }

@@ -26,7 +26,7 @@ struct ForwardShared {
 
 template <class Shape>
 struct ForwardState {
-    float maximum[Shape::thread_rows];  ///< of the unscaled scores so far
+    float maximum[Shape::thread_rows];  ///< of the scores so far, unscaled unless changed
     float sum[Shape::thread_rows];      ///< over the columns of this thread
     ThreadSums<Shape> o;
 };
@@ -43,11 +43,24 @@ __device__ inline float row_sum(float x) {
     return x;
 }
 
+/// Turns the products of a thread into scores; `query` and `key` are the first ones.
+template <class Shape>
+__device__ inline void change_thread_scores(const ScoreChange& change, int query, int key,
+                                            ThreadScores<Shape>& scores) {
+    const int first = change.distance(query, key + thread_column());
+    unrolled<Shape::thread_rows * Shape::columns>([&](int at) {
+        const int i = at / Shape::columns;
+        const int j = at % Shape::columns;
+        scores[i][j] = change.score(scores[i][j], first + i - 16 * j);
+    });
+}
+
 /// Turns the scores of keys from `key` on into probabilities, up to a factor known only at the end.
 template <class Shape, bool with_dropout>
 __device__ inline void softmax(const AttentionParams& p, int sequence, int query, int key,
                                const KeyDropout& dropout, ThreadScores<Shape>& scores,
                                ForwardState<Shape>& state) {
+    const bool drawn = draws<Shape, with_dropout>(p);
     for (int i = 0; i < Shape::thread_rows; ++i) {
         const KeyBounds bounds = key_bounds(p, sequence, query + i).from(key + thread_column());
         float top = state.maximum[i];
@@ -65,8 +78,7 @@ __device__ inline void softmax(const AttentionParams& p, int sequence, int query
         for (int j = 0; j < Shape::columns; ++j) {
             const float x = exp2_approx(fma(scores[i][j], p.scale_log2, -base));
             state.sum[i] += x;
-            const bool kept =
-                !with_dropout || dropout.kept(query + i, key + thread_column() + 16 * j);
+            const bool kept = !drawn || dropout.kept(query + i, key + thread_column() + 16 * j);
             scores[i][j] = kept ? x : 0;
         }
     }
@@ -82,7 +94,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     const int begin = place.tile * Shape::rows;
     const int query = begin + thread_row<Shape>();
     const KeyRange range = visible_keys(p, sequence, begin, Shape::rows);
-    const KeyDropout dropout(p, sequence, head, with_dropout);
+    const KeyDropout dropout(p, sequence, head, draws<Shape, with_dropout>(p));
+    const ScoreChange change(p, head, Shape::changed);
 
     ForwardState<Shape> state = {};
     for (float& maximum : state.maximum)
@@ -95,12 +108,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         block_barrier();
         ThreadScores<Shape> scores;
         multiply_transposed<Shape>(scores, shared.q, shared.k, p.head_dim);
+        if (Shape::changed) change_thread_scores<Shape>(change, query, key, scores);
         softmax<Shape, with_dropout>(p, sequence, query, key, dropout, scores, state);
         store_scores(shared.probabilities, scores);
         block_barrier();
         multiply_accumulate<Shape>(state.o, shared.probabilities, shared.v,
                                    valid_rows<Shape>(key, p.keys));
     }
+    const float of_maximum = Shape::changed ? 1 : p.scale;
     float factors[Shape::thread_rows];
     for (int i = 0; i < Shape::thread_rows; ++i) {
         const float sum = row_sum(state.sum[i]);
@@ -108,7 +123,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         factors[i] = none ? 0 : dropout.scale() / sum;
         if (thread_column() == 0 && query + i < p.queries) {
             p.lse[p.lse_row(sequence, head) + query + i] =
-                none ? -infinity : fma(state.maximum[i], p.scale, logarithm(sum));
+                none ? -infinity : fma(state.maximum[i], of_maximum, logarithm(sum));
         }
     }
     store_sums<T, Shape>(p.o, sequence, head, begin, p.queries, p.head_dim, state.o, factors,
@@ -127,19 +142,42 @@ struct BackwardShared {
     PlainScores<Shape> gradients;
 };
 
-/// Applies `gradient` to one score and the gradient of its dropped probability.
-template <bool with_dropout>
+/// Applies `gradient` or `changed_gradient` to one score and the gradient of its dropped
+/// probability.
+template <class Shape, bool with_dropout>
 __device__ inline void pair_gradient(const AttentionParams& p, const AttentionGradients& gradients,
                                      int sequence, int head, int query, int key,
-                                     const KeyDropout& dropout, float& score, float& dp) {
+                                     const KeyDropout& dropout, const ScoreChange& change,
+                                     float& score, float& dp) {
     if (query >= p.queries || !key_bounds(p, sequence, query).sees(key)) {
         score = dp = 0;
         return;
     }
     const std::int64_t row = p.lse_row(sequence, head) + query;
-    const bool kept = !with_dropout || dropout.kept(query, key);
-    score = probability(p, score, lse_log2(load_constant(p.lse + row)));
-    gradient<with_dropout>(p, load_constant(gradients.delta + row), kept, score, dp);
+    const bool drawn = draws<Shape, with_dropout>(p);
+    const bool kept = !drawn || dropout.kept(query, key);
+    const float lse = lse_log2(load_constant(p.lse + row));
+    const float delta = load_constant(gradients.delta + row);
+    if constexpr (Shape::changed) {
+        changed_gradient(p, change, change.distance(query, key), lse, delta, kept, score, dp);
+    } else {
+        score = probability(p, score, lse);
+        gradient<with_dropout>(p, delta, kept, score, dp);
+    }
+}
+
+/// Calls f(i, j) for each of a thread's scores. What changes scores is too long for the compiler to
+/// unroll by itself, and a loop would keep them in local memory.
+template <class Shape, class F>
+__device__ inline void for_each_score(const F& f) {
+    if constexpr (Shape::changed) {
+        unrolled<Shape::thread_rows * Shape::columns>(
+            [&](int at) { f(at / Shape::columns, at % Shape::columns); });
+    } else {
+        for (int i = 0; i < Shape::thread_rows; ++i)
+            for (int j = 0; j < Shape::columns; ++j)
+                f(i, j);
+    }
 }
 
 template <class T, class Shape, bool with_dropout>
@@ -151,7 +189,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     const int head = place.head % p.heads;
     const int begin = place.tile * Shape::rows;
     const KeyRange range = visible_keys(p, sequence, begin, Shape::rows);
-    const KeyDropout dropout(p, sequence, head, with_dropout);
+    const KeyDropout dropout(p, sequence, head, draws<Shape, with_dropout>(p));
+    const ScoreChange change(p, head, Shape::changed);
 
     ThreadSums<Shape> dq = {};
     load_rows<T>(shared.own[0], p.q, sequence, head, begin, p.queries, p.head_dim);
@@ -164,13 +203,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         ThreadScores<Shape> scores, dp;
         multiply_transposed<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
         multiply_transposed<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
-        for (int i = 0; i < Shape::thread_rows; ++i) {
-            for (int j = 0; j < Shape::columns; ++j) {
-                pair_gradient<with_dropout>(
-                    p, gradients, sequence, head, begin + thread_row<Shape>() + i,
-                    key + thread_column() + 16 * j, dropout, scores[i][j], dp[i][j]);
-            }
-        }
+        for_each_score<Shape>([&](int i, int j) {
+            pair_gradient<Shape, with_dropout>(
+                p, gradients, sequence, head, begin + thread_row<Shape>() + i,
+                key + thread_column() + 16 * j, dropout, change, scores[i][j], dp[i][j]);
+        });
         store_scores(shared.gradients, dp);
         block_barrier();
         multiply_accumulate<Shape>(dq, shared.gradients, shared.other[0],
@@ -200,7 +237,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     load_rows<T>(shared.own[1], p.v, sequence, group, begin, p.keys, p.head_dim);
     for (int h = 0; h < p.heads_per_group(); ++h) {
         const int head = group * p.heads_per_group() + h;
-        const KeyDropout dropout(p, sequence, head, with_dropout);
+        const KeyDropout dropout(p, sequence, head, draws<Shape, with_dropout>(p));
+        const ScoreChange change(p, head, Shape::changed);
         dropout_scale = dropout.scale();
         for (int query = first_query; query < p.queries; query += Shape::rows) {
             block_barrier();
@@ -211,13 +249,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
             ThreadScores<Shape> scores, dp;
             multiply_transposed<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
             multiply_transposed<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
-            for (int i = 0; i < Shape::thread_rows; ++i) {
-                for (int j = 0; j < Shape::columns; ++j) {
-                    pair_gradient<with_dropout>(
-                        p, gradients, sequence, head, query + thread_column() + 16 * j,
-                        begin + thread_row<Shape>() + i, dropout, scores[i][j], dp[i][j]);
-                }
-            }
+            for_each_score<Shape>([&](int i, int j) {
+                pair_gradient<Shape, with_dropout>(
+                    p, gradients, sequence, head, query + thread_column() + 16 * j,
+                    begin + thread_row<Shape>() + i, dropout, change, scores[i][j], dp[i][j]);
+            });
             store_scores(shared.probabilities, scores);
             store_scores(shared.gradients, dp);
             block_barrier();
@@ -242,12 +278,13 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
 /// Calls f(shape, with_dropout) for the narrowest shape that fits D.
 template <class F>
 void with_plain_shape(const AttentionParams& params, const F& f) {
-    const auto with = [&](auto shape) {
+    const auto with = [&](auto shape, auto changed) {
+        if (params.changes_scores()) return f(changed, std::true_type());
         params.dropout.on() ? f(shape, std::true_type()) : f(shape, std::false_type());
     };
-    if (params.head_dim <= 64) return with(PlainShape<4, 4>());
-    if (params.head_dim <= 128) return with(PlainShape<4, 8>());
-    with(PlainShape<2, 16>());
+    if (params.head_dim <= 64) return with(PlainShape<4, 4>(), ChangedPlainShape<4, 4>());
+    if (params.head_dim <= 128) return with(PlainShape<4, 8>(), ChangedPlainShape<4, 8>());
+    with(PlainShape<2, 16>(), ChangedPlainShape<2, 16>());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace gptrain::cuda {
 /// R rows per thread; heads up to 16 M wide.
 template <int R, int M>
 struct PlainShape {
+    static constexpr bool changed = false;  ///< whether it has the soft cap and ALiBi
     static constexpr int threads = 128;
     static constexpr int thread_rows = R;
     static constexpr int rows = 8 * R;         ///< of a tile, for queries and keys
@@ -16,6 +17,11 @@ struct PlainShape {
     static constexpr int features = M;         ///< of the sums, per thread
     static constexpr int width = 16 * M;
     static constexpr int blocks_per_multiprocessor = 2;
+};
+
+template <int R, int M>
+struct ChangedPlainShape : PlainShape<R, M> {
+    static constexpr bool changed = true;
 };
 
 /// The row stride is odd, so that threads reading a column use different banks.

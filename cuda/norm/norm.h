@@ -18,6 +18,10 @@ void run(const ApplyDropout& args, const OpContext& context);
 /// A warp normalises a head. Backward sums dweight as above.
 void run(const HeadNormForward& args, const OpContext& context);
 void run(const HeadNormBackward& args, const OpContext& context);
+/// RowDots: a warp sums a row. Backward sums dweight as above.
+void run(const RowDots& args, const OpContext& context);
+void run(const RowNormForward& args, const OpContext& context);
+void run(const RowNormBackward& args, const OpContext& context);
 
 /// The number of blocks of a backward op that the device holds at once, with this much shared
 /// memory each: at most `most` on a multiprocessor, and max_norm_parts in all. A block more would
@@ -25,7 +29,7 @@ void run(const HeadNormBackward& args, const OpContext& context);
 std::int64_t norm_blocks(const DeviceProperties& device, std::int64_t shared_bytes,
                          std::int64_t most = 2);
 
-/// For both backward ops; the others need none.
+/// For the backward ops; the others need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -41,6 +41,8 @@ template <Activation activation>
 __device__ inline Curve curve_of(float u) {
     if constexpr (activation == Activation::relu) {
         return relu(u);
+    } else if constexpr (activation == Activation::relu2) {
+        return relu2(u);
     } else if constexpr (activation == Activation::gelu_erf) {
         return gelu_erf(u);
     } else {
@@ -52,6 +54,8 @@ template <Activation activation>
 __device__ inline GatedCurve gated_curve_of(float fc, float gate) {
     if constexpr (activation == Activation::swiglu) {
         return swiglu(fc, gate);
+    } else if constexpr (activation == Activation::geglu) {
+        return geglu(fc, gate);
     } else {
         return clamped_swiglu(fc, gate);
     }
@@ -193,6 +197,8 @@ auto with_activation(Activation activation, const F& f) {
         case gelu: return f(std::integral_constant<Activation, gelu>());
         case gelu_erf: return f(std::integral_constant<Activation, gelu_erf>());
         case relu: return f(std::integral_constant<Activation, relu>());
+        case relu2: return f(std::integral_constant<Activation, relu2>());
+        case geglu: return f(std::integral_constant<Activation, geglu>());
         case clamped_swiglu: return f(std::integral_constant<Activation, clamped_swiglu>());
         case swiglu: break;
     }

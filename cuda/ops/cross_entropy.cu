@@ -1,5 +1,6 @@
 #include "cuda/ops/cross_entropy.h"
 
+#include "cuda/device/tanh.cuh"
 #include "cuda/ops/logit_row.cuh"
 #include "cuda/ops/ordered_sum.h"
 #include "cuda/ops/step.h"
@@ -23,6 +24,8 @@ struct LossArgs {
     int kept;        ///< pieces of the row kept in shared memory
     double factor;   ///< of the gradient
     bool gradient;
+    float softcap;  ///< 0: none
+    float inverse_softcap;
 };
 
 /// The kept pieces follow it.
@@ -46,19 +49,28 @@ struct RowResult {
     }
 };
 
-/// Replaces the logits by factor (softmax - onehot(target)).
-template <class T, bool aligned>
+/// Replaces the logits by factor (softmax - onehot(target)), if `capped` times the slope of the
+/// cap.
+template <class T, bool aligned, bool capped>
 class RowGradient {
 public:
-    __device__ RowGradient(const LogitRow<T, aligned>& row, const RowResult& result, float factor)
-        : row_(row), result_(result), factor_(factor), scale_(factor / result.exponentials.sum) {}
+    __device__ RowGradient(const LogitRow<T, aligned>& row, const RowResult& result, float factor,
+                           float inverse_softcap)
+        : row_(row),
+          result_(result),
+          factor_(factor),
+          scale_(factor / result.exponentials.sum),
+          inverse_softcap_(inverse_softcap) {}
 
     /// Writes factor softmax for one piece.
     __device__ void operator()(int piece, const Vec16<T>& logits) const {
         float x[piece_width<T>];
         widen(logits, x);
-        for (float& value : x)
+        for (float& value : x) {
+            const float share = capped ? value * inverse_softcap_ : 0;
             value = scale_ * exp_difference(value, result_.exponentials.maximum);
+            if (capped) value *= fma(-share, share, 1.0f);
+        }
         row_.store(piece, narrow_piece<T>(x));
     }
 
@@ -69,7 +81,13 @@ public:
         const double p = exponential(static_cast<double>(result_.target_logit) -
                                      static_cast<double>(result_.exponentials.maximum)) /
                          static_cast<double>(result_.exponentials.sum);
-        row_.replace(result_.target, static_cast<float>(static_cast<double>(factor_) * (p - 1)));
+        double gradient = static_cast<double>(factor_) * (p - 1);
+        if (capped) {
+            const double share =
+                static_cast<double>(result_.target_logit) * static_cast<double>(inverse_softcap_);
+            gradient *= 1 - share * share;
+        }
+        row_.replace(result_.target, static_cast<float>(gradient));
     }
 
 private:
@@ -77,6 +95,7 @@ private:
     const RowResult& result_;
     float factor_;
     float scale_;
+    float inverse_softcap_;
 };
 
 template <class T, bool aligned>
@@ -96,7 +115,7 @@ __device__ inline LogitRow<T, aligned> block_row(const LossArgs<T>& args) {
     return {args.logits + block_index().x * args.stride, args.vocab};
 }
 
-template <class T, bool aligned>
+template <class T, bool aligned, bool capped>
 __global__ void __launch_bounds__(row_threads, 2) unsplit_kernel(LossArgs<T> args) {
     auto& shared = shared_memory<UnsplitShared<T>>();
     auto* kept = reinterpret_cast<Vec16<T>*>(&shared + 1);
@@ -118,7 +137,8 @@ __global__ void __launch_bounds__(row_threads, 2) unsplit_kernel(LossArgs<T> arg
     result.exponentials = own.reduce_block(shared.row);
     if (thread_index() == 0) args.losses[c] = result.loss();
     if (!args.gradient) return;
-    const RowGradient<T, aligned> gradient(row, result, gradient_factor(args, result.weight));
+    const RowGradient<T, aligned, capped> gradient(
+        row, result, gradient_factor(args, result.weight), args.inverse_softcap);
     for (int piece = thread_index(); piece < args.kept; piece += row_threads)
         gradient(piece, load(kept + piece));
     row.for_each(args.kept, row.pieces(), gradient);
@@ -156,7 +176,7 @@ __global__ void __launch_bounds__(row_threads, 2) sums_kernel(LossArgs<T> args) 
     args.sums[2 * c + 1] = row.holds(target) ? row.logit(target) : 0.0f;
 }
 
-template <class T, bool aligned>
+template <class T, bool aligned, bool capped>
 __global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> args) {
     const int c = block_index().x;
     const auto row = block_row<T, aligned>(args);
@@ -166,9 +186,22 @@ __global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> ar
     if (thread_index() == 0) args.losses[c] = result.loss();
     if (!args.gradient) return;
     if (result.weight == 0) return write_zeros(row);
-    const RowGradient<T, aligned> gradient(row, result, gradient_factor(args, result.weight));
+    const RowGradient<T, aligned, capped> gradient(
+        row, result, gradient_factor(args, result.weight), args.inverse_softcap);
     row.for_each(0, row.pieces(), gradient);
     gradient.write_target();
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_threads) soft_cap_kernel(LossArgs<T> args) {
+    const auto row = block_row<T, aligned>(args);
+    row.for_each(0, row.pieces(), [&](int piece, const Vec16<T>& logits) {
+        float x[piece_width<T>];
+        widen(logits, x);
+        for (float& value : x)
+            value = args.softcap * tanh(value * args.inverse_softcap);
+        row.store(piece, narrow_piece<T>(x));
+    });
 }
 
 struct BySource {
@@ -209,6 +242,12 @@ LossArgs<T> row_args(const Tensor& logits) {
 }
 
 template <class T>
+void set_cap(LossArgs<T>& args, float cap) {
+    args.softcap = cap;
+    if (cap > 0) args.inverse_softcap = 1 / cap;
+}
+
+template <class T>
 LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
     LossArgs<T> args = row_args<T>(op.logits);
     args.targets = op.targets.as<std::int32_t>();
@@ -217,6 +256,7 @@ LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
     args.losses = losses;
     args.factor = op.sink.factor;
     args.gradient = op.gradient;
+    set_cap(args, op.softcap);
     return args;
 }
 
@@ -246,8 +286,12 @@ void unsplit_cross_entropy(const CrossEntropy& op, double* losses, const OpConte
         args.kept =
             static_cast<int>(pieces <= capacity ? pieces : capacity / row_threads * row_threads);
     }
-    launch_rows<T>({unsplit_kernel<T, true>, unsplit_kernel<T, false>}, args, op.logits.size(0),
-                   own_bytes + args.kept * std::int64_t{16}, context);
+    const RowKernel<T> kernel =
+        op.softcap > 0
+            ? RowKernel<T>{unsplit_kernel<T, true, true>, unsplit_kernel<T, false, true>}
+            : RowKernel<T>{unsplit_kernel<T, true, false>, unsplit_kernel<T, false, false>};
+    launch_rows<T>(kernel, args, op.logits.size(0), own_bytes + args.kept * std::int64_t{16},
+                   context);
 }
 
 void add_losses(const double* losses, const CrossEntropy& op, const OpContext& context) {
@@ -264,6 +308,16 @@ void add_losses(const double* losses, const CrossEntropy& op, const OpContext& c
 }
 
 }  // namespace
+
+void run(const SoftCap& op, const OpContext& context) {
+    with_compute_type(op.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        LossArgs<T> args = row_args<T>(op.x);
+        set_cap(args, op.cap);
+        launch_rows<T>({soft_cap_kernel<T, true>, soft_cap_kernel<T, false>}, args, op.x.size(0), 0,
+                       context);
+    });
+}
 
 void run(const CrossEntropy& args, const OpContext& context) {
     const std::int64_t rows = args.logits.size(0);
@@ -306,8 +360,11 @@ void run(const VocabParallelGradient& op, const OpContext& context) {
         args.vocab_begin = op.vocab_begin;
         args.maximum = op.maximum.as<float>();
         args.sums = op.sums.as<float>();
-        launch_rows<T>({gradient_kernel<T, true>, gradient_kernel<T, false>}, args, rows, 0,
-                       context);
+        const RowKernel<T> kernel =
+            op.loss.softcap > 0
+                ? RowKernel<T>{gradient_kernel<T, true, true>, gradient_kernel<T, false, true>}
+                : RowKernel<T>{gradient_kernel<T, true, false>, gradient_kernel<T, false, false>};
+        launch_rows<T>(kernel, args, rows, 0, context);
     });
     add_losses(losses, op.loss, context);
 }

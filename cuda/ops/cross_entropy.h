@@ -9,6 +9,7 @@
 namespace gptrain::cuda {
 
 /// Adds the rows' losses in an order that depends only on their number.
+void run(const SoftCap& args, const OpContext& context);
 void run(const CrossEntropy& args, const OpContext& context);
 void run(const VocabParallelMaximum& args, const OpContext& context);
 void run(const VocabParallelSums& args, const OpContext& context);

@@ -19,7 +19,17 @@ struct LookUpArgs {
     T* x;
     int tokens;
     int hidden;
+    float scale;
 };
+
+template <class T>
+__device__ inline Vec16<T> scaled(const Vec16<T>& piece, float scale) {
+    float x[piece_width<T>];
+    widen(piece, x);
+    for (float& value : x)
+        value = value * scale;
+    return narrow_piece<T>(x);
+}
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(256) look_up(LookUpArgs<T> args) {
@@ -34,7 +44,7 @@ __global__ void __launch_bounds__(256) look_up(LookUpArgs<T> args) {
     for (int i = 0; i < rows_per_block; ++i) {
         if (!is_block_row(i, args.tokens)) continue;
         T* to = args.x + block_row(i, args.tokens) * args.hidden;
-        store_piece<aligned>(to, feature, args.hidden, pieces[i]);
+        store_piece<aligned>(to, feature, args.hidden, scaled<T>(pieces[i], args.scale));
     }
 }
 
@@ -100,7 +110,8 @@ void run(const EmbeddingForward& args, const OpContext& context) {
                                     .table_rows = args.weight.size(0),
                                     .x = args.x.as<T>(),
                                     .tokens = static_cast<int>(args.x.size(0)),
-                                    .hidden = static_cast<int>(args.x.size(1))};
+                                    .hidden = static_cast<int>(args.x.size(1)),
+                                    .scale = args.scale};
         const PieceGrid grid = piece_grid(look.tokens, look.hidden, piece_width<T>);
         const bool whole = is_aligned(look.x, look.hidden, look.hidden) &&
                            is_aligned(look.weight, look.hidden, look.hidden);
@@ -111,7 +122,11 @@ void run(const EmbeddingForward& args, const OpContext& context) {
 }
 
 void run(const EmbeddingBackward& args, const OpContext& context) {
-    add_rows({.rows = args.ids, .begin = args.vocab_begin, .x = args.dx, .table = args.dweight},
+    add_rows({.rows = args.ids,
+              .begin = args.vocab_begin,
+              .x = args.dx,
+              .table = args.dweight,
+              .scale = args.scale},
              context);
 }
 

@@ -35,6 +35,12 @@ __device__ inline Curve relu(float u) {
     return {u < 0.0f ? 0.0f : u, u > 0.0f ? 1.0f : 0.0f};
 }
 
+/// The square of relu.
+__device__ inline Curve relu2(float u) {
+    const float positive = u < 0.0f ? 0.0f : u;
+    return {positive * positive, positive + positive};
+}
+
 /// A gated activation, of_up of_gate: `up_slope` is its slope in up, of_up gate_slope that in gate.
 struct GatedCurve {
     float of_up;
@@ -70,6 +76,11 @@ __device__ inline Curve gelu(float u) {
     const Logistic s = logistic(two_root * u * fma(0.044715f, square, 1.0f));
     const float two_z_slope = two_root * fma(0.134145f, square, 1.0f);
     return {u * s.value, s.value * fma(u * s.tail, two_z_slope, 1.0f)};
+}
+
+__device__ inline GatedCurve geglu(float up, float gate) {
+    const Curve at = gelu(gate);
+    return {up, at.value, at.value, at.slope};
 }
 
 /// The same by the normal distribution P and its density p: u P(u) and P(u) + u p(u).

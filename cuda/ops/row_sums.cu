@@ -27,6 +27,7 @@ struct SumArgs {
     float* table;
     int hidden;
     Parts parts;
+    float scale;
 };
 
 struct SpanningArgs {
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
         unrolled<unroll>([&](int i) {
             if (first + i >= count) return;
             for (int k = 0; k < piece_width<T>; ++k)
-                sum[k] = sum[k] + widen(x[i][k]);
+                sum[k] = fma(widen(x[i][k]), args.scale, sum[k]);
             const Action action = shared.actions[first + i];
             if (action == Action::keep_adding) return;
             for (int k = 0; k < piece_width<T>; ++k)
@@ -222,7 +223,8 @@ void add(const RowSums& op, const TokenRows& tokens, const OpContext& context) {
                              .x = op.x.as<T>(),
                              .table = op.table.as<float>(),
                              .hidden = static_cast<int>(hidden),
-                             .parts = take_parts(chunks, hidden, context.scratch)};
+                             .parts = take_parts(chunks, hidden, context.scratch),
+                             .scale = op.scale};
     const bool aligned =
         is_aligned(args.x, hidden, hidden) && is_aligned(args.table, hidden, hidden);
     const PieceGrid grid = piece_grid(1, hidden, piece_width<T>);

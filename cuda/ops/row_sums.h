@@ -11,11 +11,12 @@ struct RowSums {
     std::int64_t begin = 0;  ///< rows outside the table are skipped
     Tensor x;                ///< [T, H]
     Tensor table;            ///< fp32 [V, H]
+    float scale = 1;
 };
 
-/// table[row] += sum of x[t] over the tokens t of that row, without atomics. Tokens are sorted by
-/// row and summed in chunks, in ascending order of t; the chunk sums of a row with many tokens are
-/// then added in an order that depends only on `rows`.
+/// table[row] += sum of scale x[t] over the tokens t of that row, without atomics. Tokens are
+/// sorted by row and summed in chunks, in ascending order of t; the chunk sums of a row with many
+/// tokens are then added in an order that depends only on `rows`.
 void add_rows(const RowSums& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -30,6 +30,7 @@ struct OpLimits {
     std::int64_t groups = 0;        ///< G
     std::int64_t head_dim = 0;      ///< D
     std::int64_t widest = 0;        ///< largest I or O of a linear layer other than the head
+    std::int64_t shared_norm = 0;   ///< largest W of a norm of rows that ranks share; 0: none
     std::int64_t vocab = 0;         ///< V
     std::int64_t head_rows = 0;     ///< rows of logits computed at a time
     std::int64_t experts = 0;       ///< E; 0: none

@@ -10,6 +10,7 @@
 #include "backend/dropout.h"
 #include "backend/value_ops.h"
 #include "base/activation.h"
+#include "base/alibi.h"
 #include "base/rope.h"
 
 namespace gptrain {
@@ -111,7 +112,8 @@ struct AddBias {
 /// clamped_swiglu: likewise, with limit = 7 and g = min(gate, limit):
 ///   y = (clamp(fc, -limit, limit) + 1) g sigmoid(1.702 g). The slope of a clamped element is 0, at
 ///   the limits themselves it is that of the inside.
-/// relu: y = max(u, 0), with the slope 0 at 0.
+/// geglu: u holds [fc | gate], packed; y = gelu(gate) fc.
+/// relu: y = max(u, 0), with the slope 0 at 0. relu2: y = max(u, 0)^2.
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
     Activation activation = Activation::gelu;
@@ -138,23 +140,26 @@ inline Tensor named_rows(const Tensor& table, const Tensor& ids) {
     return table.empty() ? table : table.slice(0, 0, std::min(table.size(0), ids.elements()));
 }
 
-/// x[t] = weight[ids[t] - vocab_begin], or zeros if that row is not local
+/// x[t] = scale weight[ids[t] - vocab_begin], rounded once, or zeros if that row is not local
 struct EmbeddingForward {
     static constexpr std::string_view name = "embedding_forward";
     Tensor ids;     ///< i32 [T]
     Tensor weight;  ///< [V, H]
     std::int64_t vocab_begin = 0;
     Tensor x;  ///< [T, H], =
+    float scale = 1;
     void tensors(const auto& list) const { list.reads(ids, named_rows(weight, ids)).writes(x); }
 };
 
-/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on the ids only
+/// dweight[ids[t] - vocab_begin] += scale dx[t] for local rows, in an order that depends on the ids
+/// only
 struct EmbeddingBackward {
     static constexpr std::string_view name = "embedding_backward";
     Tensor ids;      ///< i32 [T]
     Tensor dx;       ///< [T, H]
     Tensor dweight;  ///< fp32 [V, H], +=
     std::int64_t vocab_begin = 0;
+    float scale = 1;
     void tensors(const auto& list) const { list.reads(ids, dx).updates(named_rows(dweight, ids)); }
 };
 
@@ -190,7 +195,9 @@ struct PositionBackward {
 /// D/2] sin m, x[i + D/2] cos m + x[i] sin m). `inverse` rotates by -m, for backward.
 struct Rope {
     static constexpr std::string_view name = "rope";
-    Tensor x;          ///< [B, S, heads, D] with any strides, in and out
+    /// [B, S, heads, D] with any strides, in and out. D counts rotated features: those of heads
+    /// that rotate in part are a slice.
+    Tensor x;
     Tensor positions;  ///< i32 [B, S]
     double theta = 10000.0;
     std::optional<RopeScaling> scaling = {};
@@ -203,22 +210,27 @@ struct Rope {
 
 /// Causal softmax attention. Row i of q has position q_begin + i, row j of k and v has k_begin + j.
 /// i sees j if position(j) <= position(i) (with q behind all keys it sees all: bidirectional) and,
-/// with first_visible, position(j) >= first_visible[b, i]. Head n uses group n G / N. The scale is
-/// 1 / sqrt(D). The full score matrix never exists. A row that sees nothing gets o = 0 and lse =
-/// -infinity. Dropout is drawn at the positions above; its `rows` are ignored.
+/// with first_visible, position(j) >= first_visible[b, i]. Head n uses group n G / N. A score is
+/// s = q k / sqrt(D), with `softcap` c then c tanh(s / c), with `alibi` then less slope(n)
+/// (position(i) - position(j)). The full score matrix never exists. A row that sees nothing gets o
+/// = 0 and lse = -infinity. Dropout is drawn at the positions above; its `rows` are ignored.
 struct AttentionForward {
     static constexpr std::string_view name = "attention_forward";
     Tensor q;    ///< [B, Sq, N, D], strided, D contiguous
     Tensor k;    ///< [B, Sk, G, D], strided, D contiguous
     Tensor v;    ///< like k
     Tensor o;    ///< [B, Sq, N, D], strided, =
-    Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(scale q k)
+    Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(score)
     std::int64_t q_begin = 0;
     std::int64_t k_begin = 0;
     Tensor first_visible;  ///< i32 [B, Sq] or empty; never decreases along a sequence
     /// The most keys that a row sees by first_visible, for those who count the work; 0: any number.
     std::int64_t window = 0;
-    Dropout dropout;  ///< of the probabilities, at the positions above
+    Dropout dropout;    ///< of the probabilities, at the positions above
+    float softcap = 0;  ///< 0: none
+    Alibi alibi = {};
+    /// True if scores are more than scaled products.
+    bool changes_scores() const { return softcap > 0 || alibi.on(); }
     void tensors(const auto& list) const { list.reads(q, k, v, first_visible).writes(o, lse); }
 };
 
@@ -255,7 +267,39 @@ struct MergeAttention {
     }
 };
 
+/// Attention sinks (gpt-oss): each head has one more score, without a value, in the softmax of
+/// every row: lse = log(exp(lse) + exp(sink)) and, with the old and new lse, o = o exp(old - new),
+/// in place. A row that saw nothing keeps o = 0. AttentionBackward with these o and lse gives the
+/// gradients of q, k and v.
+struct SinkForward {
+    static constexpr std::string_view name = "sink_forward";
+    Tensor sinks;  ///< [N], compute dtype
+    Tensor o;      ///< [B, Sq, N, D], strided, D contiguous; compute dtype or fp32, in and out
+    Tensor lse;    ///< fp32 [B, N, Sq], in and out
+    void tensors(const auto& list) const { list.reads(sinks).updates(o, lse); }
+};
+
+/// dsinks[n] -= the sum over rows of exp(sinks[n] - lse) (d_o o), with o and lse of SinkForward, in
+/// an order that depends on sizes only.
+struct SinkBackward {
+    static constexpr std::string_view name = "sink_backward";
+    Tensor sinks;   ///< [N], compute dtype
+    Tensor o;       ///< [B, Sq, N, D], strided, D contiguous; compute dtype
+    Tensor lse;     ///< fp32 [B, N, Sq]
+    Tensor d_o;     ///< like o
+    Tensor dsinks;  ///< fp32 [N], -=
+    void tensors(const auto& list) const { list.reads(sinks, o, lse, d_o).updates(dsinks); }
+};
+
 // ---- loss ---------------------------------------------------------------------------------------
+
+/// x = cap tanh(x / cap), in place: a soft cap of logits.
+struct SoftCap {
+    static constexpr std::string_view name = "soft_cap";
+    Tensor x;  ///< [C, V] rows, compute dtype, in and out
+    float cap = 1;
+    void tensors(const auto& list) const { list.updates(x); }
+};
 
 /// Where an op adds the loss of its rows by the source of their sequence.
 struct LossBySource {
@@ -278,8 +322,9 @@ struct LossSink {
 
 /// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank: each row's
 /// loss is log sum exp(logits) - logits[target]. With `gradient`, weight (softmax - onehot(target))
-/// sink.factor loss_scale / token_weight_sum overwrites the logits. Tokens of weight 0 add nothing,
-/// whatever their target.
+/// sink.factor loss_scale / token_weight_sum overwrites the logits. If these come from SoftCap with
+/// the cap `softcap`, the gradient is that of its input: times 1 - (logits / softcap)^2. Tokens of
+/// weight 0 add nothing, whatever their target.
 struct CrossEntropy {
     static constexpr std::string_view name = "cross_entropy";
     Tensor logits;   ///< [C, V] rows, in and out
@@ -288,6 +333,7 @@ struct CrossEntropy {
     LossSink sink;
     StepRef step;
     bool gradient = true;
+    float softcap = 0;  ///< 0: none
     void tensors(const auto& list) const {
         list.reads(targets, weights);
         sink.tensors(list);

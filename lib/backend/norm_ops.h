@@ -106,4 +106,44 @@ struct HeadNormBackward {
     void tensors(const auto& list) const { list.reads(dy, x, weight).writes(dx).updates(dweight); }
 };
 
+// RMSNorm of rows of W features of which every rank has a part: RowDots, then all_reduce (sum) of
+// `dots`, then RowNormForward or RowNormBackward. `width` counts the features of all ranks.
+
+/// dots[t] = sum of x[t] z[t] weight, over this rank's features. The order depends on W alone.
+struct RowDots {
+    static constexpr std::string_view name = "row_dots";
+    Tensor x;       ///< [T, W] rows
+    Tensor z;       ///< [T, W] rows; may be x itself
+    Tensor weight;  ///< [W], or empty: ones
+    Tensor dots;    ///< fp32 [T], =
+    void tensors(const auto& list) const { list.reads(x, z, weight).writes(dots); }
+};
+
+/// y = x rstd weight, rstd = 1 / sqrt(squares / width + eps)
+struct RowNormForward {
+    static constexpr std::string_view name = "row_norm_forward";
+    Tensor x;        ///< [T, W] rows
+    Tensor weight;   ///< [W]
+    Tensor squares;  ///< fp32 [T]: the sum of x^2 over all ranks
+    std::int64_t width = 0;
+    float eps = 1e-5f;
+    Tensor y;  ///< [T, W] rows, =; may be x itself
+    void tensors(const auto& list) const { list.reads(x, weight, squares).writes(y); }
+};
+
+/// dx = rstd (dy weight - x rstd^2 dots / width); dweight += the sum over T of dy x rstd
+struct RowNormBackward {
+    static constexpr std::string_view name = "row_norm_backward";
+    RowNormForward forward;  ///< the arguments of the forward call; y is not read
+    Tensor dy;               ///< [T, W] rows
+    Tensor dots;             ///< fp32 [T]: the sum of dy x weight over all ranks
+    Tensor dx;               ///< [T, W] rows, =; may be dy itself
+    Tensor dweight;          ///< fp32 [W] or empty, +=
+    void tensors(const auto& list) const {
+        list.reads(forward.x, forward.weight, forward.squares, dy, dots)
+            .writes(dx)
+            .updates(dweight);
+    }
+};
+
 }  // namespace gptrain

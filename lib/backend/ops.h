@@ -33,8 +33,9 @@ using Ops = OpList<
     LinearForward, Int8LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model
     ResidualAdd, ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward,
-    HeadNormBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
-    PositionForward, PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention,
+    HeadNormBackward, RowDots, RowNormForward, RowNormBackward, ActivationForward,
+    ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
+    Rope, AttentionForward, AttentionBackward, MergeAttention, SinkForward, SinkBackward, SoftCap,
     CrossEntropy, VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // experts
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,

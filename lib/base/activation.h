@@ -10,12 +10,15 @@ enum class Activation {
     gelu_erf,  ///< exact
     swiglu,
     clamped_swiglu,
-    relu,  ///< only in the encoder of a prompt
+    geglu,  ///< the gate in the tanh form of gelu
+    relu,
+    relu2,  ///< the square of relu
 };
 
 /// True if the first projection also computes a gate.
 constexpr bool gated(Activation activation) {
-    return activation == Activation::swiglu || activation == Activation::clamped_swiglu;
+    return activation == Activation::swiglu || activation == Activation::clamped_swiglu ||
+           activation == Activation::geglu;
 }
 
 /// Constants of clamped_swiglu: inputs are clamped to this size, and the gate's sigmoid is steeper.

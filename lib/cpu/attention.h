@@ -11,6 +11,8 @@ namespace gptrain::cpu {
 void run(const AttentionForward& args, Scratch& scratch);
 void run(const AttentionBackward& args, Scratch& scratch);
 void run(const MergeAttention& args);
+void run(const SinkForward& args);
+void run(const SinkBackward& args);
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads);
 std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,

@@ -115,7 +115,7 @@ private:
         for (std::int64_t key = visible.begin(); key < visible.end(); key += tile_size) {
             const ScoreTile tile =
                 score_tile(args_, mask_, at, visible, key, memory.scores, memory.factors);
-            add_keys(tile, key, q, d_o, at.count, memory);
+            add_keys(tile, at, key, q, d_o, memory);
         }
         store_tile(memory.dq, rows_of_head<G>(gradients_.dq, at.b, at.head), at.begin, at.count,
                    dim_, scale_, gradients_.accumulate);
@@ -150,12 +150,17 @@ private:
         }
     }
 
-    void add_keys(const ScoreTile& tile, std::int64_t key, const Queries& q, const Queries& d_o,
-                  std::int64_t count, const Memory& memory) const {
+    void add_keys(const ScoreTile& tile, const QueryTile& at, std::int64_t key, const Queries& q,
+                  const Queries& d_o, const Memory& memory) const {
+        const std::int64_t count = at.count;
         const Keys& keys = memory.keys[key / tile_size];
         kernels_.multiply(gemm_by_key(tile, dim_, keys.k.left, q.transposed, scale_, tile.scores));
         kernels_.multiply(gemm_by_key(tile, dim_, keys.v, d_o.transposed, 1, memory.dp));
+        // Memory of a packed operand, which is made later.
+        float* slopes = memory.packed_scores;
+        if (args_.changes_scores()) kernels_.change(tile, score_change(args_, at, key, slopes));
         kernels_.softmax_gradient(tile, {memory.lse, memory.delta, memory.dp});
+        if (args_.softcap > 0) times_slopes(tile, slopes, memory.dp);
         add_by_key(tile.scores, tile.keys, d_o.rows, count, memory.dv + key * width_, memory);
         add_by_key(memory.dp, tile.keys, q.rows, count, memory.dk + key * width_, memory);
         kernels_.multiply(
@@ -167,6 +172,16 @@ private:
              .cols = width_,
              .length = tile.keys,
              .accumulate = true});
+    }
+
+    /// The gradient of capped scores becomes that of the scores before.
+    static void times_slopes(const ScoreTile& tile, const float* slopes, float* d_scores) {
+        for (std::int64_t key = 0; key < tile.keys; ++key) {
+            for (std::int64_t i = 0; i < tile.queries; i += Vec8::size) {
+                float* at = d_scores + key * tile_size + i;
+                (Vec8::load(at) * Vec8::load(slopes + key * tile_size + i)).store(at);
+            }
+        }
     }
 
     /// sums [keys][dim] += scores [keys][queries] rows

@@ -130,6 +130,7 @@ private:
         const ScoreTile tile =
             score_tile(args_, mask_, at, own.visible, keys.begin, memory.scores, memory.factors);
         kernels_.multiply(gemm_by_key(tile, dim_, keys.k, own.q_transposed, scale_, tile.scores));
+        if (args_.changes_scores()) kernels_.change(tile, score_change(args_, at, keys.begin));
         kernels_.softmax(tile, {own.memory.maximum, own.memory.sum, memory.rescale});
         for (std::int64_t i = 0; i < at.count; ++i) {
             if (memory.rescale[i] == 1) continue;

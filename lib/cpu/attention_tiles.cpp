@@ -120,4 +120,13 @@ ScoreTile score_tile(const AttentionForward& args, const DropoutMask& mask, cons
     return tile;
 }
 
+ScoreChange score_change(const AttentionForward& args, const QueryTile& at, std::int64_t key,
+                         float* slopes) {
+    const std::int64_t distance = args.q_begin + at.begin - args.k_begin - key;
+    return {.softcap = args.softcap,
+            .slope = args.alibi.on() ? args.alibi.slope(at.head) : 0,
+            .distance = static_cast<float>(distance),
+            .slopes = slopes};
+}
+
 }  // namespace gptrain::cpu

@@ -176,4 +176,8 @@ private:
 ScoreTile score_tile(const AttentionForward& args, const DropoutMask& mask, const QueryTile& at,
                      VisibleKeys& visible, std::int64_t key, float* scores, float* factors);
 
+/// The change of those scores. `slopes`: as in ScoreChange.
+ScoreChange score_change(const AttentionForward& args, const QueryTile& at, std::int64_t key,
+                         float* slopes = nullptr);
+
 }  // namespace gptrain::cpu

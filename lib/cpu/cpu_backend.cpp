@@ -25,6 +25,7 @@
 #include "cpu/rope.h"
 #include "cpu/router.h"
 #include "cpu/router_losses.h"
+#include "cpu/row_norm.h"
 #include "cpu/spin_limit.h"
 #include "cpu/step.h"
 #include "cpu/values.h"
@@ -110,7 +111,8 @@ std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     return std::max(
         {linear_scratch_bytes(limits.compute, threads), norm_scratch_bytes(tokens, limits.hidden),
-         head_norm_scratch_bytes(tokens, limits.head_dim), rope_scratch_bytes(limits.head_dim),
+         head_norm_scratch_bytes(tokens, limits.head_dim),
+         row_norm_scratch_bytes(tokens, limits.shared_norm), rope_scratch_bytes(limits.head_dim),
          cross_entropy_scratch_bytes(std::max(limits.head_rows, tokens)),
          attention_forward_scratch_bytes(limits.head_dim, threads),
          attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads),

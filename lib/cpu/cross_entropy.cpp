@@ -14,20 +14,33 @@ namespace {
 
 constexpr std::int64_t exp_cost = 8;
 
-/// logits = factor softmax(logits), minus factor at the target if its index is in this row.
+/// The largest of a row's logits, and the sum of exp(logit - maximum).
+struct Exponentials {
+    float maximum = 0;
+    float sum = 1;
+};
+
+/// logits = factor softmax(logits), minus factor at the target if its index is in this row; with a
+/// cap times its slope.
 template <class T>
-void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float factor,
-                  std::int64_t target) {
+void row_gradient(T* logits, std::int64_t vocab, const Exponentials& of_row, float factor,
+                  std::int64_t target, float softcap) {
     if (factor == 0) {
         std::fill(logits, logits + vocab, T{});
         return;
     }
+    const auto [maximum, sum] = of_row;
     const bool hit = target >= 0 && target < vocab;
-    const float at_target = hit ? to_float(logits[target]) : 0;
-    row_kernels<T>().scaled_exp(logits, maximum, factor / sum, vocab);
+    const double at_target = hit ? to_float(logits[target]) : 0;
+    if (softcap > 0) {
+        row_kernels<T>().capped_exp(logits, maximum, factor / sum, softcap, vocab);
+    } else {
+        row_kernels<T>().scaled_exp(logits, maximum, factor / sum, vocab);
+    }
     if (hit) {
-        const double p = std::exp(static_cast<double>(at_target) - maximum) / sum;
-        logits[target] = from_float<T>(static_cast<float>(factor * (p - 1)));
+        const double p = std::exp(at_target - maximum) / sum;
+        const double share = softcap > 0 ? at_target / softcap : 0;
+        logits[target] = from_float<T>(static_cast<float>(factor * (p - 1) * (1 - share * share)));
     }
 }
 
@@ -74,22 +87,33 @@ void unsharded_cross_entropy(const CrossEntropy& args, Scratch& scratch) {
     for_rows(args.logits, [&](std::int64_t c) {
         T* row = logits[c];
         losses[c] = 0;
-        float maximum = 0;
-        float sum = 1;
+        Exponentials of_row;
         if (weights[c] != 0) {
+            auto& [maximum, sum] = of_row;
             maximum = row_kernels<T>().maximum(row, vocab);
             sum = row_kernels<T>().exp_sum(row, maximum, vocab);
             const double log_sum = maximum + std::log(static_cast<double>(sum));
             losses[c] = weights[c] * (log_sum - to_float(row[targets[c]]));
         }
         if (args.gradient) {
-            row_gradient(row, vocab, maximum, sum, gradient_factor(weights[c], args), targets[c]);
+            row_gradient(row, vocab, of_row, gradient_factor(weights[c], args), targets[c],
+                         args.softcap);
         }
     });
     add_losses(losses, args);
 }
 
 }  // namespace
+
+void run(const SoftCap& args) {
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Rows<T> rows(args.x);
+        for_rows(args.x, [&](std::int64_t c) {
+            row_kernels<T>().soft_cap(rows[c], args.cap, args.x.size(1));
+        });
+    });
+}
 
 void run(const CrossEntropy& args, Scratch& scratch) {
     with_compute_type(args.logits.dtype(),
@@ -138,8 +162,9 @@ void run(const VocabParallelGradient& args, Scratch& scratch) {
             const double log_sum = maximum[c] + std::log(static_cast<double>(sums[2 * c]));
             losses[c] = weights[c] == 0 ? 0 : weights[c] * (log_sum - sums[2 * c + 1]);
             if (!args.loss.gradient) return;
-            row_gradient(rows[c], logits.size(1), maximum[c], sums[2 * c],
-                         gradient_factor(weights[c], args.loss), targets[c] - args.vocab_begin);
+            row_gradient(rows[c], logits.size(1), {maximum[c], sums[2 * c]},
+                         gradient_factor(weights[c], args.loss), targets[c] - args.vocab_begin,
+                         args.loss.softcap);
         });
     });
     add_losses(losses, args.loss);

@@ -6,6 +6,7 @@
 
 namespace gptrain::cpu {
 
+void run(const SoftCap& args);
 void run(const CrossEntropy& args, Scratch& scratch);
 void run(const VocabParallelMaximum& args);
 void run(const VocabParallelSums& args);

@@ -9,10 +9,10 @@
 namespace gptrain::cpu {
 namespace {
 
-/// dweight[row_of(t)] += dx[t] in ascending order of t, if row_of(t) is one of its rows. Threads
-/// split the columns, so that each element has one order of additions.
+/// dweight[row_of(t)] += scale dx[t] in ascending order of t, if row_of(t) is one of its rows.
+/// Threads split the columns, so that each element has one order of additions.
 template <class T, class RowOf>
-void add_rows(const Tensor& dx, const Tensor& dweight, const RowOf& row_of) {
+void add_rows(const Tensor& dx, const Tensor& dweight, float scale, const RowOf& row_of) {
     const std::int64_t tokens = dx.size(0);
     const std::int64_t hidden = dx.size(1);
     const std::int64_t rows = dweight.size(0);
@@ -25,9 +25,19 @@ void add_rows(const Tensor& dx, const Tensor& dweight, const RowOf& row_of) {
             float* sum = to + row * hidden;
             const T* x = from + t * hidden;
             for_vectors(begin, end, [&](std::int64_t h, auto lanes) {
-                store(sum + h, load(sum + h, lanes) + load(x + h, lanes), lanes);
+                store(sum + h, fma(load(x + h, lanes), Vec8(scale), load(sum + h, lanes)), lanes);
             });
         }
+    });
+}
+
+template <class T>
+void scale(const Tensor& x, float factor) {
+    T* values = x.as<T>();
+    parallel_ranges(x.elements(), 1, 64, [&](std::int64_t begin, std::int64_t end) {
+        for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+            store(values + i, load(values + i, lanes) * Vec8(factor), lanes);
+        });
     });
 }
 
@@ -86,12 +96,15 @@ void run(const EmbeddingForward& args) {
             }
         }
     });
+    if (args.scale == 1) return;
+    with_compute_type(args.x.dtype(),
+                      [&](auto type) { scale<decltype(type)>(args.x, args.scale); });
 }
 
 void run(const EmbeddingBackward& args) {
     const auto* ids = args.ids.as<std::int32_t>();
     with_compute_type(args.dx.dtype(), [&](auto type) {
-        add_rows<decltype(type)>(args.dx, args.dweight,
+        add_rows<decltype(type)>(args.dx, args.dweight, args.scale,
                                  [&](std::int64_t t) { return ids[t] - args.vocab_begin; });
     });
 }
@@ -106,7 +119,7 @@ void run(const PositionBackward& args) {
         if (args.dropout.probability > 0) drop_in_place<T>(args);
         if (args.dweight.empty()) return;
         const auto* positions = args.positions.as<std::int32_t>();
-        add_rows<T>(args.dx, args.dweight,
+        add_rows<T>(args.dx, args.dweight, 1,
                     [&](std::int64_t t) { return std::int64_t{positions[t]}; });
     });
 }

@@ -51,20 +51,45 @@ void add_values(const Rows<T>& values, const Rows<T>& next, std::int64_t count,
         sums[i].store(o + i * Vec8::size);
 }
 
+/// What becomes of a query's scores before the softmax (AttentionForward).
+struct ScoreCurve {
+    float softcap = 0;
+    float slope = 0;
+
+    bool on() const { return softcap > 0 || slope > 0; }
+    /// Changes the scores of `count` keys, of which the first is `distance` behind the query.
+    void change(std::int64_t count, std::int64_t distance, float* scores) const {
+        alignas(32) static constexpr float lanes[] = {0, 1, 2, 3, 4, 5, 6, 7};
+        for (std::int64_t j = 0; j < count; j += Vec8::size) {
+            Vec8 score = Vec8::load(scores + j);
+            if (softcap > 0) score = Vec8(softcap) * tanh(score * Vec8(1 / softcap));
+            const Vec8 behind = Vec8(static_cast<float>(distance - j)) - Vec8::load(lanes);
+            fnma(Vec8(slope), behind, score).store(scores + j);
+        }
+    }
+};
+
 /// Attention of one query of one head over the keys so far, with the running softmax of tiles.
 template <class T>
 class Query {
 public:
     /// `o` is memory for padded_dim(dim) floats.
-    Query(T* q, std::int64_t dim, float scale, float* o) : dim_(dim), scale_(scale), o_(o) {
+    Query(T* q, std::int64_t dim, float scale, const ScoreCurve& curve, float* o)
+        : dim_(dim), scale_(scale), curve_(curve), o_(o) {
         q_.data = q;
         std::fill(o, o + padded_dim(dim), 0.0f);
     }
 
-    /// Adds `count` keys, at most block_size, which were requested before.
-    void add(const Rows<T>& keys, const Rows<T>& values, std::int64_t count) {
+    /// Adds `count` keys, at most block_size, which were requested before; the first is `distance`
+    /// behind the query.
+    void add(const Rows<T>& keys, const Rows<T>& values, std::int64_t count,
+             std::int64_t distance) {
         alignas(32) float scores[block_size];
         score(keys, values, count, scores);
+        if (curve_.on()) {
+            curve_.change(count, distance, scores);
+            hide_from(count, scores);
+        }
         const float rescale = softmax(count, scores);
         const Rows<T> next = rows_from(keys, block_size);
         std::int64_t d = 0;
@@ -118,6 +143,10 @@ private:
             products(std::integral_constant<int, keys_at_once>());
         while (j < count)
             products(std::integral_constant<int, 1>());
+        hide_from(count, scores);
+    }
+
+    static void hide_from(std::int64_t count, float* scores) {
         std::fill(scores + count, scores + round_up(count, Vec8::size), -infinity);
     }
 
@@ -143,6 +172,7 @@ private:
     Rows<T> q_;
     std::int64_t dim_;
     float scale_;
+    ScoreCurve curve_;
     float* o_;
     float maximum_ = -infinity;
     float sum_ = 0;
@@ -166,7 +196,8 @@ public:
         };
         std::optional<Query<T>> queries[heads_at_once];
         for (std::int64_t h = 0; h < heads; ++h)
-            queries[h].emplace(row(args_.q, h), dim, scale_, memory + h * padded_dim(dim));
+            queries[h].emplace(row(args_.q, h), dim, scale_, curve(head + h),
+                               memory + h * padded_dim(dim));
         const KeyRange seen = keys_seen(args_, b, i);
         for (std::int64_t key = seen.begin; key < std::min(seen.begin + block_size, seen.end);
              ++key)
@@ -174,7 +205,8 @@ public:
         for (std::int64_t key = seen.begin; key < seen.end; key += block_size) {
             const std::int64_t count = std::min(block_size, seen.end - key);
             for (std::int64_t h = 0; h < heads; ++h)
-                queries[h]->add(rows_from(keys, key), rows_from(values, key), count);
+                queries[h]->add(rows_from(keys, key), rows_from(values, key), count,
+                                args_.q_begin + i - args_.k_begin - key);
         }
         for (std::int64_t h = 0; h < heads; ++h) {
             args_.lse.as<float>()[(b * args_.q.size(2) + head + h) * args_.q.size(1) + i] =
@@ -183,6 +215,10 @@ public:
     }
 
 private:
+    ScoreCurve curve(std::int64_t head) const {
+        return {args_.softcap, args_.alibi.on() ? args_.alibi.slope(head) : 0};
+    }
+
     const AttentionForward& args_;
     float scale_;
 };

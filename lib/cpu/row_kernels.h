@@ -46,6 +46,10 @@ struct RowKernels {
     float (*exp_sum)(const T* row, float shift, std::int64_t count);
     /// row = scale exp(row - shift)
     void (*scaled_exp)(T* row, float shift, float scale, std::int64_t count);
+    /// row = scale exp(row - shift) (1 - (row / cap)^2)
+    void (*capped_exp)(T* row, float shift, float scale, float cap, std::int64_t count);
+    /// row = cap tanh(row / cap)
+    void (*soft_cap)(T* row, float cap, std::int64_t count);
     /// row = scale values
     void (*from_int8)(const std::int8_t* values, float scale, T* row, std::int64_t count);
     /// Outputs [begin, end) of a few rows, each row of the weight read once. The sums of a row do

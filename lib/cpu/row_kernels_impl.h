@@ -20,8 +20,10 @@ void with_curve(Activation activation, const auto& f) {
         case Activation::gelu: return f([](V u) { return gelu(u); });
         case Activation::gelu_erf: return f([](V u) { return gelu_erf(u); });
         case Activation::relu: return f([](V u) { return relu(u); });
+        case Activation::relu2: return f([](V u) { return relu2(u); });
         case Activation::swiglu:
-        case Activation::clamped_swiglu: return;  // have a gate
+        case Activation::clamped_swiglu:
+        case Activation::geglu: return;  // have a gate
     }
 }
 
@@ -47,6 +49,7 @@ void activate_backward(Activation activation, const T* u, const T* dy, T* du, st
 template <class V>
 void with_gated_curve(Activation activation, const auto& f) {
     if (activation == Activation::swiglu) return f([](V up, V gate) { return swiglu(up, gate); });
+    if (activation == Activation::geglu) return f([](V up, V gate) { return geglu(up, gate); });
     f([](V up, V gate) { return clamped_swiglu(up, gate); });
 }
 
@@ -155,6 +158,25 @@ void scaled_exp(T* row, float shift, float scale, std::int64_t count) {
 }
 
 template <class V, class T>
+void capped_exp(T* row, float shift, float scale, float cap, std::int64_t count) {
+    const V inverse = 1 / cap;
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+        const V x = load(row + i, lanes);
+        const V share = x * inverse;
+        const V slope = fnma(share, share, V(1.0f));
+        store(row + i, V(scale) * exp(x - V(shift)) * slope, lanes);
+    });
+}
+
+template <class V, class T>
+void soft_cap(T* row, float cap, std::int64_t count) {
+    const V inverse = 1 / cap;
+    for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
+        store(row + i, V(cap) * tanh(load(row + i, lanes) * inverse), lanes);
+    });
+}
+
+template <class V, class T>
 void from_int8(const std::int8_t* values, float scale, T* row, std::int64_t count) {
     for_vectors_of<V>(0, count, [&](std::int64_t i, auto lanes) {
         store(row + i, load(values + i, lanes) * V(scale), lanes);
@@ -174,6 +196,8 @@ RowKernels<T> row_kernels_of() {
             .maximum = maximum<V, T>,
             .exp_sum = exp_sum<V, T>,
             .scaled_exp = scaled_exp<V, T>,
+            .capped_exp = capped_exp<V, T>,
+            .soft_cap = soft_cap<V, T>,
             .from_int8 = from_int8<V, T>,
             .multiply = multiply_few<V, T, Rows<T>>,
             .multiply_int8 = multiply_few<V, T, Int8Rows>};

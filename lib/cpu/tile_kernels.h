@@ -62,6 +62,17 @@ struct ScoreTile {
     const float* dropout;  ///< factors with the layout of scores, or null
 };
 
+/// What becomes of scaled products s before the softmax: with `softcap` c, s = c tanh(s / c); then
+/// s
+/// -= slope (distance + query - key), where query and key count in their tiles.
+struct ScoreChange {
+    float softcap;   ///< 0: none
+    float slope;     ///< 0: none
+    float distance;  ///< of the first query from the first key
+    /// Layout of scores, =: the slope of the changed score in s; or null.
+    float* slopes;
+};
+
 /// Running softmax of the queries. With m the maximum over all keys so far, this tile included:
 /// scores = exp(scores - m) dropout, sum = sum rescale + sum of exp(scores - m), rescale =
 /// exp(maximum before - m), maximum = m. If nothing is visible yet, 0 replaces m.
@@ -89,6 +100,8 @@ struct TileKernels {
     TileOperand (*left_rows)(const TileRows<Bf16>& rows, float* memory);
     TileOperand (*right_rows)(const TileRows<Bf16>& rows, float* memory);
     void (*multiply)(const TileGemm& product);
+    /// Changes the tile's scores, of all keys, seen or not.
+    void (*change)(const ScoreTile& tile, const ScoreChange& change);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
     void (*softmax_gradient)(const ScoreTile& tile, const SoftmaxGradient& gradient);
 };

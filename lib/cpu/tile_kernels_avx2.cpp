@@ -8,6 +8,7 @@ TileKernels avx2_tile_kernels() {
             .left_rows = nullptr,
             .right_rows = nullptr,
             .multiply = multiply<Vec8, 6, 2>,
+            .change = change_scores<Vec8>,
             .softmax = softmax<Vec8>,
             .softmax_gradient = softmax_gradient<Vec8>};
 }

@@ -8,6 +8,7 @@ TileKernels avx512_tile_kernels() {
             .left_rows = nullptr,
             .right_rows = nullptr,
             .multiply = multiply<Vec16, 6, 4>,
+            .change = change_scores<Vec16>,
             .softmax = softmax<Vec16>,
             .softmax_gradient = softmax_gradient<Vec16>};
 }

@@ -122,6 +122,7 @@ TileKernels avx512_bf16_tile_kernels() {
             .left_rows = pack_left_rows,
             .right_rows = pack_right_rows,
             .multiply = multiply_pairs,
+            .change = change_scores<Vec16>,
             .softmax = softmax<Vec16>,
             .softmax_gradient = softmax_gradient<Vec16>};
 }

@@ -100,6 +100,28 @@ void multiply(const TileGemm& p) {
 }
 
 template <class V>
+void change_scores(const ScoreTile& tile, const ScoreChange& how) {
+    alignas(64) static constexpr float lanes[] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                  8, 9, 10, 11, 12, 13, 14, 15};
+    const V cap = how.softcap;
+    const V inverse_cap = 1 / how.softcap;
+    for (std::int64_t query = 0; query < tile.queries; query += V::size) {
+        const V from_key = V::load(lanes) + V(how.distance + static_cast<float>(query));
+        for (std::int64_t key = 0; key < tile.keys; ++key) {
+            const std::int64_t at = key * tile_size + query;
+            V score = V::load(tile.scores + at);
+            if (how.softcap > 0) {
+                const V t = tanh(score * inverse_cap);
+                score = cap * t;
+                if (how.slopes != nullptr) fnma(t, t, V(1.0f)).store(how.slopes + at);
+            }
+            fnma(V(how.slope), from_key - V(static_cast<float>(key)), score)
+                .store(tile.scores + at);
+        }
+    }
+}
+
+template <class V>
 V visible_score(const ScoreTile& tile, std::int64_t key, std::int64_t query) {
     const V score = V::load(tile.scores + key * tile_size + query);
     if (tile.first == nullptr) return score;

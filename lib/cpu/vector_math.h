@@ -66,6 +66,13 @@ inline Curve<V> relu(V u) {
     return {max(V(0.0f), u), select_less(V(0.0f), u, V(1.0f), V(0.0f))};
 }
 
+/// The square of relu.
+template <class V>
+inline Curve<V> relu2(V u) {
+    const V positive = max(V(0.0f), u);
+    return {positive * positive, positive + positive};
+}
+
 /// GELU (tanh form) and its slope, computed as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715
 /// u^3), which keeps full relative precision where 1 + tanh(z) cancels. e^(-2 z) is a power of 2,
 /// whose constant factors are multiplied in advance.
@@ -111,6 +118,12 @@ inline GatedCurve<V> swiglu(V up, V gate) {
     return {up, silu, silu, s.value * fma(gate, tail, V(1.0f))};
 }
 
+template <class V>
+inline GatedCurve<V> geglu(V up, V gate) {
+    const Curve<V> at = gelu(gate);
+    return {up, at.value, at.value, at.slope};
+}
+
 /// NaN stays NaN, because min and max then return their second argument.
 template <class V>
 inline GatedCurve<V> clamped_swiglu(V up, V gate) {
@@ -125,6 +138,20 @@ inline GatedCurve<V> clamped_swiglu(V up, V gate) {
     return {max(least, min(limit, up)) + V(1.0f), of_gate,
             select_less(limit, up, V(0.0f), above_least),
             select_less(limit, gate, V(0.0f), s.value * fma(steep, tail, V(1.0f)))};
+}
+
+/// tanh(x) within 4 ulp. The polynomial near 0 is that of Cephes' tanhf. NaN stays NaN.
+template <class V>
+inline V tanh(V x) {
+    const V square = x * x;
+    const V p = polynomial(square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                           1.33314422036e-1f, -3.33332819422e-1f);
+    const V near = fma(p * square, x, x);
+    const V size = max(x, V(0.0f) - x);
+    const V e = exp(V(-2.0f) * size);
+    const V tail = (V(1.0f) - e) / (V(1.0f) + e);
+    const V far = select_less(x, V(0.0f), V(0.0f) - tail, tail);
+    return select_less(size, V(0.625f), near, far);
 }
 
 /// ln(x) within 2 ulp, for normal x > 0. Polynomial of Cephes' logf.

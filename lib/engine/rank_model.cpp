@@ -165,6 +165,7 @@ OpLimits op_limits(const RunPlan& plan) {
         .head_dim = model.head_dim,
         .widest = std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim,
                             model.prompt ? model.prompt->encoder_hidden : 0}),
+        .shared_norm = model.qk_norm == QkNorm::all ? model.heads * model.head_dim : 0,
         .vocab = model.vocab,
         .head_rows = plan.head_rows,
         .experts = experts.count,

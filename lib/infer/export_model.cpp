@@ -10,6 +10,7 @@
 #include "interop/export_peft.h"
 #include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
+#include "interop/tensor_names.h"
 #include "spec/spec_json.h"
 
 namespace gptrain {
@@ -38,8 +39,11 @@ void check_adapted(const ModelShape& adapted, const InferenceRun& run) {
              there, ", which PEFT would use; ", remedy);
     };
     check("norm_eps", adapted.norm_eps, own.norm_eps);
-    if (own.position_embedding == PositionEmbedding::rope)
+    if (own.position_embedding == PositionEmbedding::rope) {
         check("rope_theta", adapted.rope_theta, own.rope_theta);
+        check("rope_theta.window", adapted.window_rope_theta.value_or(adapted.rope_theta),
+              own.window_rope_theta.value_or(own.rope_theta));
+    }
     const Json settings = attention_settings(own);
     const Json theirs = attention_settings(adapted);
     for (const auto& [key, value] : settings.items())
@@ -77,7 +81,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     exported.check(model, ours);
     result.error = compare_logits(
         run, [&](const Shard& part, std::span<float> to) { exported.read(part, to); },
-        options.dtype);
+        options.dtype, hf_tensor_names(model, hf_class_of(model)).norms_less_1);
     commit_folder(temporary, tokenizer, options.output);
     return result;
 }
@@ -90,10 +94,13 @@ ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options)
     const ModelSource& adapted = *run.source.adapted();
     check_adapted(adapted.model(), run);
     SourceWeights weights(run.source);
+    const HfClass hf_class = adapted.hf() != nullptr ? adapted.hf()->config().hf_class
+                                                     : hf_class_of(without_adapter(run.plan.model));
     const TemporaryFolder temporary(options.output.parent_path(),
                                     options.output.filename().string());
     write_peft_adapter(temporary.path(),
                        {.model = run.plan.model,
+                        .hf_class = hf_class,
                         .adapted_path = adapted.hf() != nullptr ? adapted.folder().string() : "",
                         .dtype = options.dtype},
                        [&](const Shard& part, std::span<float> to) { weights.read(part, to); });

@@ -42,8 +42,9 @@ struct LogitError {
 };
 
 /// Compares the logits of a fixed text. In fp32 they must be equal, but for rounding where an
-/// adapter was merged, else Error (bug). Empty if the model does not fit in memory.
+/// adapter was merged or weights are stored as differences (`rounded`), else Error (bug). Empty if
+/// the model does not fit in memory.
 std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightReader& exported,
-                                         DType dtype);
+                                         DType dtype, bool rounded = false);
 
 }  // namespace gptrain

@@ -14,9 +14,15 @@ std::string module_of(const std::string& parameter) {
     return parameter.substr(0, parameter.rfind('.'));
 }
 
-/// The last two parts of a module's name, such as "attn.c_proj".
+/// The last two parts of a module's name, such as "attn.c_proj", or the last one after the number
+/// of the block.
 std::string name_in_block(const std::string& module) {
-    return module.substr(module.rfind('.', module.rfind('.') - 1) + 1);
+    const std::size_t last = module.rfind('.');
+    const std::size_t begin = module.rfind('.', last - 1) + 1;
+    const bool numbered = std::all_of(module.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      module.begin() + static_cast<std::ptrdiff_t>(last),
+                                      [](char c) { return c >= '0' && c <= '9'; });
+    return module.substr(numbered ? last + 1 : begin);
 }
 
 class Adapter {
@@ -26,7 +32,7 @@ public:
         for (const Shard& tensor : whole_tensors(request.model))
             tensors_.emplace(tensor.name, tensor);
         const ModelShape plain = without_adapter(request.model);
-        for (const ForeignTensor& tensor : hf_tensors(plain, hf_class_of(plain)))
+        for (const ForeignTensor& tensor : hf_tensors(plain, request.hf_class))
             add(tensor);
         std::sort(list_.begin(), list_.end(),
                   [](const PeftTensor& a, const PeftTensor& b) { return a.name < b.name; });
@@ -89,28 +95,24 @@ private:
         PeftTensor a = {name + ".lora_A.weight", {rank, inputs}, {}};
         PeftTensor b = {name + ".lora_B.weight", {outputs, rank}, {}};
         b.values.resize(static_cast<std::size_t>(outputs * rank));
-        std::int64_t row = 0;
         std::int64_t column = 0;
-        for (const auto& [part, expert] : tensor.parts) {
-            const std::int64_t rows = tensors_.at(part).global[0];
-            if (std::find(adapted.begin(), adapted.end(), part) != adapted.end()) {
-                const std::vector<float> own = read(text(module_of(part), lora_a_suffix));
-                a.values.insert(a.values.end(), own.begin(), own.end());
-                place(read(text(module_of(part), lora_b_suffix)), b, row, column);
-                column += lora_.rank;
-            }
-            row += rows;
+        for (const auto& [part, expert, rows] : tensor.parts) {
+            if (std::find(adapted.begin(), adapted.end(), part) == adapted.end()) continue;
+            const std::vector<float> own = read(text(module_of(part), lora_a_suffix));
+            a.values.insert(a.values.end(), own.begin(), own.end());
+            place(read(text(module_of(part), lora_b_suffix)), b, rows, column);
+            column += lora_.rank;
         }
         list_.push_back(std::move(a));
         list_.push_back(std::move(b));
     }
 
-    /// Copies B of one of our layers to rows and columns from `row` and `column` on.
-    void place(const std::vector<float>& from, PeftTensor& to, std::int64_t row,
+    /// Copies B of one of our layers to its rows, and to columns from `column` on.
+    void place(const std::vector<float>& from, PeftTensor& to, const StackRows& rows,
                std::int64_t column) const {
         for (std::size_t i = 0; i < from.size(); ++i) {
             const auto at = static_cast<std::int64_t>(i);
-            to.values[static_cast<std::size_t>((row + at / lora_.rank) * to.shape[1] + column +
+            to.values[static_cast<std::size_t>(rows.at(at / lora_.rank) * to.shape[1] + column +
                                                at % lora_.rank)] = from[i];
         }
     }

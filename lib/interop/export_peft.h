@@ -10,6 +10,7 @@ namespace gptrain {
 
 struct PeftExport {
     const ModelShape& model;   ///< with its adapter
+    HfClass hf_class;          ///< of the adapted model
     std::string adapted_path;  ///< Hugging Face model folder of the adapted model; empty: unknown
     DType dtype = DType::f32;  ///< fp32, bf16 or fp16
 };

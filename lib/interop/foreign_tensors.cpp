@@ -5,95 +5,11 @@
 #include "base/checked.h"
 #include "interop/gguf_experts.h"
 #include "interop/hf_experts.h"
+#include "interop/tensor_names.h"
 #include "model/layout.h"
 
 namespace gptrain {
 namespace {
-
-/// The names of the tensors in another program, without ".weight" and ".bias", and how it stores
-/// them.
-struct TensorNames {
-    std::string_view embedding = {}, positions = {};
-    std::string_view block = {};  ///< before the number of the layer; the next are relative to it
-    std::string_view ln_1 = {}, q = {}, k = {}, v = {}, q_norm = {}, k_norm = {}, attn_proj = {};
-    std::string_view ln_2 = {}, fc = {}, gate = {}, mlp_proj = {};
-    std::string_view ln_f = {}, head = {};
-    bool stacks_qkv = false;   ///< q, k and v are one tensor, called q
-    bool transposes = false;   ///< linear layers are [in, out]
-    bool has_biases = false;   ///< of linear layers, in every model
-    bool needs_head = false;   ///< a copy of tied embeddings
-    bool interleaves = false;  ///< the rows of q and k, as RoPE of neighbouring features needs
-};
-
-constexpr TensorNames hf_names = {.embedding = "model.embed_tokens",
-                                  .block = "model.layers.",
-                                  .ln_1 = "input_layernorm",
-                                  .q = "self_attn.q_proj",
-                                  .k = "self_attn.k_proj",
-                                  .v = "self_attn.v_proj",
-                                  .q_norm = "self_attn.q_norm",
-                                  .k_norm = "self_attn.k_norm",
-                                  .attn_proj = "self_attn.o_proj",
-                                  .ln_2 = "post_attention_layernorm",
-                                  .fc = "mlp.up_proj",
-                                  .gate = "mlp.gate_proj",
-                                  .mlp_proj = "mlp.down_proj",
-                                  .ln_f = "model.norm",
-                                  .head = "lm_head"};
-
-constexpr TensorNames hf_gpt2_names = {.embedding = "transformer.wte",
-                                       .positions = "transformer.wpe",
-                                       .block = "transformer.h.",
-                                       .ln_1 = "ln_1",
-                                       .q = "attn.c_attn",
-                                       .attn_proj = "attn.c_proj",
-                                       .ln_2 = "ln_2",
-                                       .fc = "mlp.c_fc",
-                                       .mlp_proj = "mlp.c_proj",
-                                       .ln_f = "transformer.ln_f",
-                                       .head = "lm_head",
-                                       .stacks_qkv = true,
-                                       .transposes = true,
-                                       .has_biases = true};
-
-constexpr TensorNames gguf_names = {.embedding = "token_embd",
-                                    .positions = "position_embd",
-                                    .block = "blk.",
-                                    .ln_1 = "attn_norm",
-                                    .q = "attn_q",
-                                    .k = "attn_k",
-                                    .v = "attn_v",
-                                    .q_norm = "attn_q_norm",
-                                    .k_norm = "attn_k_norm",
-                                    .attn_proj = "attn_output",
-                                    .ln_2 = "ffn_norm",
-                                    .fc = "ffn_up",
-                                    .gate = "ffn_gate",
-                                    .mlp_proj = "ffn_down",
-                                    .ln_f = "output_norm",
-                                    .head = "output"};
-
-TensorNames hf_names_of(HfClass hf_class) {
-    TensorNames names = hf_class == HfClass::gpt2 ? hf_gpt2_names : hf_names;
-    if (hf_class == HfClass::starcoder2) {
-        names.fc = "mlp.c_fc";
-        names.mlp_proj = "mlp.c_proj";
-    }
-    return names;
-}
-
-TensorNames gguf_names_of(HfClass hf_class) {
-    TensorNames names = gguf_names;
-    if (hf_class == HfClass::gpt2) {
-        names.q = "attn_qkv";
-        names.stacks_qkv = true;
-    }
-    names.has_biases = hf_class == HfClass::gpt2 || hf_class == HfClass::starcoder2;
-    if (hf_class == HfClass::glm4_moe) names.ln_2 = "post_attention_norm";
-    names.needs_head = hf_class == HfClass::stablelm || hf_class == HfClass::qwen2_moe;
-    names.interleaves = is_llama(hf_class);
-    return names;
-}
 
 /// Lists the tensors of a model as another program names and stores them.
 class TensorList {
@@ -102,128 +18,205 @@ public:
     using ExpertLists = std::function<std::vector<ForeignTensor>(std::int64_t layer)>;
 
     TensorList(const ModelShape& model, const TensorNames& names, ExpertLists experts)
-        : model_(model),
-          names_(names),
-          experts_(std::move(experts)),
-          norm_biases_(model.normalization == Normalization::layernorm) {}
+        : model_(model), names_(names), experts_(std::move(experts)) {}
 
     std::vector<ForeignTensor> list() {
         add(text(names_.embedding, ".weight"), {model_.vocab, model_.hidden}, {{"wte.weight"}});
-        if (model_.position_embedding == PositionEmbedding::learned) {
-            add(text(names_.positions, ".weight"), {model_.max_positions, model_.hidden},
-                {{"wpe.weight"}});
-        }
+        if (model_.position_embedding == PositionEmbedding::learned) positions();
+        if (model_.embedding_norm) norm(std::string(names_.embedding_norm), "ln_wte");
         for (std::int64_t i = 0; i < model_.layers; ++i)
             block(i, text(names_.block, i, "."), BlockId{i}.name + ".");
-        norm(std::string(names_.ln_f), "ln_f");
-        if (!model_.tie_embeddings || names_.needs_head) {
-            add(text(names_.head, ".weight"), {model_.vocab, model_.hidden},
-                {{model_.tie_embeddings ? "wte.weight" : "head.weight"}});
-        }
+        norm(std::string(names_.ln_f), "ln_f", names_.ln_f_factor);
+        head();
         return std::move(tensors_);
     }
 
 private:
-    void add(std::string name, const Shape& shape, std::vector<TensorPart> parts,
-             bool transposed = false) {
-        tensors_.push_back({std::move(name), shape, std::move(parts), transposed});
+    /// Rows of a linear layer of ours, and where they are in the file's stack.
+    struct Rows {
+        std::string name;
+        std::int64_t count = 0;
+        StackRows at = {};
+    };
+
+    ForeignTensor& add(std::string name, const Shape& shape, std::vector<TensorPart> parts) {
+        tensors_.push_back({std::move(name), shape, std::move(parts)});
+        return tensors_.back();
     }
 
-    void norm(const std::string& theirs, const std::string& ours) {
-        add(theirs + ".weight", {model_.hidden}, {{ours + ".weight"}});
-        if (!norm_biases_) return;
-        add(theirs + ".bias", {model_.hidden}, with_biases(ours + ".bias"));
+    void positions() {
+        const std::int64_t spare = names_.spare_positions;
+        add(text(names_.positions, ".weight"), {model_.max_positions + spare, model_.hidden},
+            {{.name = "wpe.weight", .rows = {.first = spare}}})
+            .spare_rows = spare;
     }
 
-    /// The tensor, or nothing in a model without biases.
-    std::vector<TensorPart> with_biases(const std::string& name) const {
-        return model_.bias ? std::vector<TensorPart>{{name}} : std::vector<TensorPart>{};
+    void head() {
+        if (!model_.tie_embeddings || names_.needs_head) {
+            add(text(names_.head, ".weight"), {model_.vocab, model_.hidden},
+                {{model_.tie_embeddings ? "wte.weight" : "head.weight"}});
+        }
+        if (model_.head_bias || names_.biases.head) {
+            add(text(names_.head, ".bias"), {model_.vocab},
+                parts_if(model_.head_bias, "head.bias"));
+        }
     }
 
-    /// A linear layer; `ours` are stacked.
-    void linear(const std::string& theirs, std::int64_t outputs, std::int64_t inputs,
-                const std::vector<std::string>& ours, bool bias) {
+    static std::vector<TensorPart> parts_if(bool ours, const std::string& name) {
+        return ours ? std::vector<TensorPart>{{name}} : std::vector<TensorPart>{};
+    }
+
+    void norm(const std::string& theirs, const std::string& ours, double factor = 1) {
+        ForeignTensor& weight = add(theirs + ".weight", {model_.hidden}, {{ours + ".weight"}});
+        weight.addend = names_.norms_less_1 ? 1 : 0;
+        weight.factor = factor;
+        if (model_.normalization != Normalization::layernorm) return;
+        if (!model_.norm_bias && !names_.biases.norm) return;
+        add(theirs + ".bias", {model_.hidden}, parts_if(model_.norm_bias, ours + ".bias")).factor =
+            factor;
+    }
+
+    /// A linear layer whose rows are those of ours.
+    struct Linear {
+        std::string theirs;
+        std::int64_t outputs = 0, inputs = 0;
+        std::vector<Rows> ours;
+        bool bias = false;          ///< our model has one
+        bool bias_in_file = false;  ///< the file has one anyway
+    };
+    void linear(const Linear& layer) {
         std::vector<TensorPart> weights;
         std::vector<TensorPart> biases;
-        for (const std::string& name : ours) {
-            weights.push_back({name + ".weight"});
-            if (bias) biases.push_back({name + ".bias"});
+        for (const auto& [name, count, at] : layer.ours) {
+            weights.push_back({.name = name + ".weight", .rows = at});
+            if (layer.bias) biases.push_back({.name = name + ".bias", .rows = at});
         }
-        const Shape shape = names_.transposes ? Shape{inputs, outputs} : Shape{outputs, inputs};
-        add(theirs + ".weight", shape, std::move(weights), names_.transposes);
-        if (names_.has_biases || bias) add(theirs + ".bias", {outputs}, std::move(biases));
+        const Shape shape = names_.transposes ? Shape{layer.inputs, layer.outputs}
+                                              : Shape{layer.outputs, layer.inputs};
+        add(layer.theirs + ".weight", shape, std::move(weights)).transposed = names_.transposes;
+        if (layer.bias || layer.bias_in_file)
+            add(layer.theirs + ".bias", {layer.outputs}, std::move(biases));
     }
 
-    /// q or k.
-    void rotated(const std::string& theirs, std::int64_t rows, const std::string& ours) {
-        const std::size_t first = tensors_.size();
-        linear(theirs, rows, model_.hidden, {ours}, model_.qkv_bias);
-        if (!names_.interleaves) return;
-        for (std::size_t i = first; i < tensors_.size(); ++i)
-            tensors_[i].interleaved = model_.head_dim;
+    /// Rows that follow each other: `ours`, from `first` on.
+    static Rows after(std::string ours, std::int64_t count, std::int64_t first = 0) {
+        return {.name = std::move(ours), .count = count, .at = {.first = first}};
+    }
+
+    void qkv(const std::string& theirs, const std::string& ours) {
+        const std::int64_t dim = model_.head_dim;
+        const std::int64_t q_rows = model_.heads * dim;
+        const std::int64_t kv_rows = model_.groups * dim;
+        std::vector<Rows> rows = {after(ours + "q", q_rows), after(ours + "k", kv_rows),
+                                  after(ours + "v", kv_rows)};
+        if (names_.pairs_rows) {
+            for (std::size_t i = 0; i < 2; ++i) {
+                rows[i].at.head = dim;
+                rows[i].at.turned = model_.rotary_dims();
+            }
+        }
+        const auto store = [&](std::string_view name, std::int64_t outputs,
+                               std::vector<Rows> parts) {
+            linear({text(theirs, name), outputs, model_.hidden, std::move(parts), model_.qkv_bias,
+                    names_.biases.qkv});
+        };
+        if (names_.qkv == QkvLayout::separate) {
+            store(names_.q, q_rows, {rows[0]});
+            store(names_.k, kv_rows, {rows[1]});
+            store(names_.v, kv_rows, {rows[2]});
+            return;
+        }
+        std::int64_t first = 0;
+        for (Rows& part : rows) {
+            part.at.first = first;
+            const bool by_group = names_.qkv == QkvLayout::by_group;
+            first += by_group ? part.count / model_.groups : part.count;
+            if (!by_group) continue;
+            part.at.block = part.count / model_.groups;
+            part.at.stride = (q_rows + 2 * kv_rows) / model_.groups;
+        }
+        store(names_.q, q_rows + 2 * kv_rows, std::move(rows));
+    }
+
+    void qk_norm(const std::string& theirs, const std::string& ours, std::int64_t heads) {
+        const std::int64_t rows = model_.qk_norm == QkNorm::all ? heads : 1;
+        add(theirs + ".weight", {rows * model_.head_dim}, {{ours + ".weight"}}).addend =
+            names_.norms_less_1 ? 1 : 0;
+    }
+
+    void attention(const std::string& theirs, const std::string& ours) {
+        qkv(theirs, ours);
+        if (model_.qk_norm != QkNorm::none) {
+            qk_norm(text(theirs, names_.q_norm), ours + "q_norm", model_.heads);
+            qk_norm(text(theirs, names_.k_norm), ours + "k_norm", model_.groups);
+        }
+        if (model_.attention_sinks)
+            add(text(theirs, names_.sinks), {model_.heads}, {{ours + "sinks"}});
+        const std::int64_t width = model_.heads * model_.head_dim;
+        linear({text(theirs, names_.attn_proj),
+                model_.hidden,
+                width,
+                {after(ours + "proj", model_.hidden)},
+                model_.attention_bias,
+                names_.biases.attention});
+    }
+
+    void mlp(const std::string& theirs, const std::string& ours) {
+        const std::int64_t width = model_.ffn;
+        const auto inner = [&](std::string_view name, std::vector<Rows> parts) {
+            linear({text(theirs, name), width * std::ssize(parts), model_.hidden, parts,
+                    model_.bias, names_.biases.mlp});
+        };
+        if (!gated(model_.activation)) {
+            inner(names_.fc, {after(ours + "fc", width)});
+        } else if (names_.stacks_gate) {
+            inner(names_.gate, {after(ours + "gate", width), after(ours + "fc", width, width)});
+        } else {
+            inner(names_.fc, {after(ours + "fc", width)});
+            inner(names_.gate, {after(ours + "gate", width)});
+        }
+        linear({text(theirs, names_.mlp_proj),
+                model_.hidden,
+                width,
+                {after(ours + "proj", model_.hidden)},
+                model_.bias,
+                names_.biases.mlp});
     }
 
     void block(std::int64_t layer, const std::string& theirs, const std::string& ours) {
-        const std::int64_t q_rows = model_.heads * model_.head_dim;
-        const std::int64_t kv_rows = model_.groups * model_.head_dim;
-        const auto at = [&](std::string_view name) { return text(theirs, name); };
-        norm(at(names_.ln_1), ours + "ln_1");
-        const std::string q = ours + "attn.q";
-        const std::string k = ours + "attn.k";
-        const std::string v = ours + "attn.v";
-        if (names_.stacks_qkv) {
-            linear(at(names_.q), q_rows + 2 * kv_rows, model_.hidden, {q, k, v}, model_.qkv_bias);
-        } else {
-            rotated(at(names_.q), q_rows, q);
-            rotated(at(names_.k), kv_rows, k);
-            linear(at(names_.v), kv_rows, model_.hidden, {v}, model_.qkv_bias);
-        }
-        if (model_.qk_norm) {
-            add(at(names_.q_norm) + ".weight", {model_.head_dim}, {{q + "_norm.weight"}});
-            add(at(names_.k_norm) + ".weight", {model_.head_dim}, {{k + "_norm.weight"}});
-        }
-        linear(at(names_.attn_proj), model_.hidden, q_rows, {ours + "attn.proj"}, model_.bias);
-        norm(at(names_.ln_2), ours + "ln_2");
+        const bool both = model_.norm_placement == NormPlacement::both;
+        norm(text(theirs, names_.ln_1), ours + "ln_1");
+        attention(theirs, ours + "attn.");
+        if (both) norm(text(theirs, names_.ln_1_post), ours + "ln_1_post");
+        if (model_.parallel_residual != ParallelResidual::one_norm)
+            norm(text(theirs, names_.ln_2), ours + "ln_2");
         if (model_.has_experts(layer)) {
             for (ForeignTensor& tensor : experts_(layer))
                 tensors_.push_back(std::move(tensor));
-            return;
+        } else {
+            mlp(theirs, ours + "mlp.");
         }
-        linear(at(names_.fc), model_.ffn, model_.hidden, {ours + "mlp.fc"}, model_.bias);
-        if (gated(model_.activation))
-            linear(at(names_.gate), model_.ffn, model_.hidden, {ours + "mlp.gate"}, model_.bias);
-        linear(at(names_.mlp_proj), model_.hidden, model_.ffn, {ours + "mlp.proj"}, model_.bias);
+        if (both) norm(text(theirs, names_.ln_2_post), ours + "ln_2_post");
     }
 
     const ModelShape& model_;
     TensorNames names_;
     ExpertLists experts_;
-    bool norm_biases_;
     std::vector<ForeignTensor> tensors_;
 };
 
-std::vector<float> transposed(std::span<const float> from, std::int64_t rows,
-                              std::int64_t columns) {
-    std::vector<float> to(from.size());
-    for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t column = 0; column < columns; ++column)
-            to[static_cast<std::size_t>(column * rows + row)] =
-                from[static_cast<std::size_t>(row * columns + column)];
-    return to;
-}
-
-/// The rows in the order of the file.
-std::vector<float> interleaved(std::span<const float> from, const ForeignTensor& tensor) {
-    std::vector<float> to(from.size());
-    const std::int64_t rows = tensor.shape[0];
-    const std::int64_t columns = tensor.shape.elements() / rows;
-    for (std::int64_t row = 0; row < rows; ++row) {
-        const auto values = from.subspan(static_cast<std::size_t>(row * columns),
-                                         static_cast<std::size_t>(columns));
-        std::copy(values.begin(), values.end(),
-                  to.begin() + stored_row(row, tensor.interleaved) * columns);
+/// Copies the elements of a part to their places in the file's tensor.
+void scatter(const ForeignTensor& tensor, const StackRows& rows, std::int64_t columns,
+             std::span<const float> from, std::span<float> to) {
+    const std::int64_t step = tensor.transposed ? tensor.shape[tensor.shape.rank() - 1] : 0;
+    for (std::int64_t at = 0; at < std::ssize(from); ++at) {
+        const std::int64_t row = rows.at(at / columns);
+        const std::int64_t column = at % columns;
+        const std::int64_t place = step == 0
+                                       ? row * columns + column
+                                       : row / step * step * columns + column * step + row % step;
+        to[static_cast<std::size_t>(place)] = from[static_cast<std::size_t>(at)];
     }
-    return to;
 }
 
 }  // namespace
@@ -247,25 +240,20 @@ std::map<std::string, Shape> model_shapes(const ModelShape& model) {
 }
 
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class,
-                                      const std::function<bool(std::int64_t)>& fused) {
+                                      const HfForm& form) {
     const auto experts = [&](std::int64_t layer) {
-        return hf_expert_tensors(model, hf_class, layer, fused && fused(layer));
+        return hf_expert_tensors(model, hf_class, layer, form.fused && form.fused(layer));
     };
-    return TensorList(model, hf_names_of(hf_class), experts).list();
+    TensorNames names = hf_tensor_names(model, hf_class);
+    names.ln_f_factor = form.logit_factor;
+    return TensorList(model, names, experts).list();
 }
 
 std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class) {
     const auto experts = [&](std::int64_t layer) {
         return gguf_expert_tensors(model, hf_class, layer);
     };
-    return TensorList(model, gguf_names_of(hf_class), experts).list();
-}
-
-std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {
-    if (interleaved == 0) return row;
-    const std::int64_t half = interleaved / 2;
-    const std::int64_t feature = row % interleaved;
-    return row - feature + (feature < half ? 2 * feature : 2 * (feature - half) + 1);
+    return TensorList(model, gguf_tensor_names(model, hf_class), experts).list();
 }
 
 Shard shard_of(const TensorPart& part, const std::map<std::string, Shape>& shapes) {
@@ -283,20 +271,37 @@ std::vector<float> read_all(const WeightReader& ours, const Shard& tensor) {
     return values;
 }
 
+std::int64_t columns_of(const TensorPart& part, const Shape& shape) {
+    const int dims = shape.rank() - (part.expert ? 1 : 0);
+    return dims > 1 ? shape[shape.rank() - 1] : 1;
+}
+
 void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes,
                   const WeightReader& ours, std::vector<float>& to) {
     to.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0F);
-    std::size_t filled = 0;
+    if (tensor.parts.empty()) return;
+    std::int64_t filled = 0;
+    std::vector<float> values;
     for (const TensorPart& part : tensor.parts) {
         const Shard whole = shard_of(part, shapes);
+        const std::int64_t columns = columns_of(part, shapes.at(part.name));
         const auto count = static_cast<std::size_t>(whole.elements());
-        ours(whole, std::span(to).subspan(filled, count));
-        filled += count;
+        if (part.rows.contiguous() && !tensor.transposed) {
+            ours(whole,
+                 std::span(to).subspan(static_cast<std::size_t>(part.rows.first * columns), count));
+        } else {
+            values.resize(count);
+            ours(whole, values);
+            scatter(tensor, part.rows, columns, values, to);
+        }
+        filled += whole.elements() / columns;
     }
-    GPTRAIN_CHECK(tensor.parts.empty() || filled == to.size(), tensor.name);
-    if (tensor.parts.empty()) return;
-    if (tensor.transposed) to = transposed(to, tensor.shape[1], tensor.shape[0]);
-    if (tensor.interleaved != 0) to = interleaved(to, tensor);
+    const std::int64_t columns = columns_of(tensor.parts[0], shapes.at(tensor.parts[0].name));
+    GPTRAIN_CHECK((filled + tensor.spare_rows) * columns == std::ssize(to), tensor.name);
+    if (tensor.addend == 0 && tensor.factor == 1) return;
+    for (float& value : to) {
+        value = (value - static_cast<float>(tensor.addend)) / static_cast<float>(tensor.factor);
+    }
 }
 
 }  // namespace gptrain

@@ -30,11 +30,13 @@ public:
     std::vector<ForeignTensor> list(bool with_balance) {
         add("ffn_gate_inp.weight", {experts_.count, hidden_}, {{ours_ + "router.weight"}})
             .always_f32 = true;
+        if (experts_.router.logit_bias)
+            add("ffn_gate_inp.bias", {experts_.count}, {{ours_ + "router.bias"}});
         if (with_balance) balance();
         const std::int64_t width = experts_.ffn_hidden_size;
-        experts("up", {experts_.count, width, hidden_}, "fc");
-        experts("gate", {experts_.count, width, hidden_}, "gate");
-        experts("down", {experts_.count, hidden_, width}, "proj");
+        experts("up", width, hidden_, "fc");
+        experts("gate", width, hidden_, "gate");
+        experts("down", hidden_, width, "proj");
         if (experts_.shared) shared();
         return std::move(tensors_);
     }
@@ -51,11 +53,17 @@ private:
         if (experts_.balance.bias_rate) parts.push_back({ours_ + "router.balance"});
         add("exp_probs_b.bias", {experts_.count}, std::move(parts));
     }
-    void experts(std::string_view theirs, const Shape& shape, std::string_view ours) {
-        std::vector<TensorPart> parts;
-        for (std::int64_t e = 0; e < experts_.count; ++e)
-            parts.push_back({text(ours_, "experts.", ours, ".weight"), e});
-        add(text("ffn_", theirs, "_exps.weight"), shape, std::move(parts));
+    void experts(std::string_view theirs, std::int64_t rows, std::int64_t columns,
+                 std::string_view ours) {
+        const auto parts = [&](std::string_view kind) {
+            std::vector<TensorPart> list;
+            for (std::int64_t e = 0; e < experts_.count; ++e)
+                list.push_back({text(ours_, "experts.", ours, ".", kind), e, {.first = rows * e}});
+            return list;
+        };
+        const std::string name = text("ffn_", theirs, "_exps");
+        add(name + ".weight", {experts_.count, rows, columns}, parts("weight"));
+        if (experts_.bias) add(name + ".bias", {experts_.count, rows}, parts("bias"));
     }
     void shared() {
         const std::int64_t width = experts_.shared->ffn_hidden_size;
@@ -88,6 +96,8 @@ void check_gguf_experts(const ModelShape& model, HfClass hf_class) {
     };
     if (experts.count > most_experts)
         none("model.experts.count ", experts.count, ", at most ", most_experts);
+    if (hf_class == HfClass::olmoe && experts.router.normalize)
+        none("model.experts.router.normalize true");
     if (!is_qwen(hf_class)) return;
     if (model.expert_layers(model.layers) < model.layers)
         none("model.experts.layers that leave out a layer");

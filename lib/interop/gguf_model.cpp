@@ -11,6 +11,7 @@
 #include "base/rope.h"
 #include "interop/gguf_architecture.h"
 #include "interop/gguf_experts.h"
+#include "interop/gguf_families.h"
 
 namespace gptrain {
 namespace {
@@ -37,9 +38,9 @@ double attention_factor(const RopeScaling& yarn) {
     return *yarn.attention_factor / (0.1 * std::log(yarn.factor) + 1);
 }
 
-/// The width of an mlp. Of Mixtral, which has none, that of an expert.
+/// The width of an mlp. Of a class that has none, that of an expert.
 std::int64_t feed_forward(const ModelShape& model, HfClass hf_class) {
-    return hf_class == HfClass::mixtral ? model.experts->ffn_hidden_size : model.ffn;
+    return only_experts(hf_class) ? model.experts->ffn_hidden_size : model.ffn;
 }
 
 /// Calls `keys` with the name and the value of each setting of the model: a size (int64), a number
@@ -60,10 +61,18 @@ void visit_settings(const ModelShape& model, const auto& keys) {
         for (const auto& [name, setting] : gguf_expert_settings(model, hf_class))
             std::visit([&, key = name](const auto& value) { keys(key, value); }, setting);
     }
+    if (has_gguf_windows(hf_class)) {
+        keys("attention.sliding_window",
+             has_windows(model) ? *model.sliding_window : model.max_positions);
+    }
+    if (model.attention_softcap) keys("attn_logit_softcapping", *model.attention_softcap);
+    if (model.logit_softcap) keys("final_logit_softcapping", *model.logit_softcap);
+    if (hf_class == HfClass::cohere || hf_class == HfClass::cohere2) keys("logit_scale", 1.0);
+    if (hf_class == HfClass::stablelm || hf_class == HfClass::gpt_neox)
+        keys("use_parallel_residual", model.parallel_residual != ParallelResidual::none);
     if (model.position_embedding != PositionEmbedding::rope) return;
-    keys("rope.dimension_count", model.head_dim);
+    keys("rope.dimension_count", model.rotary_dims());
     keys("rope.freq_base", model.rope_theta);
-    if (hf_class == HfClass::stablelm) keys("use_parallel_residual", false);
     if (!has_scaling(model)) return;
     const RopeScaling& scaling = *model.rope_scaling;
     keys(scaling_name, name_of(scaling.kind));
@@ -82,17 +91,8 @@ void check_same(std::string_view key, const auto& written, const auto& read) {
 
 void check_gguf_model(const ModelShape& model) {
     const HfClass hf_class = hf_class_of(model);
+    check_gguf_family(model, hf_class);
     if (model.experts) check_gguf_experts(model, hf_class);
-    const bool one_width = hf_class == HfClass::starcoder2 || hf_class == HfClass::qwen2_moe;
-    if (one_width && model.heads * model.head_dim != model.hidden) {
-        no_gguf_model(hf_class, "model.head_dim ", model.head_dim,
-                      ": it needs model.hidden_size / model.num_attention_heads");
-    }
-    if (model.activation == Activation::gelu_erf) {
-        no_gguf_model(hf_class,
-                      "model.activation gelu_erf: its GELU is the tanh form; export "
-                      "with --format hf");
-    }
     if (!model.rope_scaling) return;
     const RopeScaling& scaling = *model.rope_scaling;
     if (scaling.kind == RopeScalingKind::llama3 && !is_llama(hf_class))
@@ -107,8 +107,8 @@ void check_gguf_model(const ModelShape& model) {
 }
 
 std::int64_t gguf_context(const ModelShape& model) {
-    return has_windows(model) ? std::min(model.max_positions, *model.sliding_window)
-                              : model.max_positions;
+    const bool cut = has_windows(model) && !keeps_gguf_windows(model, hf_class_of(model));
+    return cut ? std::min(model.max_positions, *model.sliding_window) : model.max_positions;
 }
 
 void add_gguf_model(const ModelShape& model, GgufMetadata& to) {

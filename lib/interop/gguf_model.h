@@ -13,8 +13,8 @@ namespace gptrain {
 /// Fails if llama.cpp cannot compute the model: Error (usage) that names the key.
 void check_gguf_model(const ModelShape& model);
 
-/// The longest text on which llama.cpp agrees with the model: it has no windows, so a text may not
-/// exceed the model's window.
+/// The longest text on which llama.cpp agrees with the model: where it has not the model's windows
+/// (gguf_families.h), a text may not exceed them.
 std::int64_t gguf_context(const ModelShape& model);
 
 /// Adds the architecture and its settings.

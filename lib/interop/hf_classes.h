@@ -1,47 +1,44 @@
 // The classes of Hugging Face's transformers that compute what one of our models does.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "interop/hf_class.h"
+#include "interop/hf_family.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
 
-/// The names of a class in config.json, and the keys and defaults in which the classes differ.
-struct HfClassNames {
-    HfClass hf_class = HfClass::llama;
-    std::string_view model_type;
-    std::string_view architecture;
-    std::string_view layers = "num_hidden_layers";
-    std::string_view hidden = "hidden_size";
-    std::string_view heads = "num_attention_heads";
-    std::string_view ffn = "intermediate_size";
-    std::string_view positions = "max_position_embeddings";
-    std::string_view activation = "hidden_act";
-    std::string_view activation_word = "silu";  ///< the default
-    std::string_view norm_eps = "rms_norm_eps";
-    std::string_view experts = {};  ///< how many; empty: the class has none
-    std::string_view expert_ffn = "moe_intermediate_size";
-    double default_eps = 1e-6;
-    double default_theta = 10000.0;
-    bool tied = false;  ///< the default of tie_word_embeddings
-};
+/// All of them. A model that several compute is exported as the first.
+std::span<const HfFamily> hf_families();
 
-const HfClassNames& names_of(HfClass hf_class);
+const HfFamily& family_of(HfClass hf_class);
 
-/// Its word for an activation function.
-std::string_view activation_word(const HfClassNames& names, Activation activation);
+/// The class with this model_type; null if there is none.
+const HfFamily* find_family(std::string_view model_type);
+
+/// The class's word for an activation function; empty if it cannot have it.
+std::string_view activation_word(const HfFamily& family, Activation activation);
+
+/// The activation function that a word of transformers stands for, in an mlp with or without a
+/// gate; none if we have it not.
+std::optional<Activation> activation_of(std::string_view word, bool gated);
 
 /// Replaces the keys of a run spec in a message by those of config.json.
 std::string with_hf_keys(std::string message, HfClass hf_class);
 
-/// The class with this model_type; null if there is none.
-const HfClassNames* find_class(std::string_view model_type);
+/// True for a class with experts whose layers have no other mlp: its files have no width of one.
+bool only_experts(HfClass hf_class);
 
 /// True if tokens of some layer see at most model.sliding_window keys.
 bool has_windows(const ModelShape& model);
+
+/// The layers without a window.
+std::vector<std::int64_t> unwindowed_layers(const ModelShape& model);
+
+/// The factor of embeddings in classes that scale them.
+double hf_embedding_scale(std::int64_t hidden);
 
 /// The class that computes the same as the model. If there is none: Error (usage) that names the
 /// keys.

@@ -24,6 +24,7 @@ struct HfConfig {
     HfClass hf_class = HfClass::llama;
     ModelSpec model;  ///< with every size
     SpecialIds ids;
+    double logit_factor = 1;  ///< of the logits, a power of 2
 };
 
 /// Reads a config.json; `source` names it in messages. A setting that no key of the run spec

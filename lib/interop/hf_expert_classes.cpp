@@ -12,9 +12,13 @@ void require_block(const ModelShape& model) {
         no_class("model.position_embedding ", name_of(model.position_embedding));
     if (model.normalization != Normalization::rmsnorm)
         no_class("model.normalization ", name_of(model.normalization));
+    if (model.bias) no_class("model.bias true");
+}
+
+/// What only gpt-oss has.
+void require_plain_experts(const ModelShape& model) {
     if (model.activation != Activation::swiglu)
         no_class("model.activation ", name_of(model.activation));
-    if (model.bias) no_class("model.bias true");
     if (model.experts->bias) no_class("model.experts.bias true");
     if (model.experts->router.logit_bias) no_class("model.experts.router.logit_bias true");
 }
@@ -27,6 +31,22 @@ std::int64_t windows(const ModelShape& model) {
     return count;
 }
 
+HfClass gpt_oss_class(const ModelShape& model) {
+    const ExpertsSpec& experts = *model.experts;
+    const auto none = [](const auto&... what) {
+        no_class(what..., " and model.attention_sinks true");
+    };
+    if (model.activation != Activation::clamped_swiglu)
+        none("model.activation ", name_of(model.activation));
+    if (!experts.bias) none("model.experts.bias false");
+    if (!experts.router.logit_bias) none("model.experts.router.logit_bias false");
+    if (!experts.router.normalize) none("model.experts.router.normalize false");
+    if (experts.shared) none("model.experts.shared");
+    if (model.expert_layers(model.layers) < model.layers)
+        none("model.experts.layers that leave out a layer");
+    return HfClass::gpt_oss;
+}
+
 HfClass softmax_class(const ModelShape& model) {
     const ExpertsSpec& experts = *model.experts;
     const auto none = [](const auto&... what) {
@@ -36,21 +56,27 @@ HfClass softmax_class(const ModelShape& model) {
     if (experts.router.groups) none("model.experts.router.groups");
     if (experts.balance.bias_rate)
         none("a bias of the choice (model.experts.balance.bias_rate is not none)");
+    const bool has_qk_norm = model.qk_norm != QkNorm::none;
+    if (model.attention_sinks) return gpt_oss_class(model);
+    require_plain_experts(model);
     if (experts.shared) {
         if (!experts.shared->gate) none("model.experts.shared.gate false");
-        if (model.qk_norm) none("model.experts.shared, model.qk_norm true");
+        if (has_qk_norm) none("model.experts.shared, model.qk_norm ", name_of(model.qk_norm));
         return HfClass::qwen2_moe;
     }
     if (windows(model) > 0 && windows(model) < model.layers)
         none("model.full_attention_layers, without model.experts.shared,");
-    if (model.qkv_bias) none("model.qkv_bias true, without model.experts.shared,");
-    if (model.qk_norm) return HfClass::qwen3_moe;
+    if (model.qkv_bias && !model.attention_bias)
+        none("model.qkv_bias true, without model.experts.shared and model.attention_bias,");
+    if (model.qk_norm == QkNorm::head) return HfClass::qwen3_moe;
     const auto only_qwen = [&](const auto&... what) {
         none(what..., ", without model.experts.shared and model.qk_norm");
     };
-    if (!experts.router.normalize) only_qwen("model.experts.router.normalize false");
     if (model.expert_layers(model.layers) < model.layers)
         only_qwen("model.experts.layers that leave out a layer");
+    if (model.qk_norm == QkNorm::all) return HfClass::olmoe;
+    if (model.qkv_bias) none("model.qkv_bias true, without model.experts.shared,");
+    if (!experts.router.normalize) only_qwen("model.experts.router.normalize false");
     return HfClass::mixtral;
 }
 
@@ -59,6 +85,7 @@ HfClass sigmoid_class(const ModelShape& model) {
     const auto none = [](const auto&... what) {
         no_class(what..., " and model.experts.router.score sigmoid");
     };
+    require_plain_experts(model);
     if (windows(model) > 0) none("model.sliding_window ", *model.sliding_window);
     if (!experts.shared) none("no model.experts.shared");
     if (experts.shared->gate) none("model.experts.shared.gate true");

@@ -107,46 +107,52 @@ void add_glm(const ModelShape& model, Json& config) {
 
 }  // namespace
 
-std::string_view hf_experts_key(const HfMembers& config, const HfClassNames& names) {
+std::string_view hf_experts_key(const HfMembers& config, const HfFamily& family) {
     constexpr std::string_view other = "num_local_experts";
-    return !config.has(names.experts) && config.has(other) ? other : names.experts;
+    return !config.has(family.experts) && config.has(other) ? other : family.experts;
 }
 
-void read_hf_experts(const HfMembers& config, const HfClassNames& names, ModelSpec& model) {
+void read_hf_experts(const HfMembers& config, const HfFamily& family, ModelSpec& model) {
     ExpertsSpec experts;
-    experts.count = config.size(hf_experts_key(config, names));
+    experts.count = config.size(hf_experts_key(config, family));
     experts.per_token = config.size("num_experts_per_tok");
-    experts.ffn_hidden_size = config.size(names.expert_ffn);
+    experts.ffn_hidden_size = config.size(family.expert_ffn);
     experts.balance = {.bias_rate = {}, .aux_weight = 0, .sequence_aux_weight = 0, .z_weight = 0};
-    if (names.hf_class == HfClass::glm4_moe) {
+    if (family.hf_class == HfClass::glm4_moe) {
         read_glm(config, model, experts);
     } else {
-        experts.balance.aux_weight = config.number_from_0("router_aux_loss_coef", 0.001);
-        if (names.hf_class == HfClass::mixtral) {
+        const double aux_weight = family.hf_class == HfClass::olmoe ? 0.01 : 0.001;
+        experts.balance.aux_weight = config.number_from_0("router_aux_loss_coef", aux_weight);
+        if (family.hf_class == HfClass::mixtral) {
             config.require("router_jitter_noise", 0.0, 0.0);
+        } else if (family.hf_class == HfClass::gpt_oss) {
+            experts.bias = experts.router.logit_bias = true;
+        } else if (family.hf_class == HfClass::olmoe) {
+            experts.router.normalize = config.flag("norm_topk_prob", false);
         } else {
             experts.router.normalize = config.flag("norm_topk_prob", false);
             experts.layers = read_qwen_layers(config, model.num_layers);
         }
     }
-    if (names.hf_class == HfClass::qwen2_moe) {
+    if (family.hf_class == HfClass::qwen2_moe) {
         experts.shared = {.ffn_hidden_size = config.size("shared_expert_intermediate_size"),
                           .gate = true};
     }
     model.experts = std::move(experts);
 }
 
-void add_hf_experts(const ModelShape& model, const HfClassNames& names, Json& config) {
+void add_hf_experts(const ModelShape& model, const HfFamily& family, Json& config) {
     const ExpertsSpec& experts = *model.experts;
-    config[std::string(names.experts)] = experts.count;
+    config[std::string(family.experts)] = experts.count;
     config["num_experts_per_tok"] = experts.per_token;
-    config[std::string(names.expert_ffn)] = experts.ffn_hidden_size;
-    if (names.hf_class == HfClass::glm4_moe) return add_glm(model, config);
+    config[std::string(family.expert_ffn)] = experts.ffn_hidden_size;
+    if (family.hf_class == HfClass::glm4_moe) return add_glm(model, config);
     config["router_aux_loss_coef"] = experts.balance.aux_weight;
-    if (names.hf_class == HfClass::mixtral) return;
+    if (family.hf_class == HfClass::mixtral || family.hf_class == HfClass::gpt_oss) return;
     config["norm_topk_prob"] = experts.router.normalize;
+    if (family.hf_class == HfClass::olmoe) return;
     add_qwen_layers(model, config);
-    if (names.hf_class == HfClass::qwen2_moe)
+    if (family.hf_class == HfClass::qwen2_moe)
         config["shared_expert_intermediate_size"] = experts.shared->ffn_hidden_size;
 }
 

@@ -11,13 +11,13 @@
 namespace gptrain {
 
 /// The key of the number of experts: the class's own, or the one that transformers 5 may write.
-std::string_view hf_experts_key(const HfMembers& config, const HfClassNames& names);
+std::string_view hf_experts_key(const HfMembers& config, const HfFamily& family);
 
-/// Reads the experts of a model whose sizes are set. `names`: of a class with experts.
-void read_hf_experts(const HfMembers& config, const HfClassNames& names, ModelSpec& model);
+/// Reads the experts of a model whose sizes are set. `family`: of a class with experts.
+void read_hf_experts(const HfMembers& config, const HfFamily& family, ModelSpec& model);
 
 /// Adds the keys about the model's experts to the config.json of a class with experts.
-void add_hf_experts(const ModelShape& model, const HfClassNames& names, Json& config);
+void add_hf_experts(const ModelShape& model, const HfFamily& family, Json& config);
 
 /// The experts as far as a config.json of the class has them, the layers as a list.
 ExpertsSpec readable_hf_experts(const ModelShape& model, HfClass hf_class);

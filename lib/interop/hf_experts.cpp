@@ -19,6 +19,7 @@ constexpr std::string_view fused_name = "experts.gate_up_proj";
 struct ExpertNames {
     std::string_view block = "mlp.";  ///< the next are relative to it
     std::string_view fc = "up_proj", gate = "gate_proj", proj = "down_proj";  ///< of an expert
+    std::string_view router = "gate";
     std::string_view shared = {}, shared_router = {}, balance = {};
 };
 
@@ -30,6 +31,7 @@ ExpertNames names_of_experts(HfClass hf_class) {
             return {.shared = "shared_expert", .shared_router = "shared_expert_gate"};
         case HfClass::glm4_moe:
             return {.shared = "shared_experts", .balance = "gate.e_score_correction_bias"};
+        case HfClass::gpt_oss: return {.router = "router"};
         default: return {};
     }
 }
@@ -45,12 +47,16 @@ public:
         : model_(model),
           experts_(*model.experts),
           names_(names_of_experts(hf_class)),
+          pairs_(hf_class == HfClass::gpt_oss),
           theirs_(in_layer(layer, fused ? fused_block : names_.block)),
           ours_(BlockId{layer}.name + ".") {}
 
     std::vector<ForeignTensor> list(bool fused) {
         router();
-        fused ? fused_experts() : experts();
+        if (pairs_)
+            paired_experts();
+        else
+            fused ? fused_experts() : experts();
         if (experts_.shared) shared();
         return std::move(tensors_);
     }
@@ -60,15 +66,18 @@ private:
         tensors_.push_back({theirs_ + std::move(name), shape, std::move(parts)});
         return tensors_.back();
     }
-    TensorPart of_expert(std::string_view name, std::int64_t expert) const {
-        return {text(ours_, "experts.", name, ".weight"), expert};
+    TensorPart of_expert(std::string_view name, std::int64_t expert, StackRows rows = {}) const {
+        return {text(ours_, "experts.", name), expert, rows};
     }
 
     /// transformers keeps what sigmoid scores depend on in fp32.
     void router() {
         const bool f32 = experts_.router.score == RouterScore::sigmoid;
-        add("gate.weight", {experts_.count, model_.hidden}, {{ours_ + "router.weight"}})
+        const std::string theirs(names_.router);
+        add(theirs + ".weight", {experts_.count, model_.hidden}, {{ours_ + "router.weight"}})
             .always_f32 = f32;
+        if (experts_.router.logit_bias)
+            add(theirs + ".bias", {experts_.count}, {{ours_ + "router.bias"}});
         if (names_.balance.empty()) return;
         std::vector<TensorPart> balance;
         if (experts_.balance.bias_rate) balance.push_back({ours_ + "router.balance"});
@@ -80,9 +89,9 @@ private:
             const auto name = [&](std::string_view matrix) {
                 return text("experts.", e, ".", matrix, ".weight");
             };
-            add(name(names_.fc), {width, model_.hidden}, {of_expert("fc", e)});
-            add(name(names_.gate), {width, model_.hidden}, {of_expert("gate", e)});
-            add(name(names_.proj), {model_.hidden, width}, {of_expert("proj", e)});
+            add(name(names_.fc), {width, model_.hidden}, {of_expert("fc.weight", e)});
+            add(name(names_.gate), {width, model_.hidden}, {of_expert("gate.weight", e)});
+            add(name(names_.proj), {model_.hidden, width}, {of_expert("proj.weight", e)});
         }
     }
     /// Of each expert, the rows of the gate come first.
@@ -92,12 +101,38 @@ private:
         std::vector<TensorPart> inner;
         std::vector<TensorPart> outer;
         for (std::int64_t e = 0; e < count; ++e) {
-            inner.push_back(of_expert("gate", e));
-            inner.push_back(of_expert("fc", e));
-            outer.push_back(of_expert("proj", e));
+            const std::int64_t first = 2 * width * e;
+            inner.push_back(of_expert("gate.weight", e, {.first = first}));
+            inner.push_back(of_expert("fc.weight", e, {.first = first + width}));
+            outer.push_back(of_expert("proj.weight", e, {.first = model_.hidden * e}));
         }
         add(std::string(fused_name), {count, 2 * width, model_.hidden}, std::move(inner));
         add("experts.down_proj", {count, model_.hidden, width}, std::move(outer));
+    }
+    /// gpt-oss: matrices as [in, out]; the outputs of the gate and of fc take turns.
+    void paired_experts() {
+        const std::int64_t count = experts_.count;
+        const std::int64_t width = experts_.ffn_hidden_size;
+        const auto add_both = [&](std::string_view kind, std::string_view theirs,
+                                  const Shape& inner_shape, const Shape& outer_shape) {
+            std::vector<TensorPart> inner;
+            std::vector<TensorPart> outer;
+            for (std::int64_t e = 0; e < count; ++e) {
+                const StackRows gate = {.first = 2 * width * e, .block = 1, .stride = 2};
+                StackRows fc = gate;
+                ++fc.first;
+                inner.push_back(of_expert(text("gate.", kind), e, gate));
+                inner.push_back(of_expert(text("fc.", kind), e, fc));
+                outer.push_back(of_expert(text("proj.", kind), e, {.first = model_.hidden * e}));
+            }
+            const bool matrices = inner_shape.rank() == 3;
+            add(text("experts.gate_up_proj", theirs), inner_shape, std::move(inner)).transposed =
+                matrices;
+            add(text("experts.down_proj", theirs), outer_shape, std::move(outer)).transposed =
+                matrices;
+        };
+        add_both("weight", "", {count, model_.hidden, 2 * width}, {count, width, model_.hidden});
+        add_both("bias", "_bias", {count, 2 * width}, {count, model_.hidden});
     }
     void shared() {
         const std::int64_t width = experts_.shared->ffn_hidden_size;
@@ -117,6 +152,7 @@ private:
     const ModelShape& model_;
     const ExpertsSpec& experts_;
     ExpertNames names_;
+    bool pairs_;
     std::string theirs_;
     std::string ours_;
     std::vector<ForeignTensor> tensors_;
@@ -159,6 +195,7 @@ std::vector<ForeignTensor> hf_expert_tensors(const ModelShape& model, HfClass hf
 
 void check_hf_experts(const ModelShape& model, HfClass hf_class,
                       const std::vector<std::string_view>& names, const std::string& source) {
+    if (hf_class == HfClass::gpt_oss) return;  // all of a layer's are one tensor
     const std::int64_t count = model.experts->count;
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
         if (!model.has_experts(layer)) continue;
@@ -177,7 +214,7 @@ void check_hf_experts(const ModelShape& model, HfClass hf_class,
         if (missing.empty() && surplus.empty()) continue;
         fail(ExitCode::bad_input, source, ": ", block, "* ", missing.empty() ? "has" : "lacks",
              " the experts ", some_of(missing.empty() ? surplus : missing),
-             missing.empty() ? " too much" : "", "; config.json has ", names_of(hf_class).experts,
+             missing.empty() ? " too much" : "", "; config.json has ", family_of(hf_class).experts,
              " ", count);
     }
 }

@@ -9,12 +9,11 @@
 #include "base/log.h"
 #include "interop/hf_experts.h"
 #include "interop/hf_read_back.h"
+#include "interop/tensor_names.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {
 namespace {
-
-constexpr std::string_view head_name = "lm_head.weight";
 
 /// A plain name inside the folder.
 void check_file_name(const std::string& name, const std::string& source) {
@@ -69,9 +68,17 @@ bool same_values(const StoredTensor& a, const StoredTensor& b) {
     return true;
 }
 
-bool follows_from_others(std::string_view name, bool tied) {
-    return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-           name.ends_with(".attn.masked_bias") || (tied && name == head_name);
+bool follows_from_others(std::string_view name) {
+    for (const std::string_view end : {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                       ".attention.bias", ".attention.masked_bias"})
+        if (name.ends_with(end)) return true;
+    return false;
+}
+
+bool is_norm_bias(const ForeignTensor& tensor) {
+    if (tensor.parts.size() != 1) return false;
+    const std::string& ours = tensor.parts.front().name;
+    return ours.ends_with(".bias") && ours.find("ln_") != ours.npos;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -109,7 +116,25 @@ HfFolder::HfFolder(const std::filesystem::path& folder) : folder_(folder) {
     spec_ = spec_of(config_, source);
     shape_ = shape_of(config_.model);
     open_files();
+    settle_norm_biases(source);
     place_tensors();
+}
+
+void HfFolder::settle_norm_biases(const std::string& source) {
+    if (shape_.bias || !shape_.norm_bias || shape_.normalization != Normalization::layernorm)
+        return;
+    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class)) {
+        if (!is_norm_bias(tensor)) continue;
+        const auto found = find(tensor.name);
+        if (found == tensors_.end()) return;
+        const SafetensorsFile& file = *found->second;
+        const SafetensorsEntry& entry = file.tensors().find(found->first)->second;
+        const std::string name = text(file.path().string(), ": tensor ", found->first);
+        if (!all_zero(file.bytes_of(entry), weight_dtype(entry, name))) return;
+    }
+    config_.model.norm_bias.reset();
+    spec_ = spec_of(config_, source);
+    shape_ = shape_of(config_.model);
 }
 
 void HfFolder::open_files() {
@@ -162,27 +187,34 @@ void HfFolder::place_tensors() {
     for (const auto& [name, file] : tensors_)
         names.push_back(name);
     if (shape_.experts) check_hf_experts(shape_, config_.hf_class, names, folder_.string());
-    const auto fused = [&](std::int64_t layer) {
-        return tensors_.contains(fused_experts_name(layer));
-    };
+    const HfForm form = {
+        .fused = [&](std::int64_t layer) { return tensors_.contains(fused_experts_name(layer)); },
+        .logit_factor = config_.logit_factor};
     std::set<std::string> used;
-    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class, fused))
+    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class, form))
         used.insert(place(tensor, shapes));
-    if (shape_.tie_embeddings) check_tied_head();
+    if (shape_.tie_embeddings) used.insert(check_tied_head());
     for (const auto& [name, file] : tensors_) {
-        if (!used.contains(name) && !follows_from_others(name, shape_.tie_embeddings))
-            unused_tensors_.push_back(name);
+        if (!used.contains(name) && !follows_from_others(name)) unused_tensors_.push_back(name);
     }
 }
 
-void HfFolder::check_tied_head() const {
+HfFolder::TensorFiles::const_iterator HfFolder::find(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    constexpr std::string_view optional_prefix = "transformer.";
+    if (found != tensors_.end() || !name.starts_with(optional_prefix)) return found;
+    return tensors_.find(name.substr(optional_prefix.size()));
+}
+
+std::string HfFolder::check_tied_head() const {
+    const std::string head_name = text(hf_tensor_names(shape_, config_.hf_class).head, ".weight");
     const auto found = tensors_.find(head_name);
-    if (found == tensors_.end()) return;
+    if (found == tensors_.end()) return head_name;
     const SafetensorsFile& file = *found->second;
     const SafetensorsEntry& entry = file.tensors().find(head_name)->second;
     const std::string source = text(file.path().string(), ": tensor ", head_name);
     const StoredTensor head = {.bytes = file.bytes_of(entry), .dtype = weight_dtype(entry, source)};
-    if (same_values(head, places_.at("wte.weight").front())) return;
+    if (same_values(head, places_.at("wte.weight").front())) return head_name;
     fail(ExitCode::bad_input, source, " differs from the embedding, but the model of ",
          hf_config_name,
          " ties them; set tie_word_embeddings to false there to use the tensor, or remove it");
@@ -190,10 +222,7 @@ void HfFolder::check_tied_head() const {
 
 std::string HfFolder::place(const ForeignTensor& tensor,
                             const std::map<std::string, Shape>& shapes) {
-    auto found = tensors_.find(tensor.name);
-    constexpr std::string_view optional_prefix = "transformer.";
-    if (found == tensors_.end() && tensor.name.starts_with(optional_prefix))
-        found = tensors_.find(std::string_view(tensor.name).substr(optional_prefix.size()));
+    const auto found = find(tensor.name);
     const bool is_zero = tensor.parts.empty();
     if (found == tensors_.end()) {
         if (is_zero) return {};
@@ -210,8 +239,8 @@ std::string HfFolder::place(const ForeignTensor& tensor,
     const DType dtype = weight_dtype(entry, source);
     if (is_zero) {
         if (all_zero(file.bytes_of(entry), dtype)) return found->first;
-        fail(ExitCode::bad_input, source,
-             " is not zero; gptrain has either all biases or none (model.bias)");
+        fail(ExitCode::bad_input, source, " is not zero, but the model of ", hf_config_name,
+             " has none there");
     }
     place_parts(tensor, file.bytes_of(entry), dtype, shapes, places_);
     return found->first;

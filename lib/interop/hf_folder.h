@@ -50,12 +50,20 @@ public:
     void check(const ModelShape& model, const WeightReader& weights) const;
 
 private:
+    using TensorFiles = std::map<std::string, const SafetensorsFile*, std::less<>>;
+
     void open_files();
     void open_indexed();
     const SafetensorsFile& open(const std::string& name);
     void place_tensors();
-    /// Error (bad_input) if the file has a tied head whose values are not the embedding's.
-    void check_tied_head() const;
+    /// Files of some classes have biases of norms in any case. If all of them are 0 in a model
+    /// without other biases, it has none. `source`: config.json.
+    void settle_norm_biases(const std::string& source);
+    /// The tensor, which may lack the prefix "transformer.".
+    TensorFiles::const_iterator find(std::string_view name) const;
+    /// The name of a tied head. Error (bad_input) if the file has it with other values than those
+    /// of the embedding.
+    std::string check_tied_head() const;
     /// The tensor's name in the file; empty if the file lacks it and may.
     std::string place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
 
@@ -64,8 +72,8 @@ private:
     RunSpec spec_;
     ModelShape shape_;
     std::map<std::string, SafetensorsFile> files_;
-    std::map<std::string, const SafetensorsFile*, std::less<>> tensors_;  ///< the file of each
-    StoredTensors places_;                                                ///< of our tensors
+    TensorFiles tensors_;   ///< the file of each
+    StoredTensors places_;  ///< of our tensors
     std::vector<std::string> unused_tensors_;
 };
 

@@ -29,7 +29,7 @@ void check_weights(const std::filesystem::path& path, const std::vector<PeftTens
         const SafetensorsEntry& entry = file.tensors().at(tensor.name);
         const StoredTensor stored = {.bytes = file.bytes_of(entry),
                                      .dtype = weight_dtype(entry, path.string()),
-                                     .rows = tensor.shape[0]};
+                                     .columns = tensor.shape[1]};
         std::vector<float> read(tensor.values.size());
         read_stored({&stored, 1}, Shard::whole(tensor.name, tensor.shape), read);
         std::vector<float> written = tensor.values;

@@ -27,6 +27,20 @@ void check_range(std::span<const float> values, const std::string& name) {
     }
 }
 
+void as_ours(const StoredTensor& stored, std::span<float> values) {
+    if (stored.factor == 1 && stored.addend == 0) return;
+    for (float& value : values)
+        value = value * stored.factor + stored.addend;
+}
+
+/// To what is read of values that were written.
+void round_as_stored(std::span<float> values, const StoredTensor& stored) {
+    for (float& value : values)
+        value = (value - stored.addend) / stored.factor;
+    round_floats(values, stored.dtype);
+    as_ours(stored, values);
+}
+
 }  // namespace
 
 void round_floats(std::span<float> values, DType dtype) {
@@ -50,39 +64,39 @@ void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, 
                  const std::map<std::string, Shape>& shapes, StoredTensors& to) {
     StoredTensor stored = {.bytes = bytes,
                            .dtype = dtype,
-                           .transposed = tensor.transposed,
-                           .interleaved = tensor.interleaved};
-    stored.rows = tensor.shape[tensor.transposed ? 1 : 0];
+                           .addend = static_cast<float>(tensor.addend),
+                           .factor = static_cast<float>(tensor.factor)};
+    if (tensor.transposed) stored.transposed_rows = tensor.shape[tensor.shape.rank() - 1];
     for (const TensorPart& part : tensor.parts) {
         const Shape& shape = shapes.at(part.name);
         std::vector<StoredTensor>& places = to[part.name];
         places.resize(static_cast<std::size_t>(part.expert ? shape[0] : 1));
+        stored.rows = part.rows;
+        stored.columns = columns_of(part, shape);
         places[static_cast<std::size_t>(part.expert.value_or(0))] = stored;
-        stored.row += shape[part.expert ? 1 : 0];
     }
 }
 
 void read_stored(std::span<const StoredTensor> places, const Shard& part, std::span<float> to) {
-    const int rank = part.global.rank();
-    const std::int64_t width = rank > 1 ? part.box.extent[rank - 1] : 1;
-    const std::int64_t columns = rank > 1 ? part.global[rank - 1] : 1;
-    const std::int64_t rows = rank > 1 ? part.global[rank - 2] : part.global[0];
+    const std::int64_t columns = places.front().columns;
+    const std::int64_t width = columns > 1 ? part.box.extent[part.global.rank() - 1] : 1;
+    const std::int64_t rows = part.global.elements() / columns / std::ssize(places);
     for (std::int64_t flat = part.flat_begin; flat < part.flat_end;) {
         // The elements up to the end of the box's row.
         const std::int64_t count = std::min(width - flat % width, part.flat_end - flat);
         const std::int64_t index = part.global_index(flat);
-        const auto expert = static_cast<std::size_t>(index / columns / rows);
-        const StoredTensor& stored = places[expert];
-        const std::int64_t row =
-            stored.row + stored_row(index / columns % rows, stored.interleaved);
+        const StoredTensor& stored = places[static_cast<std::size_t>(index / columns / rows)];
+        const std::int64_t row = stored.rows.at(index / columns % rows);
         const std::int64_t column = index % columns;
         const auto out = to.subspan(static_cast<std::size_t>(flat - part.flat_begin),
                                     static_cast<std::size_t>(count));
-        if (stored.transposed) {
-            to_floats(stored.bytes, stored.dtype, column * stored.rows + row, stored.rows, out);
+        if (const std::int64_t step = stored.transposed_rows; step > 0) {
+            const std::int64_t matrix = row / step * step * columns;
+            to_floats(stored.bytes, stored.dtype, matrix + column * step + row % step, step, out);
         } else {
             to_floats(stored.bytes, stored.dtype, row * columns + column, 1, out);
         }
+        as_ours(stored, out);
         flat += count;
     }
 }
@@ -99,7 +113,7 @@ void check_stored(const StoredTensors& stored, std::span<const Shard> tensors,
             ours.resize(static_cast<std::size_t>(part.elements()));
             theirs.resize(ours.size());
             weights(part, ours);
-            round_floats(ours, places.front().dtype);
+            round_as_stored(ours, places.front());
             read_stored(places, part, theirs);
             GPTRAIN_CHECK(std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)) == 0,
                           part.name, " was not read back as it was written");

@@ -14,18 +14,19 @@
 
 namespace gptrain {
 
-/// Where one of our tensors, or an expert's matrix in it, is: in rows [row, ...) of the stack that
-/// a file's tensor holds.
+/// Where one of our tensors, or an expert's part of it, is in the stack that a file's tensor holds.
 struct StoredTensor {
     std::span<const std::byte> bytes;  ///< of the file's tensor
     DType dtype = DType::f32;          ///< fp32, bf16 or fp16
-    bool transposed = false;
-    std::int64_t interleaved = 0;
-    std::int64_t row = 0;
-    std::int64_t rows = 0;  ///< of the stack
+    StackRows rows = {};
+    std::int64_t columns = 1;  ///< of the stack
+    /// If not 0: the file has the stack transposed, in matrices of so many of its rows.
+    std::int64_t transposed_rows = 0;
+    float addend = 0;  ///< ours = theirs * factor + addend
+    float factor = 1;
 };
 
-/// By the names of our tensors: where each is, or each expert's matrix of it.
+/// By the names of our tensors: where each is, or each expert's part of it.
 using StoredTensors = std::map<std::string, std::vector<StoredTensor>, std::less<>>;
 
 /// Adds the parts of a foreign tensor that is stored in `bytes`. `shapes`: those of our tensors.

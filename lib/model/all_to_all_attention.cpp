@@ -146,6 +146,8 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
         split_qkv(exchange.whole_qkv(args.qkv, piece), exchange.heads(), exchange.groups());
     Dropout dropout = args.dropout;
     dropout.head_begin += exchange.first_head(piece);
+    Alibi alibi = args.alibi;
+    alibi.head_begin += exchange.first_head(piece);
     return {.q = in.q,
             .k = in.k,
             .v = in.v,
@@ -154,7 +156,15 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
             .q_begin = args.first_query,
             .first_visible = first_visible,
             .window = args.window,
-            .dropout = dropout};
+            .dropout = dropout,
+            .softcap = args.softcap,
+            .alibi = alibi};
+}
+
+/// Numbers of this rank's share of the heads, or empty.
+Tensor share_of_heads(const Tensor& of_heads, const HeadExchange& exchange, std::int64_t piece) {
+    if (of_heads.empty()) return {};
+    return of_heads.slice(0, exchange.first_head(piece), exchange.heads());
 }
 
 }  // namespace
@@ -182,7 +192,12 @@ void all_to_all_attention_forward(const ContextForward& args, const ContextRanks
         const Tensor o = exchange.whole(exchange.heads());
         outputs.push_back(exchange.message(exchange.heads()));
         wait_for(at(arriving, i));
-        resources.backend.run(local_attention(args, exchange, i, first_visible, o));
+        const AttentionForward attention = local_attention(args, exchange, i, first_visible, o);
+        resources.backend.run(attention);
+        if (!args.sinks.empty()) {
+            resources.backend.run(SinkForward{
+                .sinks = share_of_heads(args.sinks, exchange, i), .o = o, .lse = attention.lse});
+        }
         returning.push_back(exchange.start(outputs.back(), o));
     }
     for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
@@ -214,13 +229,19 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
         const PackedQkv out = split_qkv(whole, heads, groups);
         const Tensor& o = at(both, i);
         wait_for(at(arriving, i));
+        const AttentionForward forward =
+            local_attention(args.forward, exchange, i, first_visible, o.slice(2, 0, heads));
+        const Tensor d_o = o.slice(2, heads, heads);
         resources.backend.run(AttentionBackward{
-            .forward =
-                local_attention(args.forward, exchange, i, first_visible, o.slice(2, 0, heads)),
-            .d_o = o.slice(2, heads, heads),
-            .dq = out.q,
-            .dk = out.k,
-            .dv = out.v});
+            .forward = forward, .d_o = d_o, .dq = out.q, .dk = out.k, .dv = out.v});
+        if (!args.dsinks.empty()) {
+            resources.backend.run(
+                SinkBackward{.sinks = share_of_heads(args.forward.sinks, exchange, i),
+                             .o = forward.o,
+                             .lse = forward.lse,
+                             .d_o = d_o,
+                             .dsinks = share_of_heads(args.dsinks, exchange, i)});
+        }
         returning.push_back(exchange.start(gradients.back(), whole));
     }
     const PackedQkv local = split_local(args.dqkv, args.forward.o);

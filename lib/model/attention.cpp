@@ -10,20 +10,23 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters,
       linears_(context, parameters, block, {.name = "attn.qkv", .site = DropoutSite::lora_qkv},
                {.name = "attn.proj", .site = DropoutSite::lora_attn_proj}),
       q_norm_(parameters.group(block.name + ".attn.q_norm.weight")),
-      k_norm_(parameters.group(block.name + ".attn.k_norm.weight")) {}
+      k_norm_(parameters.group(block.name + ".attn.k_norm.weight")),
+      sinks_(parameters.group(block.name + ".attn.sinks")) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
     const std::int64_t tokens = sequences * seq_length;
     SavedAttention saved;
     if (recompute == Recompute::full) {
-        saved.norm.r = arena.allocate(context_.compute, context_.stream_shape(tokens));
+        saved.branch.norm.r = arena.allocate(context_.compute, context_.stream_shape(tokens));
         return saved;
     }
     const bool all = recompute == Recompute::none;
-    saved.norm = branch_.norm().reserve(arena, tokens);
-    saved.linears = linears_.reserve(arena, tokens, {.inputs = all, .a_for_g = true});
+    saved.branch = branch_.reserve(arena, tokens, {});
+    saved.linears = linears_.reserve(
+        arena, tokens, {.inputs = all, .n = branch_.unnormed_input(saved.branch), .a_for_g = true});
     saved.lse = arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length});
+    if (normalises_rows()) saved.squares = arena.allocate(DType::f32, {2, tokens});
     // all_to_all leaves the exchanged q, k and v there.
     const bool exchanged =
         shares_sequence() && context_.context_method == ContextMethod::all_to_all;
@@ -50,10 +53,15 @@ SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tenso
                                          const Batch& batch) const {
     const Shape lse = {batch.sequences(), context_.shape.heads, batch.seq_length()};
     const Shape u = linears_.u_shape(batch.tokens());
-    return {.norm = branch_.norm().with_workspace(kept.norm, stream, batch.tokens()),
-            .linears = linears_.with_workspace(kept.linears, batch.tokens()),
+    const SavedBranch branch = branch_.with_workspace(kept.branch, stream, batch.tokens());
+    return {.branch = branch,
+            .linears = linears_.with_workspace(kept.linears, batch.tokens(),
+                                               branch_.unnormed_input(branch)),
             .lse = kept.lse.empty() ? context_.temporary_f32(lse) : kept.lse,
-            .normalised = normalises() ? context_.kept_or_temporary(kept.normalised, u) : Tensor()};
+            .normalised = normalises() ? context_.kept_or_temporary(kept.normalised, u) : Tensor(),
+            .squares = normalises_rows() && kept.squares.empty()
+                           ? context_.temporary_f32({2, batch.tokens()})
+                           : kept.squares};
 }
 
 Tensor Attention::heads_of(const Tensor& packed, const Batch& batch) const {
@@ -73,25 +81,20 @@ Tensor Attention::output_heads(const Tensor& o, const Batch& batch) const {
 }
 
 void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) const {
-    if (context_.shape.position_embedding != PositionEmbedding::rope) return;
-    const std::int64_t rotated = context_.shape.heads + context_.shape.groups;
-    context_.backend.run(Rope{.x = heads_of(packed, batch).slice(2, 0, rotated),
+    const ModelShape& shape = context_.shape;
+    if (!shape.rotates(layer_)) return;
+    const Tensor q_and_k = heads_of(packed, batch).slice(2, 0, shape.heads + shape.groups);
+    context_.backend.run(Rope{.x = q_and_k.slice(3, 0, shape.rotary_dims()),
                               .positions = batch.positions,
-                              .theta = context_.shape.rope_theta,
-                              .scaling = context_.shape.rope_scaling,
+                              .theta = shape.rope_theta_of(layer_),
+                              .scaling = shape.rope_scaling_of(layer_),
                               .inverse = inverse});
 }
 
 void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const {
     if (normalises()) {
-        const auto eps = static_cast<float>(context_.shape.norm_eps);
-        const PackedQkv from = split_rows(saved.linears.u);
-        const PackedQkv to = split_rows(saved.normalised);
-        context_.backend.run(
-            HeadNormForward{.x = from.q, .weight = q_norm_.weight, .eps = eps, .y = to.q});
-        context_.backend.run(
-            HeadNormForward{.x = from.k, .weight = k_norm_.weight, .eps = eps, .y = to.k});
-        context_.backend.copy(to.v, from.v);
+        normalise(saved);
+        context_.backend.copy(split_rows(saved.normalised).v, split_rows(saved.linears.u).v);
     }
     rotate(saved.qkv(), batch, false);
 }
@@ -106,22 +109,7 @@ SavedAttention Attention::with_normalised(SavedAttention kept, const Batch& batc
 void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
                                 const Batch& batch) const {
     rotate(dqkv, batch, true);
-    if (!normalises()) return;
-    const auto eps = static_cast<float>(context_.shape.norm_eps);
-    const PackedQkv x = split_rows(saved.linears.u);
-    const PackedQkv dx = split_rows(dqkv);
-    context_.backend.run(HeadNormBackward{.dy = dx.q,
-                                          .x = x.q,
-                                          .weight = q_norm_.weight,
-                                          .eps = eps,
-                                          .dx = dx.q,
-                                          .dweight = q_norm_.grad});
-    context_.backend.run(HeadNormBackward{.dy = dx.k,
-                                          .x = x.k,
-                                          .weight = k_norm_.weight,
-                                          .eps = eps,
-                                          .dx = dx.k,
-                                          .dweight = k_norm_.grad});
+    if (normalises()) norm_backward(saved, dqkv);
 }
 
 AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttention& saved,
@@ -134,7 +122,9 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
             .q_begin = first_query(pass.batch),
             .first_visible = first_visible(pass.batch),
             .window = window(pass.batch),
-            .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
+            .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
+            .softcap = softcap(),
+            .alibi = alibi()};
 }
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
@@ -145,7 +135,16 @@ ContextForward Attention::context_args(const SavedAttention& saved, const Pass& 
             .first_query = first_query(batch),
             .first_visible = first_visible(batch),
             .window = window(batch),
-            .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
+            .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
+            .softcap = softcap(),
+            .alibi = alibi(),
+            .sinks = sinks_.weight};
+}
+
+void Attention::attend(const AttentionForward& args) const {
+    context_.backend.run(args);
+    if (sinks_.present())
+        context_.backend.run(SinkForward{.sinks = sinks_.weight, .o = args.o, .lse = args.lse});
 }
 
 void Attention::attend(AttentionForward args, KvCache& cache) const {
@@ -156,7 +155,7 @@ void Attention::attend(AttentionForward args, KvCache& cache) const {
     cache.length += added;
     args.k = cache.k.slice(1, 0, cache.length);
     args.v = cache.v.slice(1, 0, cache.length);
-    context_.backend.run(args);
+    attend(args);
 }
 
 void Attention::attend(const AttentionForward& args, const KvCache& cache,
@@ -185,7 +184,7 @@ void Attention::local_attention_forward(const SavedAttention& saved, const Pass&
                                         KvCache* cache) const {
     const AttentionForward args = local_args(split(saved.qkv(), pass.batch), saved, pass);
     if (cache == nullptr) {
-        context_.backend.run(args);
+        attend(args);
     } else if (pass.texts.empty()) {
         attend(args, *cache);
     } else {
@@ -196,8 +195,9 @@ void Attention::local_attention_forward(const SavedAttention& saved, const Pass&
 void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass& pass,
                         KvCache* cache) const {
     const auto& [n, u, a] = saved.linears;
-    branch_.norm().forward(stream, saved.norm, n, pass);
+    branch_.enter(stream, saved.branch, n, pass);
     linears_.in().forward(n, u, pass);
+    if (normalises_rows()) sum_squares(saved);
     normalise_and_rotate(saved, pass.batch);
     if (shares_sequence()) {
         context_attention_forward(context_.context_method, context_args(saved, pass),
@@ -213,8 +213,8 @@ void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass&
 
 void Attention::project(Stream& stream, const SavedAttention& saved, const Tensor& y,
                         const Pass& pass) const {
-    linears_.proj().forward(saved.linears.a, y, pass);
-    branch_.join(stream, y, pass);
+    linears_.proj().forward(saved.linears.a, branch_.output(saved.branch, y), pass);
+    branch_.join(stream, saved.branch, y, pass);
 }
 
 void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_o,
@@ -224,16 +224,22 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
         context_attention_backward(context_.context_method,
                                    {.forward = forward,
                                     .d_o = output_heads(d_o, pass.batch),
-                                    .dqkv = dqkv.view(forward.qkv.shape())},
+                                    .dqkv = dqkv.view(forward.qkv.shape()),
+                                    .dsinks = sinks_.grad},
                                    context_ranks());
     } else {
         const PackedQkv grads = split(dqkv, pass.batch);
-        context_.backend.run(
-            AttentionBackward{.forward = local_args(split(saved.qkv(), pass.batch), saved, pass),
-                              .d_o = output_heads(d_o, pass.batch),
-                              .dq = grads.q,
-                              .dk = grads.k,
-                              .dv = grads.v});
+        const AttentionForward forward = local_args(split(saved.qkv(), pass.batch), saved, pass);
+        const Tensor d_heads = output_heads(d_o, pass.batch);
+        context_.backend.run(AttentionBackward{
+            .forward = forward, .d_o = d_heads, .dq = grads.q, .dk = grads.k, .dv = grads.v});
+        if (sinks_.trained()) {
+            context_.backend.run(SinkBackward{.sinks = sinks_.weight,
+                                              .o = forward.o,
+                                              .lse = forward.lse,
+                                              .d_o = d_heads,
+                                              .dsinks = sinks_.grad});
+        }
     }
     inputs_backward(saved, dqkv, pass.batch);
 }
@@ -246,16 +252,16 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
     const std::int64_t tokens = pass.batch.tokens();
     SavedAttention saved = kept;
     if (linears_.in().lacks(kept.linears.n, part))
-        saved.linears.n.values = branch_.norm().rebuild(kept.norm);
+        saved.linears.n.values = branch_.rebuild(kept.branch);
     if (inputs) saved = with_normalised(saved, pass.batch);
-    const LinearOperand dy = branch_.output_gradient(grad, deferred.dy, part);
+    const LinearOperand dy = branch_.output_gradient(grad, saved.branch, deferred.dy, pass, part);
     const Tensor du = context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens));
     const Tensor d_o = inputs ? context_.temporary(linears_.a_shape(tokens)) : Tensor();
     linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o, .gelu_input = {}}, pass,
                              part);
     if (inputs) attention_backward(saved, d_o, du, pass);
     branch_.input_gradient(linears_.input_gradient(saved.linears, {.values = du}, pass, part),
-                           saved.norm, grad, branch_dropout, pass);
+                           saved.branch, grad, branch_dropout, pass);
 }
 
 }  // namespace gptrain

@@ -1,11 +1,13 @@
 // The attention half of a block, for T = B S tokens, N heads and G query groups on this rank:
 //
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
-//   q, k = norm(q), norm(k)                       with qk_norm, each head
-//   q, k = rope(q), rope(k)                       with rotary positions
-//   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal or bidirectional
+//   q, k = norm(q), norm(k)                       with qk_norm, each head or all as one row
+//   q, k = rope(q), rope(k)                       with rotary positions, the first dims of a head
+//   a    = dropout(softmax(score(q k^T))) v       [T, N D], causal or bidirectional
 //
-// between the norm of normed_branch.h and the projection of two_linears.h.
+// between the norm of normed_branch.h and the projection of two_linears.h. A score has the scale 1
+// / sqrt(D) and, if the model has them, a soft cap and ALiBi (AttentionForward); sinks take part in
+// the softmax (SinkForward).
 #pragma once
 
 #include "model/context_attention.h"
@@ -16,12 +18,15 @@ namespace gptrain {
 
 /// The tensors that forward keeps for backward.
 struct SavedAttention {
-    SavedNorm norm;
+    SavedBranch branch;
     SavedLinears linears;
     Tensor lse;  ///< fp32 [B, N, S]
     /// With qk_norm, [T, (N + 2 G) D] like u, with q and k normalised and rotated. Otherwise empty,
     /// and q and k of u are rotated in place.
     Tensor normalised;
+    /// fp32 [2, T], with qk_norm all: the sums of squares of q and of k over all heads of the
+    /// model.
+    Tensor squares;
 
     /// q, k and v as the scores read them.
     const Tensor& qkv() const { return normalised.empty() ? linears.u : normalised; }
@@ -79,9 +84,19 @@ private:
     PackedQkv split_rows(const Tensor& packed) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     bool normalises() const { return !q_norm_.weight.empty(); }
-    /// saved.normalised = u with the heads of q and k normalised and rotated; without qk_norm,
-    /// rotates them in u.
+    bool normalises_rows() const { return context_.shape.qk_norm == QkNorm::all; }
+    /// saved.squares, from u.
+    void sum_squares(const SavedAttention& saved) const;
+    /// saved.normalised = u with q and k normalised and rotated; without qk_norm, rotates them in
+    /// u.
     void normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const;
+    /// The arguments of the norm of all heads of q, or of k, as one row.
+    RowNormForward row_norm(const Tensor& x, const GroupTensors& norm, const Tensor& squares,
+                            const Tensor& y) const;
+    void normalise(const SavedAttention& saved) const;
+    /// Turns the gradients of normalised q and k into those of u, in place.
+    void norm_backward(const SavedAttention& saved, const Tensor& dqkv) const;
+    void row_norm_backward(const SavedAttention& saved, const Tensor& dqkv) const;
     /// Computes `normalised` again in the workspace if it was not kept.
     SavedAttention with_normalised(SavedAttention kept, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
@@ -103,11 +118,23 @@ private:
     std::int64_t first_query(const Batch& batch) const {
         return context_.shape.bidirectional ? batch.seq_length() * context_.mesh.cp().size() : 0;
     }
+    float softcap() const {
+        return static_cast<float>(context_.shape.attention_softcap.value_or(0));
+    }
+    /// For this rank's heads.
+    Alibi alibi() const {
+        if (context_.shape.position_embedding != PositionEmbedding::alibi) return {};
+        const Communicator& tp = context_.mesh.tp();
+        return {.heads = context_.shape.heads * tp.size(),
+                .head_begin = context_.shape.heads * tp.rank()};
+    }
     AttentionForward local_args(const PackedQkv& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
     /// Attends to what this rank has: the batch, or the cache and the batch.
     void local_attention_forward(const SavedAttention& saved, const Pass& pass,
                                  KvCache* cache) const;
+    /// Runs the op, and adds the sinks.
+    void attend(const AttentionForward& args) const;
     /// Appends k and v to the cache and runs the op over all keys in it.
     void attend(AttentionForward args, KvCache& cache) const;
     /// The same for each text by itself, within its part of the cache.
@@ -130,6 +157,7 @@ private:
     TwoLinears linears_;
     GroupTensors q_norm_;  ///< empty without qk_norm
     GroupTensors k_norm_;
+    GroupTensors sinks_;  ///< [N]; empty without sinks
 };
 
 }  // namespace gptrain

@@ -1,7 +1,12 @@
-// A pre-norm transformer block, as in GPT-2, on the residual stream x [T, H]:
+// A transformer block on the residual stream x [T, H], with norms as in GPT-2:
 //
 //   x = x + dropout(attention(norm_1(x)))
 //   x = x + dropout(feed_forward(norm_2(x)))
+//
+// or behind the halves, or on both sides of them (normed_branch.h). With ParallelResidual both
+// halves read the same x:
+//
+//   x = x + dropout(attention(norm_1(x))) + dropout(feed_forward(norm_2(x)))
 //
 // feed_forward is one mlp, or experts (ModelVariant::has_experts).
 // The norm that follows a branch computes its sum, so the block's last sum is left to the next
@@ -17,7 +22,7 @@
 
 namespace gptrain {
 
-/// The tensors that forward keeps of a block: attention.norm.r only with full recomputation.
+/// The tensors that forward keeps of a block: attention.branch.norm.r only with full recomputation.
 struct SavedBlock {
     SavedAttention attention;
     std::variant<SavedMlp, SavedExperts> feed_forward;
@@ -32,6 +37,7 @@ struct DeferredBlock {
 /// The tensors of a block that only B reads: reusable, once its B is done, for the deferred
 /// gradients of another block. Requires that the outputs of norms and activation functions are
 /// kept; otherwise W would rebuild them from these tensors.
+/// Halves that read one stream need one more such tensor: feed_forward.dy is then empty.
 DeferredBlock free_after_input_gradients(const SavedBlock& saved);
 /// to = from
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);
@@ -46,6 +52,8 @@ public:
     SavedBlock reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                        std::int64_t seq_length) const;
     DeferredBlock reserve_deferred(Arena& arena, std::int64_t tokens) const;
+    /// Fills the gaps of `deferred`.
+    DeferredBlock reserve_deferred(Arena& arena, std::int64_t tokens, DeferredBlock deferred) const;
     KvCache reserve_cache(Arena& arena, std::int64_t sequences, std::int64_t capacity) const {
         return attention_.reserve_cache(arena, sequences, capacity);
     }
@@ -86,6 +94,14 @@ private:
     void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
     /// `kept` with its amaxes set to 0, in the workspace if it has none.
     SavedBlock with_cleared_amaxes(SavedBlock kept) const;
+    /// True if both halves read the stream that enters the block.
+    bool is_parallel() const { return context_.shape.parallel_residual != ParallelResidual::none; }
+    /// Adds what has left the second half to what has left the first: the stream's new branch,
+    /// with dropout applied.
+    void add_branch(Stream& stream, const Stream& second, const Pass& pass) const;
+    void parallel_backward(const SavedBlock& saved, StreamGrad& grad, const Dropout& branch_dropout,
+                           const Pass& pass, BackwardPart part,
+                           const DeferredBlock& deferred) const;
     /// Recomputes all activations from the stream that enters the block, bit for bit.
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 

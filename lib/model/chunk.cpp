@@ -34,6 +34,7 @@ GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const Ch
 SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
     const std::int64_t tokens = context_.sequences * sizes.seq_length;
     SavedChunk saved;
+    if (embedding_) saved.embedded = embedding_->reserve(arena, tokens);
     for (const Block& block : blocks_) {
         saved.blocks.push_back(
             block.reserve(arena, kept_mode(sizes), context_.sequences, sizes.seq_length));
@@ -41,9 +42,11 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
     saved.deferred.resize(blocks_.size());
     saved.overlays_deferred = sizes.defer_weights && !recomputes_blocks(saved) && blocks_alike();
     for (std::size_t i = 0; i < blocks_.size() && sizes.defer_weights; ++i) {
-        saved.deferred[i] = saved.overlays_deferred
-                                ? free_after_input_gradients(saved.blocks[(i + 1) % blocks_.size()])
-                                : blocks_[i].reserve_deferred(arena, tokens);
+        const SavedBlock& next = saved.blocks[(i + 1) % blocks_.size()];
+        saved.deferred[i] =
+            saved.overlays_deferred
+                ? blocks_[i].reserve_deferred(arena, tokens, free_after_input_gradients(next))
+                : blocks_[i].reserve_deferred(arena, tokens);
     }
     return saved;
 }
@@ -62,11 +65,12 @@ DeferredHead GptChunk::reserve_deferred_head(Arena& arena, std::int64_t seq_leng
     return head_->reserve_deferred(arena, context_.sequences * seq_length);
 }
 
-void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const {
+void GptChunk::start_stream(const Pass& pass, const Tensor& input, const SavedNorm& embedded,
+                            const Tensor& r) const {
     if (embedding_) {
         // The flat order is reversed: the embedding comes after the first block.
         parameters_.wait_for({flat_.blocks.front().end, flat_.end});
-        embedding_->forward(pass, r);
+        embedding_->forward(pass, embedded, r);
     } else {
         context_.backend.copy(r, input);
     }
@@ -83,13 +87,13 @@ void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tenso
 void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                        const DeferredHead& deferred) const {
     const ArenaFrame frame(context_.workspace());
-    const Tensor& r = saved.blocks.front().attention.norm.r;
+    const Tensor& r = saved.blocks.front().attention.branch.norm.r;
     StreamBuffers buffers = {.r = {}, .y = context_.temporary(r.shape())};
     // Without recomputation every stream is kept.
     if (recomputes_blocks(saved)) buffers.r = context_.temporary(r.shape());
 
     Stream stream = {.r = r, .y = {}, .dropout = {}};
-    start_stream(pass, boundary.input, r);
+    start_stream(pass, boundary.input, saved.embedded, r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         const ProfileRange range(context_.backend, blocks_[i].name());
         wait_for_block(i);
@@ -107,7 +111,7 @@ void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary, std::vect
     const Shape shape = context_.stream_shape(pass.batch.tokens());
     const StreamBuffers buffers = {.r = context_.temporary(shape), .y = context_.temporary(shape)};
     Stream stream = {.r = buffers.r, .y = {}, .dropout = {}};
-    start_stream(pass, boundary.input, stream.r);
+    start_stream(pass, boundary.input, {}, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         wait_for_block(i);
         blocks_[i].forward(stream, {}, buffers, pass, caches == nullptr ? nullptr : &(*caches)[i]);
@@ -161,14 +165,7 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
     const Dropout last = input_dropout(blocks_.size(), pass);
     if (head_) return head_->norm().backward(saved.head, grad, last, pass);
     context_.backend.copy(grad.dr, input);
-    grad.dy = {grad.dr, {}};
-    if (last.probability == 0) return;
-    grad.dy = {.values = grad.dropped, .amax = grad.amax_pool.next()};
-    context_.backend.run(ApplyDropout{.x = grad.dr,
-                                      .dropout = last,
-                                      .y = grad.dropped,
-                                      .seq_length = pass.stream_length(context_),
-                                      .amax = grad.dy.amax});
+    start_branch_gradient(context_, grad, last, pass);
 }
 
 AmaxPool GptChunk::grad_amax_pool() const {
@@ -184,7 +181,7 @@ AmaxPool GptChunk::grad_amax_pool() const {
 void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                                BackwardPart part, const GradsFinal& final) const {
     const ArenaFrame frame(context_.workspace());
-    const Shape shape = saved.blocks.front().attention.norm.r.shape();
+    const Shape shape = saved.blocks.front().attention.branch.norm.r.shape();
     StreamGrad grad;
     // Its final value is the gradient that the previous chunk waits for.
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
@@ -204,7 +201,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
         if (final && part == BackwardPart::whole) final(flat_.blocks[i].end);
     }
     if (shared) copy(context_.backend, saved.deferred.back(), deferred.back());
-    if (embedding_) embedding_->backward(pass, grad.dr);
+    if (embedding_) embedding_->backward(pass, saved.embedded, grad.dr);
 }
 
 void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,

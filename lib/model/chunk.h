@@ -18,6 +18,7 @@ namespace gptrain {
 
 /// The tensors that a chunk keeps of a microbatch, from F to the last backward action.
 struct SavedChunk {
+    SavedNorm embedded;  ///< with embedding_norm: the embeddings before it
     std::vector<SavedBlock> blocks;
     SavedHead head;
     /// Gradients kept from B to W, one entry per block.
@@ -87,7 +88,8 @@ private:
     void run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
                      const auto& use_head) const;
     /// Starts the stream: r = the embeddings, or the previous chunk's output.
-    void start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const;
+    void start_stream(const Pass& pass, const Tensor& input, const SavedNorm& embedded,
+                      const Tensor& r) const;
     /// output = the sum that the next chunk's first norm reads.
     void finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const;
     /// Dropout of the branch that enters layer i of the chunk.

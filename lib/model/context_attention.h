@@ -2,6 +2,7 @@
 //
 //   o = dropout(softmax(q k^T / sqrt(D))) v  [B, S, N, D], keys of the whole sequence
 //
+// with the soft cap, ALiBi and sinks of AttentionForward and SinkForward.
 // There are two methods:
 //  - ring (Liu et al. 2023, "Ring Attention with Blockwise Transformers", arXiv 2310.01889): keys
 //    and values go once around the ranks. Each rank attends to the part it holds while the next
@@ -36,12 +37,17 @@ struct ContextForward {
     Tensor first_visible;     ///< i32 [B, S], positions in the sequence, or empty
     std::int64_t window = 0;  ///< as in AttentionForward
     Dropout dropout;          ///< of the probabilities; `rows` is ignored
+    float softcap = 0;        ///< of the scores (AttentionForward)
+    Alibi alibi = {};
+    Tensor sinks = {};  ///< [N] (SinkForward), or empty
 };
 
 struct ContextBackward {
     ContextForward forward;  ///< as forward left it
     Tensor d_o;              ///< [B, S, N, D]
     Tensor dqkv;             ///< [B, S, N + 2 G, D], =: packed like forward's input qkv
+    /// fp32 [N], +=: what this rank's rows, or its share of the heads, add; empty: not wanted
+    Tensor dsinks = {};
 };
 
 /// The resources of a call. It returns its workspace at the end; how much it takes depends on sizes

@@ -6,7 +6,7 @@ namespace gptrain {
 
 Experts::Experts(const ModelContext& context, const Parameters& parameters, const BlockId& block)
     : context_(context),
-      branch_(context, parameters, block, "ln_2", DropoutSite::mlp_output),
+      branch_(context, parameters, block, second_norm(context.shape), DropoutSite::mlp_output),
       router_(context, parameters, block),
       fc_gate_(parameters.group(block.name + ".experts.fc_gate.weight")),
       fc_gate_bias_(parameters.group(block.name + ".experts.fc_gate.bias")),
@@ -53,15 +53,18 @@ SavedShared Experts::reserve_shared(Arena& arena, Recompute recompute, std::int6
     return saved;
 }
 
-SavedExperts Experts::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
+SavedExperts Experts::reserve(Arena& arena, Recompute recompute, std::int64_t tokens,
+                              const Tensor& r) const {
     if (recompute == Recompute::full) return {};
     SavedExperts saved;
-    saved.norm = branch_.norm().reserve(arena, tokens);
+    saved.branch = branch_.reserve(arena, tokens, r);
+    saved.n = branch_.unnormed_input(saved.branch);
     saved.routing = router_.reserve(arena, context_.stream_length(tokens));
     saved.order = ExpertRows::reserve(context_, arena, tokens);
     saved.u = arena.allocate(context_.compute, u_shape(tokens));
     if (recompute == Recompute::none) {
-        saved.n = arena.allocate(context_.compute, context_.stream_shape(tokens));
+        if (saved.n.empty())
+            saved.n = arena.allocate(context_.compute, context_.stream_shape(tokens));
         saved.a = arena.allocate(context_.compute, a_shape(tokens));
         saved.arrived = reserve_arrived(arena, tokens);
     }
@@ -81,8 +84,9 @@ SavedExperts Experts::with_workspace(const SavedExperts& kept, const Tensor& str
                                      const Batch& batch) const {
     const std::int64_t tokens = batch.tokens();
     SavedExperts saved = kept;
-    saved.norm = branch_.norm().with_workspace(kept.norm, stream, tokens);
-    saved.n = context_.kept_or_temporary(kept.n, context_.stream_shape(tokens));
+    saved.branch = branch_.with_workspace(kept.branch, stream, tokens);
+    if (saved.n.empty()) saved.n = branch_.unnormed_input(saved.branch);
+    saved.n = context_.kept_or_temporary(saved.n, context_.stream_shape(tokens));
     if (kept.routing.logits.empty()) {
         saved.routing = router_.reserve(context_.workspace(), context_.stream_length(tokens));
         saved.order = ExpertRows::reserve(context_, context_.workspace(), tokens);
@@ -160,7 +164,7 @@ void Experts::forward_alone(const SavedExperts& saved, const TokenRange& range, 
 
 void Experts::forward(Stream& stream, const SavedExperts& saved, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    branch_.norm().forward(stream, saved.norm, {.values = saved.n}, pass);
+    branch_.enter(stream, saved.branch, {.values = saved.n}, pass);
     router_.forward(saved.n, saved.routing, pass);
     const std::vector<TokenRange> ranges = slices(saved, pass);
     if (ranges.size() > 1) {
@@ -189,18 +193,19 @@ void Experts::shared_forward(const SavedExperts& saved, const Pass& pass) const 
 void Experts::project(Stream& stream, const SavedExperts& saved, const Tensor& y,
                       const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
+    const Tensor& z = branch_.output(saved.branch, y);
     const std::vector<TokenRange> ranges = slices(saved, pass);
     Pending arriving;
     if (ranges.size() == 1) {
-        arriving = project_rows(rows_of(saved, ranges.front()), saved.a, y);
+        arriving = project_rows(rows_of(saved, ranges.front()), saved.a, z);
     } else {
         for (const TokenRange& range : ranges)
-            forward_alone(saved, range, y, pass);
+            forward_alone(saved, range, z, pass);
     }
     const Tensor shared = has_shared() ? shared_output(saved, pass) : Tensor();
     arriving.wait();
-    if (has_shared()) context_.backend.run(Add{.x = y, .y = shared});
-    branch_.join(stream, y, pass);
+    if (has_shared()) context_.backend.run(Add{.x = z, .y = shared});
+    branch_.join(stream, saved.branch, y, pass);
 }
 
 Tensor Experts::shared_output(const SavedExperts& saved, const Pass& pass) const {
@@ -216,7 +221,7 @@ Tensor Experts::shared_output(const SavedExperts& saved, const Pass& pass) const
 
 SavedExperts Experts::rebuilt(const SavedExperts& kept, BackwardPart part, bool sliced) const {
     SavedExperts saved = kept;
-    if (kept.n.empty()) saved.n = branch_.norm().rebuild(kept.norm);
+    if (kept.n.empty()) saved.n = branch_.rebuild(kept.branch);
     const auto rebuild = [&](const Tensor& u, Tensor& a, const Shape& shape) {
         if (!a.empty()) return;
         a = context_.temporary(shape);
@@ -366,7 +371,7 @@ void Experts::backward(const SavedExperts& kept, StreamGrad& grad, const Dropout
     const std::vector<TokenRange> ranges = slices(kept, pass);
     const bool sliced = ranges.size() > 1;
     const SavedExperts saved = rebuilt(kept, part, sliced);
-    const Tensor dy = branch_.output_gradient(grad, deferred.dy, part).values;
+    const Tensor dy = branch_.output_gradient(grad, kept.branch, deferred.dy, pass, part).values;
     Tensor dn;
     if (inputs) dn = context_.temporary(saved.n.shape());
     // W with slices computes it again, with all that leads to du.
@@ -385,7 +390,7 @@ void Experts::backward(const SavedExperts& kept, StreamGrad& grad, const Dropout
     }
     if (inputs) router_.backward(saved.n, saved.routing, dweights, dn, pass);
     shared_backward(saved, dy, dn, pass, part, deferred);
-    branch_.input_gradient(dn, kept.norm, grad, branch_dropout, pass);
+    branch_.input_gradient(dn, kept.branch, grad, branch_dropout, pass);
 }
 
 }  // namespace gptrain

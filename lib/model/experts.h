@@ -33,7 +33,7 @@ struct SavedShared {
 
 /// The tensors that forward keeps for backward, which rebuilds n and a unless they are kept.
 struct SavedExperts {
-    SavedNorm norm;
+    SavedBranch branch;
     Tensor n;  ///< [T, H] of the stream
     SavedRouting routing;
     ExpertOrder order;
@@ -49,8 +49,10 @@ public:
 
     const NormedBranch& branch() const { return branch_; }
 
-    /// Allocates what `recompute` keeps of `tokens` tokens.
-    SavedExperts reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const;
+    /// Allocates what `recompute` keeps of `tokens` tokens. `r`, unless empty, is the residual
+    /// stream that the half reads, kept elsewhere.
+    SavedExperts reserve(Arena& arena, Recompute recompute, std::int64_t tokens,
+                         const Tensor& r) const;
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.

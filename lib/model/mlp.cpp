@@ -4,25 +4,31 @@ namespace gptrain {
 
 Mlp::Mlp(const ModelContext& context, const Parameters& parameters, const BlockId& block)
     : context_(context),
-      branch_(context, parameters, block, "ln_2", DropoutSite::mlp_output),
+      branch_(context, parameters, block, second_norm(context.shape), DropoutSite::mlp_output),
       linears_(context, parameters, block,
                {.name = "mlp.fc_gate", .site = DropoutSite::lora_fc_gate},
                {.name = "mlp.proj", .site = DropoutSite::lora_mlp_proj}) {}
 
-SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
+SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens,
+                      const Tensor& r) const {
     if (recompute == Recompute::full) return {};
-    return {.norm = branch_.norm().reserve(arena, tokens),
-            .linears = linears_.reserve(arena, tokens, {.inputs = recompute == Recompute::none})};
+    const SavedBranch branch = branch_.reserve(arena, tokens, r);
+    return {.branch = branch,
+            .linears = linears_.reserve(
+                arena, tokens,
+                {.inputs = recompute == Recompute::none, .n = branch_.unnormed_input(branch)})};
 }
 
 SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch) const {
-    return {.norm = branch_.norm().with_workspace(kept.norm, stream, batch.tokens()),
-            .linears = linears_.with_workspace(kept.linears, batch.tokens())};
+    const SavedBranch branch = branch_.with_workspace(kept.branch, stream, batch.tokens());
+    return {.branch = branch,
+            .linears = linears_.with_workspace(kept.linears, batch.tokens(),
+                                               branch_.unnormed_input(branch))};
 }
 
 void Mlp::forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     const auto& [n, u, a] = saved.linears;
-    branch_.norm().forward(stream, saved.norm, n, pass);
+    branch_.enter(stream, saved.branch, n, pass);
     linears_.in().forward(n, u, pass, fuses_gelu() ? a.values : Tensor());
     if (fuses_gelu()) return;
     context_.backend.run(
@@ -30,13 +36,13 @@ void Mlp::forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const
 }
 
 void Mlp::project(Stream& stream, const SavedMlp& saved, const Tensor& y, const Pass& pass) const {
-    linears_.proj().forward(saved.linears.a, y, pass);
-    branch_.join(stream, y, pass);
+    linears_.proj().forward(saved.linears.a, branch_.output(saved.branch, y), pass);
+    branch_.join(stream, saved.branch, y, pass);
 }
 
 SavedLinears Mlp::rebuilt(const SavedMlp& kept, const Pass& pass, BackwardPart part) const {
     SavedLinears saved = kept.linears;
-    if (linears_.in().lacks(saved.n, part)) saved.n.values = branch_.norm().rebuild(kept.norm);
+    if (linears_.in().lacks(saved.n, part)) saved.n.values = branch_.rebuild(kept.branch);
     if (!linears_.proj().lacks(saved.a, part)) return saved;
     saved.a.values = context_.temporary(linears_.a_shape(pass.batch.tokens()));
     context_.backend.run(
@@ -50,7 +56,7 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     const bool inputs = part != BackwardPart::weights;
     const std::int64_t tokens = pass.batch.tokens();
     const SavedLinears saved = rebuilt(kept, pass, part);
-    const LinearOperand dy = branch_.output_gradient(grad, deferred.dy, part);
+    const LinearOperand dy = branch_.output_gradient(grad, kept.branch, deferred.dy, pass, part);
     LinearOperand du = {.values =
                             context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
     if (linears_.fp8()) du.amax = grad.amax_pool.next();
@@ -63,7 +69,7 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
         context_.backend.run(ActivationBackward{
             .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
     }
-    branch_.input_gradient(linears_.input_gradient(saved, du, pass, part), kept.norm, grad,
+    branch_.input_gradient(linears_.input_gradient(saved, du, pass, part), kept.branch, grad,
                            branch_dropout, pass);
 }
 

@@ -12,7 +12,7 @@ namespace gptrain {
 
 /// The tensors that forward keeps for backward.
 struct SavedMlp {
-    SavedNorm norm;
+    SavedBranch branch;
     SavedLinears linears;
 };
 
@@ -22,8 +22,9 @@ public:
 
     const NormedBranch& branch() const { return branch_; }
 
-    /// Allocates what `recompute` keeps of `tokens` tokens.
-    SavedMlp reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const;
+    /// Allocates what `recompute` keeps of `tokens` tokens. `r`, unless empty, is the residual
+    /// stream that the half reads, kept elsewhere.
+    SavedMlp reserve(Arena& arena, Recompute recompute, std::int64_t tokens, const Tensor& r) const;
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const {
         return linears_.reserve_deferred(arena, tokens);
     }

@@ -2,6 +2,18 @@
 
 namespace gptrain {
 
+void start_branch_gradient(const ModelContext& context, StreamGrad& grad,
+                           const Dropout& branch_dropout, const Pass& pass) {
+    grad.dy = {grad.dr, {}};
+    if (branch_dropout.probability == 0) return;
+    grad.dy = {.values = grad.dropped, .amax = grad.amax_pool.next()};
+    context.backend.run(ApplyDropout{.x = grad.dr,
+                                     .dropout = branch_dropout,
+                                     .y = grad.dropped,
+                                     .seq_length = pass.stream_length(context),
+                                     .amax = grad.dy.amax});
+}
+
 NormLayer::NormLayer(const ModelContext& context, const Parameters& parameters,
                      const std::string& name)
     : context_(context),
@@ -23,10 +35,10 @@ void NormLayer::reserve_statistics(SavedNorm& saved, Arena& arena, std::int64_t 
     saved.rstd = arena.allocate(DType::f32, rows);
 }
 
-SavedNorm NormLayer::reserve(Arena& arena, std::int64_t tokens) const {
+SavedNorm NormLayer::reserve(Arena& arena, std::int64_t tokens, const Tensor& r) const {
     SavedNorm saved;
     reserve_statistics(saved, arena, tokens);
-    saved.r = arena.allocate(context_.compute, context_.stream_shape(tokens));
+    saved.r = r.empty() ? arena.allocate(context_.compute, context_.stream_shape(tokens)) : r;
     return saved;
 }
 

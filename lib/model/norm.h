@@ -19,12 +19,18 @@ struct SavedNorm {
     Tensor rstd;  ///< fp32 [T]
 };
 
+/// grad.dy = the gradient of the branch that the stream added last, `branch_dropout` being its
+/// dropout, from grad.dr.
+void start_branch_gradient(const ModelContext& context, StreamGrad& grad,
+                           const Dropout& branch_dropout, const Pass& pass);
+
 class NormLayer {
 public:
     NormLayer(const ModelContext& context, const Parameters& parameters, const std::string& name);
 
-    /// Allocates what backward reads of a batch of `tokens` tokens.
-    SavedNorm reserve(Arena& arena, std::int64_t tokens) const;
+    /// Allocates what backward reads of a batch of `tokens` tokens. `r`, unless empty, is kept
+    /// elsewhere.
+    SavedNorm reserve(Arena& arena, std::int64_t tokens, const Tensor& r = {}) const;
     /// Fills missing statistics with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.
     SavedNorm with_workspace(SavedNorm kept, const Tensor& stream, std::int64_t tokens) const;

@@ -61,6 +61,8 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
         queries.attention.q_begin = args.first_query + slice.begin;
         queries.attention.window = args.window;
         queries.attention.dropout = args.dropout;
+        queries.attention.softcap = args.softcap;
+        queries.attention.alibi = args.alibi;
         if (!args.first_visible.empty())
             queries.attention.first_visible =
                 contiguous_copy(queries.of(args.first_visible, 1), resources);
@@ -219,6 +221,8 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& reso
                       });
         next.wait();
     }
+    if (!args.sinks.empty())
+        resources.backend.run(SinkForward{.sinks = args.sinks, .o = o_sum, .lse = args.lse});
     store_rounded(args.o, o_sum, resources);
 }
 
@@ -262,6 +266,13 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
         next.wait();
         arriving.wait();
         sums.add_arrived(step);
+    }
+    if (!args.dsinks.empty()) {
+        resources.backend.run(SinkBackward{.sinks = forward.sinks,
+                                           .o = forward.o,
+                                           .lse = forward.lse,
+                                           .d_o = args.d_o,
+                                           .dsinks = args.dsinks});
     }
     Pending last = sums.pass_home();
     add(late, keys_of(forward.qkv, forward.o), 0);

@@ -13,8 +13,9 @@ TwoLinears::TwoLinears(const ModelContext& context, const Parameters& parameters
 SavedLinears TwoLinears::reserve(Arena& arena, std::int64_t tokens, const Kept& kept) const {
     SavedLinears saved;
     saved.u = arena.allocate(context_.compute, u_shape(tokens));
+    saved.n.values = kept.n;
     if (kept.inputs) {
-        saved.n = in_.reserve_input(arena, context_.stream_shape(tokens));
+        if (kept.n.empty()) saved.n = in_.reserve_input(arena, context_.stream_shape(tokens));
         saved.a = proj_.reserve_input(arena, a_shape(tokens));
     }
     if (kept.a_for_g && saved.a.values.empty())
@@ -22,9 +23,11 @@ SavedLinears TwoLinears::reserve(Arena& arena, std::int64_t tokens, const Kept& 
     return saved;
 }
 
-SavedLinears TwoLinears::with_workspace(const SavedLinears& kept, std::int64_t tokens) const {
+SavedLinears TwoLinears::with_workspace(const SavedLinears& kept, std::int64_t tokens,
+                                        const Tensor& n) const {
     SavedLinears saved = kept;
-    saved.n.values = context_.kept_or_temporary(kept.n.values, context_.stream_shape(tokens));
+    if (saved.n.values.empty()) saved.n.values = n;
+    saved.n.values = context_.kept_or_temporary(saved.n.values, context_.stream_shape(tokens));
     saved.u = context_.kept_or_temporary(kept.u, u_shape(tokens));
     saved.a.values = context_.kept_or_temporary(kept.a.values, a_shape(tokens));
     return saved;

@@ -45,13 +45,15 @@ public:
     /// The tensors to keep in addition to u.
     struct Kept {
         bool inputs;           ///< n and a as the gradients of the weights read them
+        Tensor n = {};         ///< n, if it is kept elsewhere
         bool a_for_g = false;  ///< the values of a, which the backward of g reads
     };
     /// Allocates what is kept.
     SavedLinears reserve(Arena& arena, std::int64_t tokens, const Kept& kept) const;
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const;
-    /// Fills the gaps of `kept` with workspace memory.
-    SavedLinears with_workspace(const SavedLinears& kept, std::int64_t tokens) const;
+    /// Fills the gaps of `kept` with workspace memory; `n`, unless empty, is elsewhere.
+    SavedLinears with_workspace(const SavedLinears& kept, std::int64_t tokens,
+                                const Tensor& n = {}) const;
 
     /// dn from du, in the workspace; empty if only weights are asked for (W).
     Tensor input_gradient(const SavedLinears& saved, const LinearOperand& du, const Pass& pass,

@@ -22,9 +22,10 @@ void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
     Backend& backend = context_.backend;
     const Int8Matrix& int8 = weight_.int8;
     if (int8.empty())
-        return backend.run(LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = y});
+        return backend.run(
+            LinearForward{.x = x, .weight = weight_.weight, .bias = bias_.weight, .y = y});
     if (x.size(0) <= few_rows)
-        return backend.run(Int8LinearForward{.x = x, .weight = int8, .bias = {}, .y = y});
+        return backend.run(Int8LinearForward{.x = x, .weight = int8, .bias = bias_.weight, .y = y});
     for (std::int64_t begin = 0; begin < weight_.outputs(); begin += widened_rows) {
         const ArenaFrame frame(context_.workspace());
         const std::int64_t count = std::min(widened_rows, weight_.outputs() - begin);
@@ -32,9 +33,17 @@ void VocabularyLoss::multiply(const Tensor& x, const Tensor& y) const {
         backend.run(FromInt8{.x = {.values = int8.values.slice(0, begin, count),
                                    .scales = int8.scales.slice(0, begin, count)},
                              .out = widened});
-        backend.run(
-            LinearForward{.x = x, .weight = widened, .bias = {}, .y = y.slice(1, begin, count)});
+        const Tensor& bias = bias_.weight;
+        backend.run(LinearForward{.x = x,
+                                  .weight = widened,
+                                  .bias = bias.empty() ? bias : bias.slice(0, begin, count),
+                                  .y = y.slice(1, begin, count)});
     }
+}
+
+void VocabularyLoss::make_logits(const Tensor& x, const Tensor& y) const {
+    multiply(x, y);
+    if (softcap() > 0) context_.backend.run(SoftCap{.x = y, .cap = softcap()});
 }
 
 void VocabularyLoss::cross_entropy(const CrossEntropy& args) const {
@@ -87,7 +96,7 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
         const Tensor x = n.slice(0, begin, count);
         const Tensor logits = defers ? gradients.dlogits.slice(0, begin, count)
                                      : allocate_logits(context_.workspace(), count);
-        multiply(x, logits);
+        make_logits(x, logits);
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
@@ -97,12 +106,14 @@ void VocabularyLoss::add(const Tensor& n, const Gradients& gradients, const Pass
                                               .first_row = begin,
                                               .length = pass.batch.seq_length()}},
                        .step = pass.step,
-                       .gradient = gradient});
+                       .gradient = gradient,
+                       .softcap = softcap()});
         if (!gradient) continue;
         context_.backend.run(LinearInputGrad{.dy = logits,
                                              .weight = weight_.weight,
                                              .gelu_input = {},
                                              .dx = gradients.dn.slice(0, begin, count)});
+        if (bias_.trained()) context_.backend.run(BiasGrad{.dy = logits, .dbias = bias_.grad});
         if (!defers) weight_gradient(x, logits, pass.first_gradients && begin == 0);
     }
 }
@@ -122,7 +133,7 @@ void VocabularyLoss::score(const Tensor& n, const Pass& pass, const TargetScores
         const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
         const auto part = [&](const Tensor& whole) { return whole.slice(0, begin, count); };
         const Tensor logits = allocate_logits(context_.workspace(), count);
-        multiply(part(n), logits);
+        make_logits(part(n), logits);
         score_targets(logits, part(targets),
                       {.maximum = part(scores.maximum), .sums = part(scores.sums)});
     }
@@ -143,7 +154,7 @@ Tensor VocabularyLoss::chosen_rows(const Tensor& n, std::span<const std::int64_t
 
 void VocabularyLoss::logits(const Tensor& n, std::span<const std::int64_t> rows,
                             const Tensor& logits) const {
-    multiply(chosen_rows(n, rows), logits.slice(1, 0, weight_.outputs()));
+    make_logits(chosen_rows(n, rows), logits.slice(1, 0, weight_.outputs()));
 }
 
 }  // namespace gptrain

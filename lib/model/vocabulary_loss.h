@@ -1,6 +1,6 @@
 // The loss over a vocabulary, for all rows n [B S, H] of a batch:
 //
-//   logits   = n W^T  [B S, V]
+//   logits   = n W^T, with head_bias + b  [B S, V], with logit_softcap c then c tanh(logits / c)
 //   loss_sum += sum over tokens of weight x cross_entropy(logits, target)
 //
 // Logits exist for one chunk of tokens at a time.
@@ -25,7 +25,9 @@ public:
     /// `weight`: the name of W.
     VocabularyLoss(const ModelContext& context, const Parameters& parameters,
                    std::string_view weight)
-        : context_(context), weight_(parameters.group(weight)) {}
+        : context_(context),
+          weight_(parameters.group(weight)),
+          bias_(parameters.group("head.bias")) {}
 
     /// Rows of logits [R, V], aligned as the backend prefers.
     Tensor allocate_logits(Arena& arena, std::int64_t rows) const;
@@ -36,7 +38,7 @@ public:
         Tensor dlogits;  ///< [B S, V]
     };
     /// Adds the batch's weighted loss to the step state, and fills the gradients. Adds that of the
-    /// weight to main_grad, unless it waits.
+    /// bias to main_grad, and that of the weight unless it waits.
     void add(const Tensor& n, const Gradients& gradients, const Pass& pass) const;
     /// Adds the weight gradient that has waited to main_grad.
     void weight_gradient(const Tensor& n, const Tensor& dlogits) const;
@@ -48,7 +50,10 @@ public:
 private:
     /// The rows of n [T, H] as [R, H]: n itself if these are all, else a copy in the workspace.
     Tensor chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const;
-    /// y [R, V] = x W^T, with the int8 form of W if there is one, for any number of rows.
+    float softcap() const { return static_cast<float>(context_.shape.logit_softcap.value_or(0)); }
+    /// y [R, V] = the logits of x.
+    void make_logits(const Tensor& x, const Tensor& y) const;
+    /// y [R, V] = x W^T + b, with the int8 form of W if there is one, for any number of rows.
     void multiply(const Tensor& x, const Tensor& y) const;
     /// Overwrites the gradient if these are the `first` rows of a step and nothing clears it.
     void weight_gradient(const Tensor& n, const Tensor& dlogits, bool first) const;
@@ -59,6 +64,7 @@ private:
 
     const ModelContext& context_;
     GroupTensors weight_;
+    GroupTensors bias_;
 };
 
 }  // namespace gptrain

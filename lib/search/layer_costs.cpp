@@ -183,6 +183,7 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
         spec.model.experts->layers = {};
     }
     spec.model.full_attention_layers.clear();  // with a window a layer takes the least time
+    spec.model.unrotated_layers.clear();       // and without rotations about the same
     spec.training.rampup = {};
     spec.fault_injection.reset();
     spec.training.frozen.clear();

@@ -19,12 +19,66 @@ std::string rope_text(const ModelShape& model) {
     if (model.rope_scaling) {
         scaling = text(", ", name_of(model.rope_scaling->kind), " x ", model.rope_scaling->factor);
     }
-    return text("rope (theta ", model.rope_theta, scaling, ")");
+    const std::string window =
+        model.window_rope_theta ? text(", in a window ", *model.window_rope_theta) : "";
+    const std::string part =
+        model.rotary_fraction < 1 ? text(" of ", model.rotary_dims(), " dims") : "";
+    const std::int64_t unrotated = std::ssize(model.unrotated_layers);
+    return text("rope", part, " (theta ", model.rope_theta, window, scaling, ")",
+                unrotated > 0 ? text(" except in ", counted(unrotated, "layer")) : "");
+}
+
+std::string positions_text(const ModelShape& model) {
+    switch (model.position_embedding) {
+        case PositionEmbedding::learned:
+            return text("learned positions (", model.max_positions, ")");
+        case PositionEmbedding::rope: return rope_text(model);
+        case PositionEmbedding::alibi: return "alibi";
+    }
+    return {};
 }
 
 std::string bias_text(const ModelShape& model) {
-    if (model.qkv_bias == model.bias) return model.bias ? ", biases" : ", no biases";
-    return model.bias ? ", biases except of q, k, v" : ", biases of q, k, v";
+    std::string others;
+    const auto add = [&](bool bias, std::string_view name) {
+        if (bias != model.bias) others += text(others.empty() ? "" : ", ", name);
+    };
+    add(model.qkv_bias, "q, k, v");
+    add(model.attention_bias, "attn.proj");
+    if (model.normalization == Normalization::layernorm) add(model.norm_bias, "norms");
+    const std::string head = model.head_bias ? ", head bias" : "";
+    if (others.empty()) return text(model.bias ? ", biases" : ", no biases", head);
+    return text(model.bias ? ", biases except of " : ", biases of ", others, head);
+}
+
+std::string qk_norm_text(QkNorm norm) {
+    switch (norm) {
+        case QkNorm::none: return "";
+        case QkNorm::head: return ", norms of q and k";
+        case QkNorm::all: return ", norms of q and k over all heads";
+    }
+    return {};
+}
+
+/// What the block and the ends of the model have besides the usual.
+std::string variant_text(const ModelShape& model) {
+    const auto cap = [](std::string_view name, const std::optional<double>& value) {
+        return value ? text(", ", name, " capped at ", *value) : std::string();
+    };
+    std::string out;
+    if (model.norm_placement != NormPlacement::before)
+        out += text(", norms ", model.norm_placement == NormPlacement::after ? "" : "before and ",
+                    "after the halves");
+    if (model.parallel_residual != ParallelResidual::none)
+        out +=
+            text(", parallel halves with ",
+                 model.parallel_residual == ParallelResidual::one_norm ? "one norm" : "two norms");
+    out += cap("scores", model.attention_softcap);
+    if (model.attention_sinks) out += ", attention sinks";
+    out += cap("logits", model.logit_softcap);
+    if (model.embedding_scale != 1) out += text(", embeddings x ", model.embedding_scale);
+    if (model.embedding_norm) out += ", norm of embeddings";
+    return out;
 }
 
 std::string window_text(const ModelShape& model) {
@@ -75,18 +129,15 @@ std::string experts_rows(const ModelShape& model) {
 std::string model_rows(const ModelShape& model) {
     const std::string groups =
         model.groups == model.heads ? "" : text(", ", counted(model.groups, "query group"));
-    const std::string positions = model.position_embedding == PositionEmbedding::learned
-                                      ? text("learned positions (", model.max_positions, ")")
-                                      : rope_text(model);
     return row("model", text(grouped(parameter_count(model)), " parameters: ",
                              counted(model.layers, "layer"), ", hidden ", model.hidden, ", ",
                              counted(model.heads, "head"), " of ", model.head_dim, groups,
                              ffn_text(model), ", vocabulary ", grouped(model.vocab))) +
-           row("",
-               text(positions, ", ", name_of(model.normalization), ", ", name_of(model.activation),
-                    bias_text(model), model.qk_norm ? ", norms of q and k" : "", window_text(model),
-                    model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
-                    model.dropout));
+           row("", text(positions_text(model), ", ", name_of(model.normalization), ", ",
+                        name_of(model.activation), bias_text(model), qk_norm_text(model.qk_norm),
+                        variant_text(model), window_text(model),
+                        model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
+                        model.dropout));
 }
 
 std::string percent(double share) {

@@ -6,6 +6,7 @@
 #include "spec/adapter_plan.h"
 #include "spec/expert_checks.h"
 #include "spec/fault_checks.h"
+#include "spec/model_checks.h"
 #include "spec/model_tensors.h"
 #include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"
@@ -34,33 +35,6 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     return mesh;
 }
 
-/// The keys of rotations and of the window.
-void check_positions(const ModelSpec& model) {
-    if (const auto& scaling = model.rope_scaling) {
-        require(model.position_embedding == PositionEmbedding::rope,
-                "model.rope_scaling needs model.position_embedding rope; set that, or "
-                "model.rope_scaling to none");
-        require(scaling->kind == RopeScalingKind::linear ||
-                    scaling->original_max_position_embeddings > 0,
-                "model.rope_scaling.original_max_position_embeddings is missing; ",
-                name_of(scaling->kind), " needs the text length that the model was trained with");
-        require(scaling->kind != RopeScalingKind::llama3 ||
-                    scaling->high_freq_factor > scaling->low_freq_factor,
-                "model.rope_scaling.high_freq_factor ", scaling->high_freq_factor,
-                " is not above low_freq_factor ", scaling->low_freq_factor, "; raise it");
-        require(scaling->kind != RopeScalingKind::yarn || scaling->beta_fast >= scaling->beta_slow,
-                "model.rope_scaling.beta_fast ", scaling->beta_fast, " is below beta_slow ",
-                scaling->beta_slow, "; raise it");
-        require(scaling->kind != RopeScalingKind::yarn || model.rope_theta > 1, "model.rope_theta ",
-                model.rope_theta,
-                " is not above 1, which model.rope_scaling.kind yarn needs; raise it");
-    }
-    for (const std::int64_t layer : model.full_attention_layers) {
-        require(layer < model.num_layers, "model.full_attention_layers: there is no layer ", layer,
-                " in a model with model.num_layers ", model.num_layers, "; layers count from 0");
-    }
-}
-
 ModelShape model_shape(const RunSpec& spec) {
     const ModelSpec& model = spec.model;
     const std::int64_t seq_length = spec.training.seq_length;
@@ -79,20 +53,22 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value_or(seq_length);
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
+    shape.attention_bias = model.attention_bias.value_or(model.bias);
+    shape.norm_bias = model.norm_bias.value_or(model.bias);
     shape.lora = lora_of(spec);
     shape.prompt = soft_prompt_of(spec);
     shape.bidirectional = std::holds_alternative<MlmSpec>(spec.objective);
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
-    check_positions(model);
+    std::sort(shape.unrotated_layers.begin(), shape.unrotated_layers.end());
+    check_positions(spec);
+    check_block(model);
     check_experts(spec);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
                      shape.groups);
     require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,
             " / model.num_attention_heads ", shape.heads, " = ", shape.head_dim,
             " is above 256; use more heads");
-    require(shape.position_embedding != PositionEmbedding::rope || shape.head_dim % 2 == 0,
-            "model.position_embedding rope rotates halves and needs an even model.head_dim, not ",
-            shape.head_dim, "; change the heads or set model.head_dim");
+    check_rotated_dims(shape);
     require(seq_length <= shape.max_positions, "training.seq_length ", seq_length,
             " is above model.max_position_embeddings ", shape.max_positions,
             "; lower it or raise model.max_position_embeddings");
@@ -315,6 +291,8 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.ffn_hidden_size = plan.model.ffn;
     effective.model.max_position_embeddings = plan.model.max_positions;
     effective.model.qkv_bias = plan.model.qkv_bias;
+    effective.model.attention_bias = plan.model.attention_bias;
+    effective.model.norm_bias = plan.model.norm_bias;
     if (plan.model.prompt && plan.model.prompt->encoder_hidden > 0)
         effective.adapter->encoder_hidden_size = plan.model.prompt->encoder_hidden;
     effective.objective = plan.objective;

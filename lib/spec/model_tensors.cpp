@@ -38,7 +38,7 @@ public:
     }
     void norm(const std::string& name) {
         add({.name = name + ".weight", .rows = model_.hidden, .init = ones});
-        if (model_.bias && model_.normalization == Normalization::layernorm)
+        if (model_.norm_bias && model_.normalization == Normalization::layernorm)
             add({.name = name + ".bias", .rows = model_.hidden});
     }
     /// The norm of each head of q or k.
@@ -47,6 +47,17 @@ public:
              .rows = model_.head_dim,
              .init = ones,
              .partial_gradient = true});
+    }
+    /// The norm of all heads of q or k, which tp splits like these.
+    void whole_norm(const std::string& name, std::int64_t rows, TensorSplit split) {
+        add({.name = name + ".weight", .rows = rows, .init = ones, .split = split});
+    }
+    /// A number for each head of queries.
+    void sinks(const std::string& name) {
+        add({.name = name, .rows = model_.heads, .split = TensorSplit::rows});
+    }
+    void head_bias() {
+        add({.name = "head.bias", .rows = model_.vocab, .split = TensorSplit::rows});
     }
     /// A linear layer of the block with the prefix `block` that stacks `outputs`.
     struct LinearGroup {
@@ -275,22 +286,30 @@ std::vector<TensorGroup> layer_tensors(const ModelShape& model, const BlockId& b
                  .inputs = model.hidden,
                  .init = list.drawn(),
                  .bias = model.qkv_bias});
-    if (model.qk_norm) {
+    if (model.qk_norm == QkNorm::head) {
         list.head_norm(at + "attn.q_norm");
         list.head_norm(at + "attn.k_norm");
     }
+    if (model.qk_norm == QkNorm::all) {
+        list.whole_norm(at + "attn.q_norm", q_size, rows);
+        list.whole_norm(at + "attn.k_norm", kv_size, kv_rows);
+    }
+    if (model.attention_sinks) list.sinks(at + "attn.sinks");
     list.linear({.block = at,
                  .name = "attn.proj",
                  .outputs = {{attn_proj, model.hidden, columns}},
                  .inputs = q_size,
                  .init = list.projection(),
-                 .bias = model.bias});
-    list.norm(at + "ln_2");
+                 .bias = model.attention_bias});
+    const bool both = model.norm_placement == NormPlacement::both;
+    if (both) list.norm(at + "ln_1_post");
+    if (model.parallel_residual != ParallelResidual::one_norm) list.norm(at + "ln_2");
     if (model.has_experts(block.layer)) {
         add_experts(list, model, at);
     } else {
         add_mlp(list, model, at);
     }
+    if (both) list.norm(at + "ln_2_post");
     return list.take();
 }
 
@@ -300,12 +319,14 @@ std::vector<TensorGroup> embedding_tensors(const ModelShape& model) {
     if (model.position_embedding == PositionEmbedding::learned)
         list.embedding("wpe.weight", model.max_positions, TensorSplit::none);
     if (model.prompt) list.prompt(*model.prompt);
+    if (model.embedding_norm) list.norm("ln_wte");
     return list.take();
 }
 
 std::vector<TensorGroup> head_tensors(const ModelShape& model) {
     GroupList list(model);
     list.norm("ln_f");
+    if (model.head_bias) list.head_bias();
     if (!model.tie_embeddings) list.embedding("head.weight", model.vocab, TensorSplit::rows);
     return list.take();
 }

@@ -1,6 +1,7 @@
 #include "spec/run_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked.h"
 
@@ -9,6 +10,23 @@ namespace gptrain {
 bool ModelShape::has_window(std::int64_t layer) const {
     return sliding_window &&
            !std::binary_search(full_attention_layers.begin(), full_attention_layers.end(), layer);
+}
+
+std::int64_t ModelShape::rotary_dims() const {
+    return std::llround(rotary_fraction * static_cast<double>(head_dim));
+}
+
+bool ModelShape::rotates(std::int64_t layer) const {
+    return position_embedding == PositionEmbedding::rope &&
+           !std::binary_search(unrotated_layers.begin(), unrotated_layers.end(), layer);
+}
+
+double ModelShape::rope_theta_of(std::int64_t layer) const {
+    return has_window(layer) ? window_rope_theta.value_or(rope_theta) : rope_theta;
+}
+
+std::optional<RopeScaling> ModelShape::rope_scaling_of(std::int64_t layer) const {
+    return has_window(layer) && window_rope_theta ? std::nullopt : rope_scaling;
 }
 
 bool Lora::adapts(LinearName layer) const {

@@ -50,6 +50,8 @@ struct ModelShape : ModelVariant {
     std::int64_t vocab = 0;          ///< V
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
     bool qkv_bias = true;            ///< biases of q, k and v
+    bool attention_bias = true;      ///< of attn.proj
+    bool norm_bias = true;           ///< of every layernorm
     std::optional<Lora> lora = {};
     std::optional<SoftPrompt> prompt = {};
     bool bidirectional = false;  ///< every token sees the whole sequence, not only earlier tokens
@@ -59,6 +61,13 @@ struct ModelShape : ModelVariant {
     /// True if tokens of the layer see at most sliding_window keys. full_attention_layers are in
     /// ascending order.
     bool has_window(std::int64_t layer) const;
+    /// Dims of a head that rope rotates, an even number: the first ones.
+    std::int64_t rotary_dims() const;
+    /// True if the layer rotates queries and keys. unrotated_layers are in ascending order.
+    bool rotates(std::int64_t layer) const;
+    /// The base and the scaling of the layer's rotations.
+    double rope_theta_of(std::int64_t layer) const;
+    std::optional<RopeScaling> rope_scaling_of(std::int64_t layer) const;
 
     bool operator==(const ModelShape&) const = default;
 };

@@ -24,17 +24,30 @@ namespace gptrain {
 struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
+    /// The base in layers with a window, which rope_scaling then leaves alone; empty: rope_theta.
+    std::optional<double> window_rope_theta;
     std::optional<RopeScaling> rope_scaling;
+    double rotary_fraction = 1;  ///< share of a head's dims, its first ones, that are rotated
+    std::vector<std::int64_t> unrotated_layers;  ///< counted from 0
     /// Keys that a token sees at most, itself included; empty: all earlier ones.
     std::optional<std::int64_t> sliding_window;
     /// Layers, counted from 0, that use full attention in spite of sliding_window.
     std::vector<std::int64_t> full_attention_layers;
-    bool qk_norm = false;  ///< RMSNorm of each head of q and k, before the rotation
+    QkNorm qk_norm = QkNorm::none;
+    /// c: a score s becomes c tanh(s / c).
+    std::optional<double> attention_softcap;
+    bool attention_sinks = false;              ///< a trained score of each head, without a value
+    std::optional<double> logit_softcap = {};  ///< the same of the head's logits
+    NormPlacement norm_placement = NormPlacement::before;
+    ParallelResidual parallel_residual = ParallelResidual::none;
     Normalization normalization = Normalization::layernorm;
     double norm_eps = 1.0e-5;
     Activation activation = Activation::gelu;
     std::optional<ExpertsSpec> experts;
     bool bias = true;
+    bool head_bias = false;
+    double embedding_scale = 1;   ///< factor of the token embedding where it enters the model
+    bool embedding_norm = false;  ///< a norm of the embeddings where they enter the first block
     bool tie_embeddings = true;
     double dropout = 0.0;
     double init_std = 0.02;
@@ -43,6 +56,14 @@ struct ModelVariant {
     /// How many of the first `layers` layers have experts.
     std::int64_t expert_layers(std::int64_t layers) const;
     bool operator==(const ModelVariant&) const = default;
+};
+
+/// The base of rotations, or one for each kind of layer.
+struct RopeThetas {
+    double full = 10000.0;
+    std::optional<double> window;
+
+    bool operator==(const RopeThetas&) const = default;
 };
 
 /// The model's keys as the user gives them.
@@ -55,7 +76,10 @@ struct ModelSpec : ModelVariant {
     std::optional<std::int64_t> ffn_hidden_size;
     std::int64_t vocab_size = 0;
     std::optional<std::int64_t> max_position_embeddings;
+    // Empty: as `bias`.
     std::optional<bool> qkv_bias;
+    std::optional<bool> attention_bias;  ///< of attn.proj
+    std::optional<bool> norm_bias;       ///< of every layernorm
 
     bool operator==(const ModelSpec&) const = default;
 };

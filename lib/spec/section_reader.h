@@ -147,6 +147,13 @@ void read(const SpecValue& given, E& value, const Rule& rule) {
         }
         words.push_back(word);
     }
+    if constexpr (requires { other_words_of(E{}); }) {
+        for (const auto& [candidate, word] : other_words_of(E{})) {
+            if (given.node.scalar != word) continue;
+            value = candidate;
+            return;
+        }
+    }
     given.reject(words, nearest_hint(given, words));
 }
 

@@ -29,10 +29,17 @@ Json layers_json(const ExpertLayers& layers) {
     return {{"first_dense", layers.first_dense}, {"every", layers.every}};
 }
 
+Json thetas_json(const RopeThetas& thetas) {
+    if (!thetas.window) return thetas.full;
+    return {{"full", thetas.full}, {"window", *thetas.window}};
+}
+
 template <class T>
 Json json_of(T& field) {
     if constexpr (std::is_same_v<T, ExpertLayers>) {
         return layers_json(field);
+    } else if constexpr (std::is_same_v<T, RopeThetas>) {
+        return thetas_json(field);
     } else if constexpr (Section<T>) {
         JsonWriter keys;
         visit_keys(keys, field);

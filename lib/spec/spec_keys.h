@@ -37,6 +37,14 @@ constexpr RealRange fraction = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends
 constexpr RealRange zero_to_one = {.low = 0.0, .high = 1.0};
 constexpr RealRange epsilon = {.low = 1.0e-30, .high = 1.0};
 
+const ListOf<IntRange> layer_numbers = {0, 100'000, {0, layer_count.high - 1}};
+
+/// As a section; RopeThetas may also be written as one number.
+void visit_keys(auto& keys, RopeThetas& thetas) {
+    keys.value("full", thetas.full, positive);
+    keys.open("window", thetas.window, "none", positive);
+}
+
 void visit_keys(auto& keys, RopeScaling& scaling) {
     keys.required("kind", scaling.kind);
     keys.required("factor", scaling.factor, RealRange{.low = 1.0});
@@ -103,18 +111,33 @@ void visit_keys(auto& keys, ModelSpec& model) {
     keys.required("vocab_size", model.vocab_size, token_count);
     keys.open("max_position_embeddings", model.max_position_embeddings, "auto", token_count);
     keys.value("position_embedding", model.position_embedding);
-    keys.value("rope_theta", model.rope_theta, positive);
+    RopeThetas thetas = {model.rope_theta, model.window_rope_theta};
+    keys.value("rope_theta", thetas);
+    model.rope_theta = thetas.full;
+    model.window_rope_theta = thetas.window;
     keys.open("rope_scaling", model.rope_scaling, "none");
+    keys.value("rotary_fraction", model.rotary_fraction,
+               RealRange{.low = 0.0, .high = 1.0, .ends = RealRange::Ends::high_only});
+    keys.value("unrotated_layers", model.unrotated_layers, layer_numbers);
     keys.open("sliding_window", model.sliding_window, "none", token_count);
-    keys.value("full_attention_layers", model.full_attention_layers,
-               ListOf<IntRange>{0, 100'000, {0, layer_count.high - 1}});
+    keys.value("full_attention_layers", model.full_attention_layers, layer_numbers);
     keys.value("qk_norm", model.qk_norm);
+    keys.open("attention_softcap", model.attention_softcap, "none", positive);
+    keys.value("attention_sinks", model.attention_sinks);
+    keys.open("logit_softcap", model.logit_softcap, "none", positive);
+    keys.value("norm_placement", model.norm_placement);
+    keys.value("parallel_residual", model.parallel_residual);
     keys.value("normalization", model.normalization);
     keys.value("norm_eps", model.norm_eps, epsilon);
     keys.value("activation", model.activation);
     keys.open("experts", model.experts, "none");
     keys.value("bias", model.bias);
     keys.open("qkv_bias", model.qkv_bias, "auto");
+    keys.open("attention_bias", model.attention_bias, "auto");
+    keys.open("norm_bias", model.norm_bias, "auto");
+    keys.value("head_bias", model.head_bias);
+    keys.value("embedding_scale", model.embedding_scale, positive);
+    keys.value("embedding_norm", model.embedding_norm);
     keys.value("tie_embeddings", model.tie_embeddings);
     keys.value("dropout", model.dropout, fraction);
     keys.value("init_std", model.init_std, not_negative);

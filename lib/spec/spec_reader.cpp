@@ -36,6 +36,12 @@ void read(const SpecValue& given, ExpertLayers& layers, Any rule) {
     if (node.scalar != "all") given.reject({"all", "a section of `key: value`", "a list"});
 }
 
+/// One number, or a section.
+void read(const SpecValue& given, RopeThetas& thetas, Any rule) {
+    if (given.node.kind == YamlNode::Kind::map) return read<RopeThetas>(given, thetas, rule);
+    read(given, thetas.full, positive);
+}
+
 /// The word alone stands for the section with the defaults.
 void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
     if (given.node.kind == YamlNode::Kind::map) return read<MlmSpec>(given, mlm, rule);

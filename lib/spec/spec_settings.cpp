@@ -11,17 +11,19 @@ namespace {
 
 constexpr std::size_t max_setting_path = 200;
 
-/// Turns the short forms of a section into one: `none`, all layers of experts, and the kind of an
-/// objective alone.
+/// Turns the short forms of a section into one: `none`, all layers of experts, the kind of an
+/// objective alone, and one base of all rotations.
 void open_short_form(YamlNode& node, const std::string& path) {
     if (node.kind != YamlNode::Kind::scalar || node.quoted) return;
     const bool all_layers = node.scalar == "all" && path.starts_with("model.experts.layers.");
     if (node.scalar == "none" || all_layers) node = {YamlNode::Kind::null, node.location};
-    if (node.scalar == "mlm" && path.starts_with("objective.")) {
-        const YamlNode kind = node;
+    const auto wrap = [&](const char* key) {
+        const YamlNode value = node;
         node = {YamlNode::Kind::map, node.location};
-        node.members.push_back({"kind", kind.location, kind});
-    }
+        node.members.push_back({key, value.location, value});
+    };
+    if (node.scalar == "mlm" && path.starts_with("objective.")) return wrap("kind");
+    if (path.starts_with("model.rope_theta.")) wrap("full");
 }
 
 /// The value inside `node` named by one part of a setting's path: a key, added if missing, or the

@@ -16,10 +16,11 @@ constexpr auto words_of(DeviceChoice) {
     return std::to_array<Word<DeviceChoice>>({{automatic, "auto"}, {cpu, "cpu"}, {cuda, "cuda"}});
 }
 
-enum class PositionEmbedding { learned, rope };
+enum class PositionEmbedding { learned, rope, alibi };
 constexpr auto words_of(PositionEmbedding) {
     using enum PositionEmbedding;
-    return std::to_array<Word<PositionEmbedding>>({{learned, "learned"}, {rope, "rope"}});
+    return std::to_array<Word<PositionEmbedding>>(
+        {{learned, "learned"}, {rope, "rope"}, {alibi, "alibi"}});
 }
 
 constexpr auto words_of(RopeScalingKind) {
@@ -40,12 +41,47 @@ constexpr auto words_of(Normalization) {
     return std::to_array<Word<Normalization>>({{layernorm, "layernorm"}, {rmsnorm, "rmsnorm"}});
 }
 
+/// RMSNorms of q and k, before the rotation: of each head, or of all heads of a token as one row.
+enum class QkNorm { none, head, all };
+constexpr auto words_of(QkNorm) {
+    using enum QkNorm;
+    return std::to_array<Word<QkNorm>>({{none, "none"}, {head, "head"}, {all, "all"}});
+}
+/// Words that are read, but not written.
+constexpr auto other_words_of(QkNorm) {
+    using enum QkNorm;
+    return std::to_array<Word<QkNorm>>({{none, "false"}, {head, "true"}});
+}
+
+/// Where the halves of a block normalise: their inputs, their outputs, or both.
+enum class NormPlacement { before, after, both };
+constexpr auto words_of(NormPlacement) {
+    using enum NormPlacement;
+    return std::to_array<Word<NormPlacement>>(
+        {{before, "before"}, {after, "after"}, {both, "both"}});
+}
+
+/// Whether both halves of a block read the stream that enters it, and through how many norms.
+enum class ParallelResidual { none, two_norms, one_norm };
+constexpr auto words_of(ParallelResidual) {
+    using enum ParallelResidual;
+    return std::to_array<Word<ParallelResidual>>(
+        {{none, "none"}, {two_norms, "two_norms"}, {one_norm, "one_norm"}});
+}
+constexpr auto other_words_of(ParallelResidual) {
+    using enum ParallelResidual;
+    return std::to_array<Word<ParallelResidual>>({{none, "false"}, {two_norms, "true"}});
+}
+
 constexpr auto words_of(Activation) {
     using enum Activation;
     return std::to_array<Word<Activation>>({{gelu, "gelu"},
                                             {gelu_erf, "gelu_erf"},
                                             {swiglu, "swiglu"},
-                                            {clamped_swiglu, "clamped_swiglu"}});
+                                            {clamped_swiglu, "clamped_swiglu"},
+                                            {geglu, "geglu"},
+                                            {relu, "relu"},
+                                            {relu2, "relu2"}});
 }
 
 enum class ObjectiveKind { mlm };

@@ -47,11 +47,17 @@ void add_scaling(const RopeScaling& scaling, UnusedKeys& unused) {
 
 void add_positions(const ModelSpec& model, UnusedKeys& unused) {
     const ModelSpec plain;
-    unused.add(
-        model.position_embedding != PositionEmbedding::rope && model.rope_theta != plain.rope_theta,
-        "model.rope_theta", "without model.position_embedding rope");
+    const bool rope = model.position_embedding == PositionEmbedding::rope;
+    const std::string_view no_rope = "without model.position_embedding rope";
+    unused.add(!rope && model.rotary_fraction != plain.rotary_fraction, "model.rotary_fraction",
+               no_rope);
+    unused.add(!rope && !model.unrotated_layers.empty(), "model.unrotated_layers", no_rope);
+    const std::string_view no_window = "without model.sliding_window";
     unused.add(!model.sliding_window && !model.full_attention_layers.empty(),
-               "model.full_attention_layers", "without model.sliding_window");
+               "model.full_attention_layers", no_window);
+    unused.add(!model.sliding_window && model.window_rope_theta.has_value(),
+               "model.rope_theta.window", no_window);
+    unused.add(!rope && model.rope_theta != plain.rope_theta, "model.rope_theta", no_rope);
     if (model.rope_scaling) add_scaling(*model.rope_scaling, unused);
 }
 
@@ -60,6 +66,9 @@ void add_positions(const ModelSpec& model, UnusedKeys& unused) {
 std::vector<std::string> unused_keys(const RunSpec& spec) {
     UnusedKeys unused;
     add_positions(spec.model, unused);
+    unused.add(
+        spec.model.normalization == Normalization::rmsnorm && spec.model.norm_bias.has_value(),
+        "model.norm_bias", "with model.normalization rmsnorm");
     add_learning_rate(spec.lr_schedule, spec.training.steps, unused);
     const RampupSpec& rampup = spec.training.rampup;
     const RampupSpec plain;

@@ -181,7 +181,23 @@ Json experts_json(const ModelShape& model) {
 /// Keys that older checkpoints lack count only where they are set.
 void add_variant(const ModelShape& model, Json& identity) {
     if (model.qkv_bias != model.bias) identity["qkv_bias"] = model.qkv_bias;
-    if (model.qk_norm) identity["qk_norm"] = true;
+    if (model.attention_bias != model.bias) identity["attention_bias"] = model.attention_bias;
+    if (model.norm_bias != model.bias) identity["norm_bias"] = model.norm_bias;
+    if (model.head_bias) identity["head_bias"] = true;
+    if (model.qk_norm == QkNorm::head) identity["qk_norm"] = true;
+    if (model.qk_norm == QkNorm::all) identity["qk_norm"] = name_of(model.qk_norm);
+    if (model.norm_placement != NormPlacement::before)
+        identity["norm_placement"] = name_of(model.norm_placement);
+    if (model.parallel_residual != ParallelResidual::none)
+        identity["parallel_residual"] = name_of(model.parallel_residual);
+    if (model.attention_softcap) identity["attention_softcap"] = *model.attention_softcap;
+    if (model.attention_sinks) identity["attention_sinks"] = true;
+    if (model.logit_softcap) identity["logit_softcap"] = *model.logit_softcap;
+    if (model.embedding_scale != 1) identity["embedding_scale"] = model.embedding_scale;
+    if (model.embedding_norm) identity["embedding_norm"] = true;
+    if (model.rotary_fraction != 1) identity["rotary_fraction"] = model.rotary_fraction;
+    if (!model.unrotated_layers.empty()) identity["unrotated_layers"] = model.unrotated_layers;
+    if (model.window_rope_theta) identity["window_rope_theta"] = *model.window_rope_theta;
     if (const auto& scaling = model.rope_scaling) {
         identity["rope_scaling"] = {
             {"kind", name_of(scaling->kind)},

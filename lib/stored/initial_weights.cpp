@@ -73,6 +73,17 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
             name_of(ours.position_embedding));
     compare("normalization", name_of(theirs.normalization), name_of(ours.normalization));
     compare("activation", name_of(theirs.activation), name_of(ours.activation));
+    compare("qk_norm", name_of(theirs.qk_norm), name_of(ours.qk_norm));
+    compare("norm_placement", name_of(theirs.norm_placement), name_of(ours.norm_placement));
+    compare("parallel_residual", name_of(theirs.parallel_residual),
+            name_of(ours.parallel_residual));
+    compare("embedding_scale", theirs.embedding_scale, ours.embedding_scale);
+    compare("rotary_fraction", theirs.rotary_fraction, ours.rotary_fraction);
+    const auto json = [](const auto& value) { return to_line(Json(value)); };
+    compare("unrotated_layers", json(theirs.unrotated_layers), json(ours.unrotated_layers));
+    compare("attention_softcap", theirs.attention_softcap.value_or(0),
+            ours.attention_softcap.value_or(0));
+    compare("logit_softcap", theirs.logit_softcap.value_or(0), ours.logit_softcap.value_or(0));
     if (theirs.experts && ours.experts) {
         const RouterSpec& there = theirs.experts->router;
         const RouterSpec& here = ours.experts->router;
@@ -137,6 +148,8 @@ void InitialWeights::check() const {
         note(key, to_line(there.at(key)), to_line(value));
     if (model_.position_embedding != PositionEmbedding::rope) return;
     note("rope_theta", theirs.rope_theta, model_.rope_theta);
+    note("rope_theta.window", theirs.window_rope_theta.value_or(theirs.rope_theta),
+         model_.window_rope_theta.value_or(model_.rope_theta));
     note("max_position_embeddings", theirs.max_positions, model_.max_positions);
 }
 

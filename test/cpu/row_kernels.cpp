@@ -220,6 +220,25 @@ void check_softmax(const RowKernels<T>& kernels, std::int64_t count) {
 }
 
 template <class T>
+void check_soft_cap(const RowKernels<T>& kernels, std::int64_t count) {
+    auto x = numbers<T>(count, 8);
+    x.push_back(from_float<T>(7));  // behind the row
+    auto row = x;
+    kernels.soft_cap(row.data(), 2, count);
+    check_close(
+        row, [&](std::int64_t i) { return 2 * std::tanh(double{to_float(x[i])} / 2); }, count);
+    row = x;
+    kernels.capped_exp(row.data(), 1, 0.5f, 64, count);
+    check_close(
+        row,
+        [&](std::int64_t i) {
+            const double value = to_float(x[i]);
+            return std::exp(value - 1) / 2 * (1 - value * value / 4096);
+        },
+        count);
+}
+
+template <class T>
 void check_int8(const RowKernels<T>& kernels, std::int64_t count) {
     constexpr float scale = 0.37f;
     std::vector<std::int8_t> values;
@@ -273,6 +292,7 @@ void check_kernels() {
             check_gates(set.kernels, count);
             check_norms(set.kernels, count);
             check_softmax(set.kernels, count);
+            check_soft_cap(set.kernels, count);
             check_int8(set.kernels, count);
         }
         check_special_values(set);

@@ -191,4 +191,28 @@ TEST_CASE("softmax over tiles is softmax over all keys") {
     }
 }
 
+TEST_CASE("scores of a tile are capped and lowered by their distance") {
+    constexpr std::int64_t keys = 5;
+    constexpr double cap = 0.75;
+    constexpr double slope = 0.125;
+    const auto scores = eighths(keys * tile_size, 6);
+    for (const Named& set : runnable_kernels()) {
+        INFO(set.name);
+        auto memory = scores;
+        std::vector<float> slopes(scores.size());
+        const ScoreTile tile = {memory.data(), keys, tile_size, nullptr, nullptr, nullptr};
+        set.kernels.change(tile, {cap, slope, 3, slopes.data()});
+        for (std::int64_t at = 0; at < std::ssize(scores); ++at) {
+            CAPTURE(at);
+            const double t = std::tanh(scores[at] / cap);
+            const auto distance = static_cast<double>(3 + at % tile_size - at / tile_size);
+            // The bias is exact; the rest is within 8 units in the last place.
+            const double right = cap * t - slope * distance;
+            const double size = 1 + std::abs(slope * distance);
+            CHECK(std::abs(memory[at] - right) <= 16 * 0x1p-24 * size);
+            CHECK(std::abs(slopes[at] - (1 - t * t)) <= 32 * 0x1p-24);
+        }
+    }
+}
+
 }  // namespace gptrain::cpu

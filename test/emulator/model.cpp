@@ -42,7 +42,9 @@ RunSpec two_layers(RunSpec spec, Precision compute) {
 TEST_CASE("recomputation and schedule change no bit on the emulated backend", "[emulator]") {
     RunSpec spec = GENERATE(two_layers(tiny_spec(), Precision::bf16),
                             two_layers(tiny_llama_spec(), Precision::fp16),
-                            two_layers(tiny_qwen_spec(), Precision::bf16));
+                            two_layers(tiny_qwen_spec(), Precision::bf16),
+                            two_layers(tiny_olmo_spec(), Precision::bf16),
+                            two_layers(tiny_falcon_spec(), Precision::bf16));
     spec.recompute = Recompute::none;
     const Result none = train(spec);
     REQUIRE(std::isfinite(none.losses.back()));

@@ -16,12 +16,14 @@ void write_and_read(const HfConfig& config) {
     const bool few_experts = !model.experts || model.experts->count <= most_experts;
     if (model.layers <= most_layers && few_experts && model.head_dim > 0)
         GPTRAIN_CHECK(!hf_tensors(model, config.hf_class).empty());
+    // No program rotates fewer dims; make_plan refuses them.
+    if (model.position_embedding == PositionEmbedding::rope && model.rotary_dims() < 2) return;
     HfClass written{};
     if (!test::accepts(ExitCode::usage, "no class of ", [&] { written = hf_class_of(model); }))
         return;
-    GPTRAIN_CHECK(written == config.hf_class);
+    // It may be another class that computes the same.
     const HfConfig again = read_hf_config(hf_config(model, config.ids, DType::f32), "config.json");
-    GPTRAIN_CHECK(again.hf_class == config.hf_class && shape_of(again.model) == model);
+    GPTRAIN_CHECK(again.hf_class == written && shape_of(again.model) == model);
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
     const std::string rope = ", position_embedding: rope, num_query_groups: 2, sliding_window: 3";
     for (const RunSpec& spec :
          {small_spec(), small_spec(rope), small_spec_with(AdapterKind::prompt),
-          small_spec_with(AdapterKind::p_tuning, rope)}) {
+          small_spec_with(AdapterKind::p_tuning, rope), small_spec(norms_after),
+          small_spec(parallel_halves)}) {
         LoadedGenerator loaded(spec, {.texts = 4, .positions = 9, .tokens = 8, .logits = 6});
         BatchGenerator& generator = loaded.generator;
         std::vector<std::vector<std::vector<float>>> expected;

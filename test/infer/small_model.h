@@ -35,6 +35,14 @@ inline RunSpec small_spec_with(AdapterKind kind, const std::string& model = "") 
     return spec;
 }
 
+/// Norms behind the halves and of whole rows of q and k; parallel halves with what the ends of a
+/// model can have.
+inline const std::string norms_after =
+    ", position_embedding: rope, normalization: rmsnorm, norm_placement: after, qk_norm: all";
+inline const std::string parallel_halves =
+    ", parallel_residual: two_norms, activation: geglu, embedding_norm: true, head_bias: true, "
+    "embedding_scale: 2";
+
 /// The same in int8.
 inline RunSpec small_int8_spec(const std::string& model = "") {
     RunSpec spec = small_spec(model);

@@ -147,7 +147,7 @@ TEST_CASE("an adapter of attention is exported from a model with experts") {
     model.lora = Lora{.rank = 2, .targets = {LinearName::attn_q, LinearName::mlp_fc}};
     const test::TempFolder out;
     write_peft_adapter(
-        out.path(), {.model = model, .adapted_path = {}},
+        out.path(), {.model = model, .hf_class = HfClass::qwen3_moe, .adapted_path = {}},
         [](const Shard&, std::span<float> to) { std::fill(to.begin(), to.end(), 1); });
     const SafetensorsFile file(out / std::string(peft_weights_name));
     std::vector<std::string> names;

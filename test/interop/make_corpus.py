@@ -24,7 +24,7 @@ def write_configs():
         "hidden-fraction": {"hidden_size": 1.5}, "hidden-huge": {"hidden_size": 2 ** 62},
         "ids-list-empty": {"eos_token_id": []}, "ids-negative": {"eos_token_id": -1},
         "ids-text": {"eos_token_id": "</s>"}, "layers-huge": {"num_hidden_layers": 2 ** 24},
-        "model-type-list": {"model_type": ["llama"]}, "model-type-unknown": {"model_type": "gemma"},
+        "model-type-list": {"model_type": ["llama"]}, "model-type-unknown": {"model_type": "olmo"},
         "quantized": {"quantization_config": {"bits": 4}},
         "rope-list": {"rope_parameters": []}, "rope-llama3": {"rope_scaling": {"rope_type": "llama3"}},
         "rope-partial": {"rope_parameters": {"partial_rotary_factor": 0.5}},
@@ -49,9 +49,33 @@ def write_configs():
         "huge": ("mixtral", {"num_local_experts": 2 ** 24, "num_hidden_layers": 2 ** 24}),
         "half-rotated": ("glm4_moe", {"rope_parameters": {"partial_rotary_factor": 0.5}}),
     }
-    for name, (model, change) in with_experts.items():
-        config = json.loads((folder / f"good-{model}.json").read_text())
-        (folder / f"experts-{name}.json").write_text(json.dumps({**config, **change}))
+    of_families = {
+        "share-tiny": ("phi", {"rope_parameters": {"partial_rotary_factor": 1e-9}}),
+        "share-odd": ("glm4", {"rope_parameters": {"partial_rotary_factor": 0.4}}),
+        "share-above": ("nemotron", {"rope_parameters": {"partial_rotary_factor": 1e9}}),
+        "dims-null": ("gptj", {"rotary_dim": None}), "dims-huge": ("gptj", {"rotary_dim": 2 ** 40}),
+        "thetas-text": ("gemma3", {"rope_parameters": {"full_attention": "default"}}),
+        "thetas-stretched": ("gemma3", {"rope_parameters": {
+            "sliding_attention": {"rope_type": "linear", "factor": 2.0}}}),
+        "softcap-nan": ("gemma2", {"attn_logit_softcapping": "nan"}),
+        "softcap-negative": ("gemma2", {"final_logit_softcapping": -30}),
+        "pattern-zero": ("gemma3", {"layer_types": None, "sliding_window_pattern": 0}),
+        "unrotated-short": ("smollm3", {"no_rope_layers": [1]}),
+        "unrotated-text": ("smollm3", {"no_rope_layers": [1, "0", 1]}),
+        "unrotated-layers": ("smollm3", {"no_rope_layers": None, "num_hidden_layers": 10 ** 5}),
+        "norms-three": ("falcon", {"num_ln_in_parallel_attn": 3}),
+        "groups-uneven": ("falcon", {"num_kv_heads": 3}),
+        "scale-odd": ("cohere", {"logit_scale": 0.3}), "scale-tiny": ("cohere", {"logit_scale": 1e-300}),
+        "ffn-none": ("bloom", {"hidden_size": 2 ** 24}),
+        "older-name": ("bloom", {"hidden_size": None, "n_embed": 24}),
+        "no-rotation": ("gpt_oss", {"rope_parameters": None}),
+        "relu": ("gpt2", {"activation_function": "relu"}),
+        "relu2": ("opt", {"activation_function": "relu2"}),
+    }
+    for prefix, models in ("experts", with_experts), ("family", of_families):
+        for name, (model, change) in models.items():
+            config = json.loads((folder / f"good-{model}.json").read_text())
+            (folder / f"{prefix}-{name}.json").write_text(json.dumps({**config, **change}))
     (folder / "list.json").write_text("[]")
     (folder / "cut.json").write_text(json.dumps(llama)[:-5])
     (folder / "empty.json").write_text("")

@@ -27,7 +27,7 @@ std::vector<std::string> patterns_for(const RunSpec& spec) {
         "wte.weight",        "h.1.*",      "h.0.attn.q.weight",  "h.0.attn.k.weight",
         "h.0.attn.v.weight", "h.2.ln_2.*", "h.*.mlp.proj.weight"};
     if (spec.model.bias) patterns.emplace_back("h.0.mlp.fc.bias");
-    if (spec.model.qk_norm) patterns.emplace_back("h.2.attn.q_norm.weight");
+    if (spec.model.qk_norm != QkNorm::none) patterns.emplace_back("h.2.attn.q_norm.weight");
     return patterns;
 }
 

@@ -88,6 +88,8 @@ def main():
               "llama": (cases.LLAMA, 2, masked),
               "qwen": (cases.QWEN, 3, masked),
               "neox": (cases.NEOX, 4, ones),
+              "capped": (cases.CAPPED, 13, masked),
+              "alibi": (cases.ALIBI, 14, ones),
               "learned": (cases.LEARNED, 5, None),
               "muon_gpt2": (cases.MUON_GPT2, 5, ones),
               "muon_llama": (cases.MUON_LLAMA, 6, masked),
@@ -97,6 +99,10 @@ def main():
               "prompt_llama": (cases.PROMPT_LLAMA, 10, masked),
               "experts": (cases.EXPERTS, 11, masked),
               "experts_sigmoid": (cases.EXPERTS_SIGMOID, 12, masked),
+              "olmo": (cases.OLMO, 13, masked),
+              "gemma": (cases.GEMMA, 14, masked),
+              "falcon": (cases.FALCON, 15, ones),
+              "cohere": (cases.COHERE, 16, ones),
               "mlm_gpt2": (cases.MLM_GPT2, 9, None),
               "mlm_llama": (cases.MLM_LLAMA, 10, None)}
     for name in sys.argv[1:] or models:

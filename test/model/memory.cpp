@@ -14,7 +14,8 @@ const BackendMemory no_scratch = {.scratch = [](const OpLimits&) { return std::i
 }  // namespace
 
 TEST_CASE("a run takes exactly the memory that was predicted", "[model][memory]") {
-    RunSpec spec = GENERATE(tiny_spec(), tiny_llama_spec(), tiny_shared_experts_spec());
+    RunSpec spec = GENERATE(tiny_spec(), tiny_llama_spec(), tiny_shared_experts_spec(),
+                            tiny_olmo_spec(), tiny_gemma_spec(), tiny_falcon_spec());
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     spec.parallel.schedule =

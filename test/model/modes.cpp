@@ -55,9 +55,24 @@ RunSpec variant(int index) {
     if (index == 5) return tiny_neox_spec();
     if (index == 8) return tiny_experts_spec();
     if (index == 9) return tiny_shared_experts_spec();
-    RunSpec spec = index % 2 == 0 ? tiny_spec() : tiny_llama_spec();
+    if (index == 14) {
+        RunSpec spec = tiny_shared_experts_spec();
+        spec.model.parallel_residual = ParallelResidual::two_norms;
+        return spec;
+    }
+    if (index == 15) {
+        RunSpec spec = tiny_experts_spec();
+        spec.model.norm_placement = NormPlacement::both;
+        return spec;
+    }
+    RunSpec spec = index == 10      ? tiny_olmo_spec()
+                   : index == 11    ? tiny_gemma_spec()
+                   : index == 12    ? tiny_falcon_spec()
+                   : index == 13    ? tiny_cohere_spec()
+                   : index % 2 == 0 ? tiny_spec()
+                                    : tiny_llama_spec();
     if (index >= 2) spec.model.dropout = 0.2;
-    if (index >= 6) spec.objective = MlmSpec{.mask_id = 1};
+    if (index == 6 || index == 7) spec.objective = MlmSpec{.mask_id = 1};
     return spec;
 }
 
@@ -86,7 +101,7 @@ std::pair<double, NamedValues> step_after(const RunSpec& spec, float before, boo
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+    RunSpec spec = variant(GENERATE(range(0, 16)));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     spec.recompute = Recompute::none;
     const Result none = train_steps(spec, 2);
@@ -98,7 +113,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 }
 
 TEST_CASE("a backward in two parts is the backward", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
     const bool bits = tested_backend()->is_host();
@@ -135,7 +150,7 @@ TEST_CASE("a step overwrites what it does not clear of the gradients", "[model]"
 }
 
 TEST_CASE("microbatches and their order change roundings only", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12));
     const Result base = train_steps(spec, 1);
     SECTION("all forward before all backward") {
         spec.parallel.schedule = ScheduleKind::gpipe;
@@ -152,7 +167,7 @@ TEST_CASE("microbatches and their order change roundings only", "[model]") {
 }
 
 TEST_CASE("the number of rows of logits at a time changes roundings only", "[model]") {
-    const RunSpec spec = variant(GENERATE(0, 1, 4, 7));
+    const RunSpec spec = variant(GENERATE(0, 1, 4, 7, 12));
     const std::int64_t deferred = GENERATE(0, 1);
     struct Results {
         double loss = 0;

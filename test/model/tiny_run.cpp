@@ -45,7 +45,7 @@ RunSpec tiny_llama_spec() {
 RunSpec tiny_qwen_spec() {
     RunSpec spec = tiny_llama_spec();
     spec.model.qkv_bias = true;
-    spec.model.qk_norm = true;
+    spec.model.qk_norm = QkNorm::head;
     spec.model.rope_scaling = RopeScaling{
         .kind = RopeScalingKind::yarn, .factor = 4, .original_max_position_embeddings = 8};
     spec.model.sliding_window = 5;
@@ -61,6 +61,41 @@ RunSpec tiny_neox_spec() {
     spec.model.activation = Activation::gelu_erf;
     spec.model.qkv_bias = false;
     spec.model.sliding_window = 7;
+    return spec;
+}
+
+RunSpec tiny_olmo_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.norm_placement = NormPlacement::after;
+    spec.model.qk_norm = QkNorm::all;
+    // The norms divide by the size of what the halves add; gradients must stay within fp16.
+    spec.model.init_std = 0.2;
+    return spec;
+}
+
+RunSpec tiny_gemma_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.norm_placement = NormPlacement::both;
+    spec.model.activation = Activation::geglu;
+    spec.model.embedding_scale = 6.9;
+    return spec;
+}
+
+RunSpec tiny_falcon_spec() {
+    RunSpec spec = tiny_spec();
+    spec.model.parallel_residual = ParallelResidual::two_norms;
+    spec.model.activation = Activation::relu2;
+    spec.model.embedding_norm = spec.model.head_bias = true;
+    spec.model.attention_bias = false;
+    return spec;
+}
+
+RunSpec tiny_cohere_spec() {
+    RunSpec spec = tiny_falcon_spec();
+    spec.model.parallel_residual = ParallelResidual::one_norm;
+    spec.model.activation = Activation::relu;
+    spec.model.bias = false;
+    spec.model.norm_bias = true;
     return spec;
 }
 

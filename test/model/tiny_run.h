@@ -25,6 +25,16 @@ RunSpec tiny_qwen_spec();
 /// GPT-2's shape with stretched rotations, erf-GELU, a window, and biases except of q, k and v.
 RunSpec tiny_neox_spec();
 
+/// The Llama with norms behind the halves, and of all heads of q and k.
+RunSpec tiny_olmo_spec();
+/// The Llama with norms on both sides of the halves, GeGLU and a scale of the embedding.
+RunSpec tiny_gemma_spec();
+/// GPT-2's shape with parallel halves, squared relu, a norm of the embeddings, a bias of the head
+/// and none behind attention.
+RunSpec tiny_falcon_spec();
+/// The same with one norm for both halves, relu, and biases of norms only.
+RunSpec tiny_cohere_spec();
+
 /// The Llama with experts in all layers.
 RunSpec tiny_experts_spec();
 /// The same with a dense first layer, a shared expert behind a gate, and a sigmoid router with

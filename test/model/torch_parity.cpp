@@ -64,6 +64,9 @@ private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
     /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
     void read_variant(ModelSpec& model) const;
+    /// The keys that only capped_tiny.h5 has.
+    void read_scores(ModelSpec& model) const;
+    void read_block(ModelSpec& model) const;
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
     void read_prompt(RunSpec& spec) const;
@@ -76,15 +79,42 @@ private:
 void Fixture::read_variant(ModelSpec& model) const {
     const auto whole = [&](const std::string& key) { return number<std::int64_t>(key); };
     model.qkv_bias = whole("qkv_bias") != 0;
-    model.qk_norm = whole("qk_norm") != 0;
+    if (whole("qk_norm") != 0) model.qk_norm = QkNorm::head;
     model.sliding_window = whole("sliding_window");
     const std::int64_t full = whole("full_attention_layer");
     if (full >= 0) model.full_attention_layers = {full};
+    if (has("attention_softcap")) read_scores(model);
     RopeScaling& scaling = model.rope_scaling.emplace();
     const bool yarn = word("rope_scaling") == "yarn";
     scaling.kind = yarn ? RopeScalingKind::yarn : RopeScalingKind::llama3;
     scaling.factor = number<double>("factor");
     scaling.original_max_position_embeddings = whole("original_max_position_embeddings");
+}
+
+void Fixture::read_scores(ModelSpec& model) const {
+    model.rotary_fraction = number<double>("rotary_fraction");
+    model.unrotated_layers = {number<std::int64_t>("unrotated_layer")};
+    model.window_rope_theta = number<double>("window_rope_theta");
+    model.attention_softcap = number<double>("attention_softcap");
+    model.attention_sinks = number<std::int64_t>("attention_sinks") != 0;
+    model.logit_softcap = number<double>("logit_softcap");
+}
+
+void Fixture::read_block(ModelSpec& model) const {
+    const auto set = [&](const std::string& key) { return number<std::int64_t>(key) != 0; };
+    const auto choose = [&](const std::string& key, auto& field) {
+        if (!has(key)) return;
+        for (const auto& [value, name] : words_of(field))
+            if (word(key) == name) field = value;
+    };
+    choose("norm_placement", model.norm_placement);
+    choose("parallel_residual", model.parallel_residual);
+    if (has("qk_norm_rows")) model.qk_norm = QkNorm::all;
+    if (has("embedding_scale")) model.embedding_scale = number<double>("embedding_scale");
+    if (has("embedding_norm")) model.embedding_norm = set("embedding_norm");
+    if (has("head_bias")) model.head_bias = set("head_bias");
+    if (has("attention_bias")) model.attention_bias = set("attention_bias");
+    if (has("norm_bias")) model.norm_bias = set("norm_bias");
 }
 
 void Fixture::read_muon(OptimizerSpec& optimizer) const {
@@ -169,8 +199,8 @@ RunSpec Fixture::spec() const {
     model.ffn_hidden_size = whole("ffn_hidden_size");
     model.vocab_size = whole("vocab_size");
     model.max_position_embeddings = whole("max_position_embeddings");
-    const bool rope = word("position_embedding") == "rope";
-    model.position_embedding = rope ? PositionEmbedding::rope : PositionEmbedding::learned;
+    for (const auto& [embedding, name] : words_of(PositionEmbedding{}))
+        if (word("position_embedding") == name) model.position_embedding = embedding;
     model.rope_theta = number<double>("rope_theta");
     const bool rms = word("normalization") == "rmsnorm";
     model.normalization = rms ? Normalization::rmsnorm : Normalization::layernorm;
@@ -180,6 +210,7 @@ RunSpec Fixture::spec() const {
     model.bias = whole("bias") != 0;
     model.tie_embeddings = whole("tie_embeddings") != 0;
     if (has("qk_norm")) read_variant(model);
+    read_block(model);
     if (has("experts")) read_experts(model);
     if (has("optimizer")) read_muon(spec.optimizer);
     if (has("lora_rank")) read_lora(spec);
@@ -280,11 +311,12 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
-                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
-                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
-                                   "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
-                                   "experts_tiny.h5", "experts_sigmoid_tiny.h5"));
+    const Fixture fixture(GENERATE(
+        "gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5", "learned_tiny.h5",
+        "muon_gpt2_tiny.h5", "muon_llama_tiny.h5", "lora_gpt2_tiny.h5", "lora_llama_tiny.h5",
+        "prompt_gpt2_tiny.h5", "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5",
+        "experts_tiny.h5", "experts_sigmoid_tiny.h5", "capped_tiny.h5", "alibi_tiny.h5",
+        "olmo_tiny.h5", "gemma_tiny.h5", "falcon_tiny.h5", "cohere_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

@@ -13,6 +13,7 @@ std::vector<OpCase> fp8_cases();
 std::vector<OpCase> int8_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> head_norm_cases();
+std::vector<OpCase> row_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();

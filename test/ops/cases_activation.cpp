@@ -15,6 +15,8 @@ const char* word_of(Activation activation) {
         case Activation::gelu: return "gelu";
         case Activation::gelu_erf: return "gelu_erf";
         case Activation::relu: return "relu";
+        case Activation::relu2: return "relu2";
+        case Activation::geglu: return "geglu";
         case Activation::swiglu: return "swiglu";
         case Activation::clamped_swiglu: break;
     }
@@ -92,9 +94,9 @@ std::vector<OpCase> activation_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
-            for (const auto activation :
-                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu,
-                  Activation::clamped_swiglu, Activation::relu}) {
+            for (const auto activation : {Activation::gelu, Activation::gelu_erf,
+                                          Activation::swiglu, Activation::clamped_swiglu,
+                                          Activation::relu, Activation::relu2, Activation::geglu}) {
                 for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
                     cases.push_back(forward(activation, size, dtype, variant));
                     cases.push_back(backward(activation, size, dtype, variant));

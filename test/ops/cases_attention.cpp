@@ -12,6 +12,8 @@ struct Variant {
     bool documents = false;  ///< first_visible is given
     float dropout = 0;
     bool large = false;
+    float softcap = 0;
+    std::int64_t alibi_heads = 0;  ///< of the whole model
 };
 
 // B, Sq, Sk, N, G, D, then the members above.
@@ -51,6 +53,17 @@ constexpr Variant variants[] = {
     {1, 140, 140, 2, 1, 128, 140, 0},
     // More heads than the emulated device has blocks.
     {1, 140, 140, 6, 6, 64},
+    // Scores with a soft cap, with ALiBi, with both: tiles of all widths and the plain kernels, few
+    // queries, documents, dropout, part of the keys.
+    {2, 7, 7, 3, 1, 5, 0, 0, false, 0, false, 2, 12},
+    {2, 33, 33, 4, 2, 16, 0, 0, true, 0, false, 0, 12},
+    {1, 131, 131, 2, 2, 64, 0, 0, false, 0, false, 2},
+    {1, 67, 67, 2, 1, 80, 0, 0, false, 0.2f, false, 2, 12},
+    {1, 65, 65, 2, 1, 128, 0, 0, true, 0.5f, false, 2, 8},
+    {1, 35, 35, 1, 1, 256, 0, 0, false, 0, false, 2, 12},
+    {2, 3, 133, 6, 1, 84, 130, 0, true, 0, false, 2, 12},
+    {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f, false, 2, 12},
+    {2, 9, 9, 2, 1, 16, 0, 50, false, 0, false, 2, 12},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 16, 4, 128, 0, 0, false, 0, true},
@@ -66,7 +79,8 @@ OpCase make_case(std::string_view name, const Variant& v, DType dtype) {
     limits.head_dim = v.head_dim;
     OpCase op(text(name, " ", name_of(dtype), " B", v.sequences, " Sq", v.queries, " Sk", v.keys,
                    " N", v.heads, " G", v.groups, " D", v.head_dim, " q_begin ", v.q_begin,
-                   " k_begin ", v.k_begin, v.documents ? " documents" : "", " dropout ", v.dropout),
+                   " k_begin ", v.k_begin, v.documents ? " documents" : "", " dropout ", v.dropout,
+                   v.softcap > 0 ? " softcap" : "", v.alibi_heads > 0 ? " alibi" : ""),
               limits);
     op.large = v.large;
     // Causal: half of the square.
@@ -130,9 +144,16 @@ Dropout dropout_with(const Variant& v) {
     return dropout;
 }
 
+/// The slopes begin before the last power of 2 of 12 heads.
+Alibi alibi_of(const Variant& v) {
+    return {.heads = v.alibi_heads, .head_begin = 6};
+}
+
 reference::AttentionInput input_of(Arrays& at, const Qkv& in, const Variant& v, Operand first,
                                    const reference::Mask& mask) {
-    return {at[in.q], at[in.k], at[in.v], {v.q_begin, v.k_begin, at[first]}, mask};
+    return {at[in.q], at[in.k],
+            at[in.v], {v.q_begin, v.k_begin, at[first]},
+            mask,     {v.softcap, alibi_of(v)}};
 }
 
 AttentionForward forward_args(const Tensors& at, const Qkv& in, const Variant& v, Operand first,
@@ -145,6 +166,8 @@ AttentionForward forward_args(const Tensors& at, const Qkv& in, const Variant& v
     args.k_begin = v.k_begin;
     args.first_visible = at[first];
     args.dropout = dropout_of(mask, at);
+    args.softcap = v.softcap;
+    args.alibi = alibi_of(v);
     return args;
 }
 
@@ -277,6 +300,56 @@ OpCase merge(const MergeVariant& v, DType dtype, bool accumulate) {
     return op;
 }
 
+OpCase sink_case(std::string_view name, const MergeVariant& v, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = v.sequences;
+    limits.seq_length = v.queries;
+    limits.heads = limits.groups = v.heads;
+    limits.head_dim = v.head_dim;
+    OpCase op(text(name, " ", name_of(dtype), " B", v.sequences, " Sq", v.queries, " N", v.heads,
+                   " D", v.head_dim),
+              limits);
+    op.large = v.large;
+    return op;
+}
+
+/// o of some queries; others come before and after.
+Operand some_rows(OpCase& op, const MergeVariant& v, Role role, DType dtype, const Values& values) {
+    return op.part(
+        role, op.storage(dtype, {v.sequences, v.queries + 4, v.heads, v.head_dim}),
+        [=](const Tensor& all) { return all.slice(1, 2, v.queries); }, values);
+}
+
+/// `merged`: o is in fp32, as after MergeAttention.
+OpCase sink_forward(const MergeVariant& v, DType dtype, bool merged) {
+    OpCase op = sink_case(merged ? "sink_forward merged" : "sink_forward", v, dtype);
+    const auto sinks = op.input(dtype, {v.heads}, random_values(3, 5));
+    const auto o = some_rows(op, v, Role::updated, merged ? DType::f32 : dtype, merged_o(v, 5));
+    const auto lse = op.updated(DType::f32, {v.sequences, v.heads, v.queries}, lse_of_side(v, 5));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(SinkForward{at[sinks], at[o], at[lse]});
+    };
+    op.reference = [=](Arrays& at) { reference::sink_forward(at[sinks], at[o], at[lse]); };
+    return op;
+}
+
+OpCase sink_backward(const MergeVariant& v, DType dtype) {
+    OpCase op = sink_case("sink_backward", v, dtype);
+    const auto sinks = op.input(dtype, {v.heads}, random_values(1, 2));
+    const auto o = some_rows(op, v, Role::input, dtype, random_values());
+    const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, random_values(0.5, 4));
+    const auto d_o = some_rows(op, v, Role::input, dtype, random_values());
+    const auto dsinks = op.updated(DType::f32, {v.heads}, random_values());
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(SinkBackward{at[sinks], at[o], at[lse], at[d_o], at[dsinks]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::sink_backward(at[sinks], at[o], at[lse], at[d_o], at[dsinks]);
+    };
+    return op;
+}
+
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
@@ -285,6 +358,9 @@ std::vector<OpCase> attention_cases() {
         for (const MergeVariant& variant : merge_variants) {
             cases.push_back(merge(variant, dtype, false));
             cases.push_back(merge(variant, dtype, true));
+            cases.push_back(sink_forward(variant, dtype, false));
+            if (dtype != DType::f32) cases.push_back(sink_forward(variant, dtype, true));
+            cases.push_back(sink_backward(variant, dtype));
         }
         for (const Variant& variant : variants) {
             cases.push_back(forward(variant, dtype));

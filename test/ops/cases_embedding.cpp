@@ -38,30 +38,41 @@ Values vocabulary_ids(const Size& size) {
     return random_integers(vocab_begin - size.rows / 4, vocab_begin + size.rows + size.rows / 4);
 }
 
-OpCase embedding_forward(const Size& size, DType dtype) {
-    OpCase op = make_case("embedding_forward", size, dtype);
+/// A factor that no dtype holds exactly.
+constexpr float scale_factor = 27.712812f;
+std::string scale_text(float scale) {
+    return scale == 1 ? "" : " scaled";
+}
+
+OpCase embedding_forward(const Size& size, DType dtype, float scale) {
+    OpCase op = make_case("embedding_forward" + scale_text(scale), size, dtype);
     const auto ids = op.input(DType::i32, {size.tokens()}, vocabulary_ids(size));
     const auto weight = op.input(dtype, {size.rows, size.hidden}, random_values());
     const auto x = op.output(dtype, {size.tokens(), size.hidden});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(EmbeddingForward{at[ids], at[weight], vocab_begin, at[x]});
+        backend.run(EmbeddingForward{at[ids], at[weight], vocab_begin, at[x], scale});
     };
     op.reference = [=](Arrays& at) {
         reference::embedding_forward(at[ids], at[weight], vocab_begin, at[x]);
+        for (Bounded& value : at[x].values())
+            value = value * Bounded(scale);
     };
     return op;
 }
 
-OpCase embedding_backward(const Size& size, DType dtype) {
-    OpCase op = make_case("embedding_backward", size, dtype);
+OpCase embedding_backward(const Size& size, DType dtype, float scale) {
+    OpCase op = make_case("embedding_backward" + scale_text(scale), size, dtype);
     const auto ids = op.input(DType::i32, {size.tokens()}, vocabulary_ids(size));
     const auto dx = op.input(dtype, {size.tokens(), size.hidden}, random_values());
     const auto dweight = op.updated(DType::f32, {size.rows, size.hidden}, random_values());
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(EmbeddingBackward{at[ids], at[dx], at[dweight], vocab_begin});
+        backend.run(EmbeddingBackward{at[ids], at[dx], at[dweight], vocab_begin, scale});
     };
     op.reference = [=](Arrays& at) {
-        reference::embedding_backward(at[ids], at[dx], vocab_begin, at[dweight]);
+        Array scaled = at[dx];
+        for (Bounded& value : scaled.values())
+            value = value * Bounded(scale);
+        reference::embedding_backward(at[ids], scaled, vocab_begin, at[dweight]);
     };
     return op;
 }
@@ -122,8 +133,9 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
 }
 
 /// q and k of a packed GEMM output (q heads, then k and v groups).
+/// Rotates the first `rotated` features of heads.
 OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
-            std::int64_t head_dim, DType dtype, const Rope& how) {
+            std::int64_t head_dim, std::int64_t rotated, DType dtype, const Rope& how) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = sequences;
@@ -131,9 +143,10 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
     limits.heads = heads;
     limits.groups = 1;
     limits.head_dim = head_dim;
-    OpCase op(text(how.inverse ? "rope inverse " : "rope ", how.scaling ? "yarn " : "",
-                   name_of(dtype), " B", sequences, " S", seq_length, " N", heads, " D", head_dim),
-              limits);
+    OpCase op(
+        text(how.inverse ? "rope inverse " : "rope ", how.scaling ? "yarn " : "", name_of(dtype),
+             " B", sequences, " S", seq_length, " N", heads, " D", head_dim, " rotated ", rotated),
+        limits);
     op.large = seq_length > 1000;
     const std::int64_t width = (heads + 2) * head_dim;
     const auto packed = op.storage(dtype, {sequences * seq_length, width});
@@ -141,7 +154,8 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
         Role::updated, packed,
         [=](const Tensor& all) {
             return all.slice(1, head_dim, heads * head_dim)
-                .view({sequences, seq_length, heads, head_dim});
+                .view({sequences, seq_length, heads, head_dim})
+                .slice(3, 0, rotated);
         },
         random_values());
     const auto positions =
@@ -162,8 +176,10 @@ std::vector<OpCase> embedding_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
-            cases.push_back(embedding_forward(size, dtype));
-            cases.push_back(embedding_backward(size, dtype));
+            for (const float scale : {1.0f, scale_factor}) {
+                cases.push_back(embedding_forward(size, dtype, scale));
+                cases.push_back(embedding_backward(size, dtype, scale));
+            }
             for (const float probability : {0.0f, 0.25f}) {
                 for (const bool learned : {false, true}) {
                     cases.push_back(position_forward(size, dtype, learned, probability));
@@ -174,15 +190,17 @@ std::vector<OpCase> embedding_cases() {
         for (const bool inverse : {false, true}) {
             Rope how;
             how.inverse = inverse;
-            cases.push_back(rope(1, 1, 1, 2, dtype, how));
-            cases.push_back(rope(2, 5, 3, 6, dtype, how));
-            cases.push_back(rope(2, 37, 2, 80, dtype, how));
-            cases.push_back(rope(1, 1024, 12, 64, dtype, how));
+            cases.push_back(rope(1, 1, 1, 2, 2, dtype, how));
+            cases.push_back(rope(2, 5, 3, 6, 6, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 80, dtype, how));
+            cases.push_back(rope(1, 1024, 12, 64, 64, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 32, dtype, how));
+            cases.push_back(rope(1, 9, 3, 20, 6, dtype, how));
             // The kind with an amplitude; test/base has the angles of all kinds.
             how.scaling = RopeScaling{.kind = RopeScalingKind::yarn,
                                       .factor = 4,
                                       .original_max_position_embeddings = 4096};
-            cases.push_back(rope(2, 37, 2, 80, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, 80, dtype, how));
         }
     }
     return cases;

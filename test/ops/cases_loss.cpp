@@ -84,11 +84,12 @@ void add_source(Arrays& at, const Operands& in, std::int64_t source) {
     at[in.by_source](source, 1) = weight.result();
 }
 
-std::function<void(Arrays&)> reference_of(const OpCase& op, const Operands& in, bool gradient) {
+std::function<void(Arrays&)> reference_of(const OpCase& op, const Operands& in, bool gradient,
+                                          double softcap = 0) {
     const double scale = factor * op.state.loss_scale / op.state.token_weight_sum;
     return [=](Arrays& at) {
         reference::cross_entropy(at[in.logits], at[in.targets], at[in.weights], gradient, scale,
-                                 at[in.sum](0));
+                                 at[in.sum](0), softcap);
         for (std::int64_t source = 0; !gradient && source < source_count; ++source)
             add_source(at, in, source);
     };
@@ -113,6 +114,25 @@ OpCase cross_entropy(const Size& size, DType dtype, bool gradient) {
     const Operands in = operands(op, size, dtype, gradient);
     op.run = [=](Backend& backend, const Tensors& at) { backend.run(op_of(at, in, gradient)); };
     op.reference = reference_of(op, in, gradient);
+    return op;
+}
+
+/// Above all logits, of which the largest has a slope far from 1.
+constexpr float softcap = 64;
+
+CrossEntropy capped(CrossEntropy op) {
+    op.softcap = softcap;
+    return op;
+}
+
+OpCase soft_cap(const Size& size, DType dtype) {
+    OpCase op = make_case("soft_cap", size, dtype, false);
+    const auto x = op.updated(dtype, {size.rows, size.vocab}, random_values(3), size.gap);
+    constexpr float cap = 4;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(SoftCap{.x = at[x], .cap = cap});
+    };
+    op.reference = [=](Arrays& at) { reference::soft_cap(at[x], cap); };
     return op;
 }
 
@@ -182,11 +202,28 @@ OpCase vocab_parallel(const Size& size, DType dtype, bool gradient, std::int64_t
     return op;
 }
 
+/// The gradient of capped logits, on one rank and on several.
+OpCase capped_loss(const Size& size, DType dtype, std::int64_t ranks) {
+    OpCase op = make_case(text("capped loss, ranks ", ranks), size, dtype, true);
+    const Operands in = operands(op, size, dtype, true);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        const CrossEntropy whole = capped(op_of(at, in, true));
+        ranks == 1 ? backend.run(whole) : run_vocab_parallel(backend, whole, ranks);
+    };
+    op.reference = reference_of(op, in, true, softcap);
+    return op;
+}
+
 }  // namespace
 
 std::vector<OpCase> loss_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
+        for (const Size& size : {sizes[0], sizes[3], sizes[5]}) {
+            cases.push_back(soft_cap(size, dtype));
+            cases.push_back(capped_loss(size, dtype, 1));
+            if (size.vocab > 1) cases.push_back(capped_loss(size, dtype, 2));
+        }
         for (const Size& size : sizes) {
             for (const bool gradient : {false, true}) {
                 cases.push_back(cross_entropy(size, dtype, gradient));

@@ -38,11 +38,13 @@ Bounded normal(const Bounded& u) {
 /// Values of an activation without a gate.
 Bounded ungated(Activation activation, const Bounded& u) {
     if (activation == Activation::relu) return u.value > 0 ? u : Bounded(0);
+    if (activation == Activation::relu2) return u.value > 0 ? u * u : Bounded(0);
     return activation == Activation::gelu_erf ? u * normal(u) : gelu(u);
 }
 
 Bounded ungated_slope(Activation activation, const Bounded& u) {
     if (activation == Activation::relu) return Bounded(u.value > 0 ? 1 : 0);
+    if (activation == Activation::relu2) return u.value > 0 ? 2.0 * u : Bounded(0);
     if (activation != Activation::gelu_erf) return gelu_slope(u);
     const Bounded density =
         rounded(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2) * exp(-(0.5 * u * u));
@@ -72,7 +74,13 @@ Gated clamped_swiglu(const Bounded& up, const Bounded& gate) {
             passes_gate ? (u + 1.0) * (s * (1.0 + steep * (1.0 - s))) : Bounded(0)};
 }
 
+Gated geglu(const Bounded& up, const Bounded& gate) {
+    const Bounded of_gate = gelu(gate);
+    return {of_gate * up, of_gate, up * gelu_slope(gate)};
+}
+
 Gated with_gate(Activation activation, const Bounded& up, const Bounded& gate) {
+    if (activation == Activation::geglu) return geglu(up, gate);
     return activation == Activation::swiglu ? swiglu(up, gate) : clamped_swiglu(up, gate);
 }
 

@@ -84,12 +84,18 @@ struct Visibility {
     Array first_visible;
     bool sees(std::int64_t b, std::int64_t i, std::int64_t j) const;
 };
+/// What becomes of scaled products.
+struct ScoreRule {
+    double softcap = 0;  ///< 0: none
+    Alibi alibi = {};
+};
 struct AttentionInput {
     const Array& q;
     const Array& k;
     const Array& v;
     Visibility visibility;
     Mask mask;
+    ScoreRule rule = {};
 };
 void attention_forward(const AttentionInput& in, Array& o, Array& lse);
 /// dq, dk, dv +=
@@ -97,6 +103,11 @@ void attention_backward(const AttentionInput& in, const Array& o, const Array& l
                         const Array& d_o, Array& dq, Array& dk, Array& dv);
 /// o_sum and lse_sum are inputs and outputs.
 void merge_attention(const Array& o, const Array& lse, Array& o_sum, Array& lse_sum);
+/// o and lse are inputs and outputs.
+void sink_forward(const Array& sinks, Array& o, Array& lse);
+/// dsinks -=
+void sink_backward(const Array& sinks, const Array& o, const Array& lse, const Array& d_o,
+                   Array& dsinks);
 
 // ---- experts ----
 
@@ -151,9 +162,10 @@ void grouped_bias_grad(const Array& dy, const Array& offsets, Array& dbias);
 
 // ---- loss and optimizer ----
 
-/// `gradient_scale` is loss_scale / token_weight_sum.
+void soft_cap(Array& x, double cap);
+/// `gradient_scale` is loss_scale / token_weight_sum. `softcap`: of the logits, 0 for none.
 void cross_entropy(Array& logits, const Array& targets, const Array& weights, bool gradient,
-                   double gradient_scale, Bounded& loss_sum);
+                   double gradient_scale, Bounded& loss_sum, double softcap = 0);
 void adamw(Array& main_param, const Array& main_grad, Array& exp_avg, Array& exp_avg_sq, bool decay,
            const AdamWConstants& constants, const StepState& state);
 

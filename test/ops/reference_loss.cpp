@@ -6,8 +6,13 @@
 
 namespace gptrain::reference {
 
+void soft_cap(Array& x, double cap) {
+    for (Bounded& value : x.values())
+        value = tanh(value * rounded(1 / cap)) * Bounded(cap);
+}
+
 void cross_entropy(Array& logits, const Array& targets, const Array& weights, bool gradient,
-                   double gradient_scale, Bounded& loss_sum) {
+                   double gradient_scale, Bounded& loss_sum, double softcap) {
     Sum losses;
     losses.add(loss_sum);
     for (std::int64_t c = 0; c < logits.size(0); ++c) {
@@ -30,7 +35,9 @@ void cross_entropy(Array& logits, const Array& targets, const Array& weights, bo
             }
             const Bounded p = exp(logits(c, v) - Bounded(maximum)) / sum.result();
             const Bounded hit = v == targets.integer(c) ? 1.0 : 0.0;
-            logits(c, v) = weights(c) * (p - hit) * rounded(gradient_scale);
+            const Bounded share = softcap > 0 ? logits(c, v) * rounded(1 / softcap) : Bounded(0);
+            const Bounded slope = softcap > 0 ? Bounded(1) - share * share : Bounded(1);
+            logits(c, v) = weights(c) * (p - hit) * rounded(gradient_scale) * slope;
         }
     }
     loss_sum = losses.result();

@@ -76,6 +76,7 @@ TEST_CASE("norm and dropout ops agree with the reference") {
 }
 TEST_CASE("norms of heads agree with the reference") {
     check(head_norm_cases());
+    check(row_norm_cases());
 }
 TEST_CASE("activation ops agree with the reference") {
     check(activation_cases());
@@ -118,6 +119,7 @@ TEST_CASE("norm and dropout ops are timed", "[.timing]") {
 }
 TEST_CASE("norms of heads are timed", "[.timing]") {
     time_all(head_norm_cases());
+    time_all(row_norm_cases());
 }
 TEST_CASE("activation ops are timed", "[.timing]") {
     time_all(activation_cases());

@@ -188,6 +188,9 @@ TEST_CASE("gradient of embedding and rope") {
 }
 
 TEST_CASE("gradient of attention") {
+    const auto rule = GENERATE(reference::ScoreRule{}, reference::ScoreRule{.softcap = 1.5},
+                               reference::ScoreRule{.alibi = {.heads = 6, .head_begin = 1}},
+                               reference::ScoreRule{.softcap = 3, .alibi = {.heads = 4}});
     reference::Mask mask;
     mask.dropout.probability = 0.3f;
     reference::Visibility visibility;
@@ -196,38 +199,45 @@ TEST_CASE("gradient of attention") {
     visibility.first_visible =
         to_array(HostTensor(DType::i32, {2, 5}, random_integers(0, 6)).tensor());
     const auto input = [=](const Arrays& in) {
-        return reference::AttentionInput{in[0], in[1], in[2], visibility, mask};
+        return reference::AttentionInput{in[0], in[1], in[2], visibility, mask, rule};
     };
     const auto forward = [=](const Arrays& in) {
         Array o(in[0].shape()), lse({2, 4, 5});
         reference::attention_forward(input(in), o, lse);
+        reference::sink_forward(in[3], o, lse);
         return o;
     };
     const auto backward = [=](const Arrays& in, const Array& d_o) {
         Array o(in[0].shape()), lse({2, 4, 5});
         Array dq(in[0].shape()), dk(in[1].shape()), dv(in[2].shape());
+        Array dsinks(in[3].shape());
         reference::attention_forward(input(in), o, lse);
+        reference::sink_forward(in[3], o, lse);
         reference::attention_backward(input(in), o, lse, d_o, dq, dk, dv);
-        return Arrays{dq, dk, dv};
+        reference::sink_backward(in[3], o, lse, d_o, dsinks);
+        return Arrays{dq, dk, dv, dsinks};
     };
     check_gradients(forward, backward,
                     {random_array({2, 5, 4, 3}, 1), random_array({2, 6, 2, 3}, 2),
-                     random_array({2, 6, 2, 3}, 3)},
-                    3);
+                     random_array({2, 6, 2, 3}, 3), random_array({4}, 4)},
+                    4);
 }
 
 TEST_CASE("gradient of cross-entropy") {
+    const double softcap = GENERATE(0, 3);
     const Array targets = to_array(HostTensor(DType::i32, {4}, given({2, -9, 0, 6})).tensor());
     const Array weights = to_array(HostTensor(DType::f32, {4}, given({1, 0, 0.5, 2})).tensor());
     const auto forward = [=](const Arrays& in) {
         Array logits = in[0], loss({1});
+        if (softcap > 0) reference::soft_cap(logits, softcap);
         reference::cross_entropy(logits, targets, weights, false, 1, loss(0));
         return loss;
     };
     const auto backward = [=](const Arrays& in, const Array& d_loss) {
         Array logits = in[0];
         Bounded loss;
-        reference::cross_entropy(logits, targets, weights, true, d_loss(0).value, loss);
+        if (softcap > 0) reference::soft_cap(logits, softcap);
+        reference::cross_entropy(logits, targets, weights, true, d_loss(0).value, loss, softcap);
         return Arrays{logits};
     };
     check_gradients(forward, backward, {random_array({4, 7}, 1, 2)}, 1);

@@ -1,5 +1,6 @@
 #include "mesh_cases.h"
 
+#include <iterator>
 #include <set>
 
 #include "tiny_run.h"
@@ -55,13 +56,15 @@ public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
              const char* deep_model = nullptr, std::int64_t micro_batch_size = 2, double load = 8) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
-        constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",         "qwen",
-                                                  "starcoder", "experts", "shared experts"};
+        constexpr const char* shallow_models[] = {"gpt",       "llama",   "mixed",          "qwen",
+                                                  "starcoder", "experts", "shared experts", "olmo",
+                                                  "gemma",     "falcon"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
         MeshCase next;
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
-        next.model = shallow ? shallow_models[turn_ % 7] : deep_models[turn_ % 2];
+        next.model =
+            shallow ? shallow_models[turn_ % std::size(shallow_models)] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
@@ -215,9 +218,15 @@ std::vector<Model> models() {
     mixed.model.num_query_groups = 1;
     mixed.model.bias = true;
     mixed.model.tie_embeddings = true;
-    mixed.model.position_embedding = PositionEmbedding::learned;
+    mixed.model.position_embedding = PositionEmbedding::alibi;
+    mixed.model.logit_softcap = 3;
     RunSpec qwen = base(tiny_qwen_spec());
     qwen.model.num_query_groups = 4;
+    qwen.model.rotary_fraction = 0.5;
+    qwen.model.unrotated_layers = {2};
+    qwen.model.window_rope_theta = 100;
+    qwen.model.attention_softcap = 2;
+    qwen.model.attention_sinks = true;
     RunSpec starcoder = base(tiny_spec());
     starcoder.model.position_embedding = PositionEmbedding::rope;
     starcoder.model.activation = Activation::gelu_erf;
@@ -230,6 +239,10 @@ std::vector<Model> models() {
     experts.model.experts->balance.aux_weight = 0;
     RunSpec shared_experts = base(tiny_shared_experts_spec());
     shared_experts.model.num_query_groups = 4;
+    RunSpec olmo = base(tiny_olmo_spec());
+    olmo.model.num_query_groups = 1;  // ranks of tp share the norm of k
+    RunSpec gemma = base(tiny_gemma_spec());
+    gemma.model.num_query_groups = 4;
     return {{"gpt", gpt},
             {"llama", llama},
             {"mixed", mixed},
@@ -237,6 +250,9 @@ std::vector<Model> models() {
             {"starcoder", starcoder},
             {"experts", experts},
             {"shared experts", shared_experts},
+            {"olmo", olmo},
+            {"gemma", gemma},
+            {"falcon", base(tiny_falcon_spec())},
             {"deep gpt", deep(gpt)},
             {"deep llama", deep(linear)}};
 }

@@ -134,6 +134,11 @@ settings parallel.pipeline=1 parallel.layers=auto model.bias=false model.qkv_bia
 expect_exit 0 "$gptrain" inspect equal.yaml "${set[@]}"
 says out "learned positions (2048)" ", biases of q, k, v, window of 1 token, "
 says_not out "norms of q and k" "except in"
+settings parallel.pipeline=1 parallel.layers=auto model.attention_bias=false model.head_bias=true \
+    model.qk_norm=all model.parallel_residual=one_norm model.embedding_scale=2 model.embedding_norm=true
+expect_exit 0 "$gptrain" inspect equal.yaml "${set[@]}"
+says out ", biases except of attn.proj, head bias, norms of q and k over all heads, parallel halves with \
+one norm, embeddings x 2, norm of embeddings, "
 
 # Data ranks that do not divide the batch: the step takes as long as that of those with the most
 # microbatches, as if all had them.

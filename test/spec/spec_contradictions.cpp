@@ -105,6 +105,15 @@ TEST_CASE("keys of the model that contradict each other are named") {
         {{"model.position_embedding=rope", "model.rope_scaling={kind: yarn, factor: 2}"},
          "model.rope_scaling.original_max_position_embeddings is missing; yarn needs"},
         {{"model.full_attention_layers=[0,2]"}, "there is no layer 2 in a model with"},
+        {{"model.unrotated_layers=[2]"}, "model.unrotated_layers: there is no layer 2 in a model"},
+        {{"model.position_embedding=rope", "model.rotary_fraction=0.3"},
+         "model.rotary_fraction 0.3 x model.head_dim 16 = 4.8 dims, but rotations need an even"},
+        {{"model.position_embedding=rope", "model.rotary_fraction=0.0625"},
+         "model.rotary_fraction 0.0625 x model.head_dim 16 = 1 dims"},
+        {{"model.position_embedding=alibi", "objective=mlm"},
+         "model.position_embedding alibi lets a token see only earlier ones"},
+        {{"model.parallel_residual=one_norm", "model.norm_placement=both"},
+         "model.parallel_residual one_norm needs model.norm_placement before, not both"},
     });
 }
 

@@ -82,6 +82,8 @@ Words choices_of(const T& value, const Rule& rule) {
         choices = {"a path"};
     } else if constexpr (std::is_same_v<T, ExpertLayers>) {
         choices = {as_code("all"), "the keys below", "a list"};
+    } else if constexpr (std::is_same_v<T, RopeThetas>) {
+        choices = {words_of_rule(positive), "the keys below"};
     } else if constexpr (std::is_same_v<T, MlmSpec>) {
         choices = {as_code("mlm"), "the keys below"};
     } else if constexpr (Section<T>) {
@@ -113,7 +115,8 @@ struct ProgramKeys {
     }
     template <class T, class Rule = Any>
     void value(std::string_view key, T& field, const Rule& rule = {}) {
-        if constexpr (Section<T> && !std::is_same_v<T, ExpertLayers>) {
+        if constexpr (Section<T> && !std::is_same_v<T, ExpertLayers> &&
+                      !std::is_same_v<T, RopeThetas>) {
             go_into(text(key, "."), field);
         } else {
             note(key, field, rule, "", false);
@@ -183,6 +186,7 @@ std::map<std::string, std::string> default_values() {
     const ExpertLayers all;
     add_values(defaults, "model.experts.layers",
                {{"first_dense", all.first_dense}, {"every", all.every}});
+    add_values(defaults, "model.rope_theta", {{"full", RopeThetas().full}, {"window", "none"}});
     add_values(defaults, "", to_json(open));
     RunSpec no_groups = open;
     no_groups.model.experts->router.groups.reset();

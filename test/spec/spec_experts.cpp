@@ -310,7 +310,7 @@ ModelShape mixture(ModelShape model, const ExpertsSpec& experts) {
     model.position_embedding = PositionEmbedding::rope;
     model.normalization = Normalization::rmsnorm;
     model.activation = Activation::swiglu;
-    model.bias = model.qkv_bias = model.tie_embeddings = false;
+    model.bias = model.qkv_bias = model.attention_bias = model.tie_embeddings = false;
     model.experts = experts;
     return model;
 }
@@ -320,7 +320,7 @@ ModelShape mixture(ModelShape model, const ExpertsSpec& experts) {
 TEST_CASE("parameter counts of published models with experts") {
     ModelShape qwen = mixture({{}, 48, 2048, 32, 4, 128, 6144, 151936, 32768},
                               {.count = 128, .per_token = 8, .ffn_hidden_size = 768});
-    qwen.qk_norm = true;
+    qwen.qk_norm = QkNorm::head;
     CHECK(parameter_count(qwen) == 30'532'122'624);  // Qwen3 30B-A3B
     const std::int64_t table = qwen.vocab * qwen.hidden;
     CHECK(active_parameters(qwen) - table == 3'041'867'776);

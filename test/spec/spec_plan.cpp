@@ -22,14 +22,14 @@ TEST_CASE("parameter counts of published models") {
         model.position_embedding = PositionEmbedding::rope;
         model.normalization = Normalization::rmsnorm;
         model.activation = Activation::swiglu;
-        model.bias = model.qkv_bias = model.tie_embeddings = false;
+        model.bias = model.qkv_bias = model.attention_bias = model.tie_embeddings = false;
         return parameter_count(model);
     };
-    const auto qwen = [](ModelShape model, bool qkv_bias, bool qk_norm) {
+    const auto qwen = [](ModelShape model, bool qkv_bias, QkNorm qk_norm) {
         model.position_embedding = PositionEmbedding::rope;
         model.normalization = Normalization::rmsnorm;
         model.activation = Activation::swiglu;
-        model.bias = false;
+        model.bias = model.attention_bias = false;
         model.qkv_bias = qkv_bias;
         model.qk_norm = qk_norm;
         return parameter_count(model);
@@ -37,9 +37,9 @@ TEST_CASE("parameter counts of published models") {
     CHECK(llama(32, 4096, 32, 32, 11008, 32000) == 6'738'415'616);  // Llama 2 7B
     CHECK(llama(32, 4096, 32, 8, 14336, 128256) == 8'030'261'248);  // Llama 3 8B
     CHECK(llama(22, 2048, 32, 4, 5632, 32000) == 1'100'048'384);    // TinyLlama 1.1B
-    CHECK(qwen({{}, 24, 896, 14, 2, 64, 4864, 151936, 32768}, true, false) ==
+    CHECK(qwen({{}, 24, 896, 14, 2, 64, 4864, 151936, 32768}, true, QkNorm::none) ==
           494'032'768);  // Qwen2 0.5B
-    CHECK(qwen({{}, 28, 1024, 16, 8, 128, 3072, 151936, 40960}, false, true) ==
+    CHECK(qwen({{}, 28, 1024, 16, 8, 128, 3072, 151936, 40960}, false, QkNorm::head) ==
           596'049'920);  // Qwen3 0.6B
 }
 

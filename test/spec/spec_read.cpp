@@ -22,12 +22,19 @@ model:
   vocab_size: 50257
   max_position_embeddings: 2048
   position_embedding: rope
-  rope_theta: 500000
+  rope_theta: {full: 500000, window: 20000}
   rope_scaling: {kind: yarn, factor: 8, original_max_position_embeddings: 4096, low_freq_factor: 2,
                  high_freq_factor: 5, beta_fast: 16, beta_slow: 2, attention_factor: 1.25}
+  rotary_fraction: 0.25
+  unrotated_layers: [3, 7]
   sliding_window: 4096
   full_attention_layers: [5, 11]
-  qk_norm: true
+  qk_norm: all
+  attention_softcap: 50
+  attention_sinks: true
+  logit_softcap: 30
+  norm_placement: both
+  parallel_residual: one_norm
   normalization: rmsnorm
   norm_eps: 1.0e-6
   activation: swiglu
@@ -44,6 +51,11 @@ model:
     upcycling_noise: 0.05
   bias: false
   qkv_bias: true
+  attention_bias: true
+  norm_bias: true
+  head_bias: true
+  embedding_scale: 8
+  embedding_norm: true
   tie_embeddings: false
   dropout: 0.1
   init_std: 0.01
@@ -112,19 +124,30 @@ TEST_CASE("every key of the design is read") {
                                  0.05};
     const ModelVariant variant = {PositionEmbedding::rope,
                                   5e5,
+                                  2e4,
                                   RopeScaling{RopeScalingKind::yarn, 8, 4096, 2, 5, 16, 2, 1.25},
+                                  0.25,
+                                  {3, 7},
                                   4096,
                                   {5, 11},
+                                  QkNorm::all,
+                                  50,
                                   true,
+                                  30,
+                                  NormPlacement::both,
+                                  ParallelResidual::one_norm,
                                   Normalization::rmsnorm,
                                   1e-6,
                                   Activation::swiglu,
                                   experts,
                                   false,
+                                  true,
+                                  8,
+                                  true,
                                   false,
                                   0.1,
                                   0.01};
-    const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048, true};
+    const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048, true, true, true};
     CHECK(spec.model == model);
     CHECK(
         spec.adapter ==
@@ -160,6 +183,22 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.faults ==
           FaultsSpec{60, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback}, TimeLimit{true, 0}});
     CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
+}
+
+TEST_CASE("older and shorter forms of a model's keys") {
+    const auto model = [](const std::string& setting) { return minimal({setting}).model; };
+    CHECK(model("model.qk_norm=true").qk_norm == QkNorm::head);
+    CHECK(model("model.qk_norm=false").qk_norm == QkNorm::none);
+    CHECK(model("model.parallel_residual=true").parallel_residual == ParallelResidual::two_norms);
+    CHECK(model("model.parallel_residual=false").parallel_residual == ParallelResidual::none);
+    CHECK(model("model.rope_theta=500").rope_theta == 500);
+    const ModelSpec one = model("model.rope_theta={window: 500}");
+    CHECK(one.rope_theta == 10000);
+    CHECK(one.window_rope_theta == 500);
+    // --set adds a key to the short form.
+    const ModelSpec added = minimal({"model.rope_theta=2000", "model.rope_theta.window=500"}).model;
+    CHECK(added.rope_theta == 2000);
+    CHECK(added.window_rope_theta == 500);
 }
 
 TEST_CASE("forms of YAML that are one and the same spec") {

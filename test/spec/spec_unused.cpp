@@ -29,6 +29,13 @@ TEST_CASE("a key that does nothing is reported") {
           Warnings{"model.rope_theta does nothing without model.position_embedding rope"});
     CHECK(unused({"model.full_attention_layers=[0]"}) ==
           Warnings{"model.full_attention_layers does nothing without model.sliding_window"});
+    CHECK(unused({"model.rotary_fraction=0.5", "model.unrotated_layers=[0]"}) ==
+          Warnings{"model.rotary_fraction does nothing without model.position_embedding rope",
+                   "model.unrotated_layers does nothing without model.position_embedding rope"});
+    CHECK(unused({"model.position_embedding=rope", "model.rope_theta={window: 10}"}) ==
+          Warnings{"model.rope_theta.window does nothing without model.sliding_window"});
+    CHECK(unused({"model.normalization=rmsnorm", "model.norm_bias=true"}) ==
+          Warnings{"model.norm_bias does nothing with model.normalization rmsnorm"});
     CHECK(unused({"training.rampup.start=2", "training.rampup.increment=2"}) ==
           Warnings{"training.rampup.start does nothing while training.rampup.samples is 0",
                    "training.rampup.increment does nothing while training.rampup.samples is 0"});

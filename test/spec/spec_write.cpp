@@ -28,15 +28,27 @@ model:
   position_embedding: learned
   rope_theta: 10000
   rope_scaling: none
+  rotary_fraction: 1
+  unrotated_layers: []
   sliding_window: none
   full_attention_layers: []
-  qk_norm: false
+  qk_norm: none
+  attention_softcap: none
+  attention_sinks: false
+  logit_softcap: none
+  norm_placement: before
+  parallel_residual: none
   normalization: layernorm
   norm_eps: 1.0e-05
   activation: gelu
   experts: none
   bias: true
   qkv_bias: auto
+  attention_bias: auto
+  norm_bias: auto
+  head_bias: false
+  embedding_scale: 1
+  embedding_norm: false
   tie_embeddings: true
   dropout: 0
   init_std: 0.02
@@ -159,6 +171,15 @@ TEST_CASE("a written spec reads back as itself") {
     odd.model.sliding_window = 100;
     odd.model.full_attention_layers = {1};
     odd.model.qkv_bias = false;
+    odd.model.window_rope_theta = 0.1 + 0.2;
+    odd.model.rotary_fraction = 0.4;
+    odd.model.unrotated_layers = {1, 0};
+    odd.model.attention_softcap = 50;
+    odd.model.logit_softcap = 1.0 / 3;
+    odd.model.attention_sinks = odd.model.head_bias = odd.model.embedding_norm = true;
+    odd.model.attention_bias = false;
+    odd.model.norm_bias = true;
+    odd.model.embedding_scale = 27.712812921102035;
     odd.eval_tasks = EvalTasksSpec{{{"piqa"}, {"/tasks/a, b.yaml"}}, 7, "/data: 1", {}, 0};
     odd.objective = MlmSpec{0.5, Masking::span, 7, 0.25, 0.125, 0.75, 3};
     odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
@@ -176,10 +197,15 @@ TEST_CASE("as JSON a spec has the same keys, with the types of their values") {
           R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
           R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
           R"("max_position_embeddings":"auto","position_embedding":"learned",)"
-          R"("rope_theta":10000.0,"rope_scaling":"none","sliding_window":"none",)"
-          R"("full_attention_layers":[],"qk_norm":false,)"
+          R"("rope_theta":10000.0,"rope_scaling":"none","rotary_fraction":1.0,)"
+          R"("unrotated_layers":[],"sliding_window":"none",)"
+          R"("full_attention_layers":[],"qk_norm":"none","attention_softcap":"none",)"
+          R"("attention_sinks":false,"logit_softcap":"none","norm_placement":"before",)"
+          R"("parallel_residual":"none",)"
           R"("normalization":"layernorm","norm_eps":1e-05,)"
           R"("activation":"gelu","experts":"none","bias":true,"qkv_bias":"auto",)"
+          R"("attention_bias":"auto","norm_bias":"auto","head_bias":false,)"
+          R"("embedding_scale":1.0,"embedding_norm":false,)"
           R"("tie_embeddings":true,"dropout":0.0,"init_std":0.02})");
     CHECK(to_line(json["data"]["train"]) == R"([{"prefix":"/data/x","weight":1.0}])");
     CHECK(to_line(json["training"]["rampup"]) == R"({"start":16,"increment":16,"samples":7})");
@@ -211,9 +237,13 @@ TEST_CASE("every word of every enumeration reads back") {
     };
     check("device", {"auto", "cpu", "cuda"});
     check("objective", {"causal"});
-    check("model.position_embedding", {"learned", "rope"});
+    check("model.position_embedding", {"learned", "rope", "alibi"});
     check("model.normalization", {"layernorm", "rmsnorm"});
-    check("model.activation", {"gelu", "gelu_erf", "swiglu", "clamped_swiglu"});
+    check("model.activation",
+          {"gelu", "gelu_erf", "swiglu", "clamped_swiglu", "geglu", "relu", "relu2"});
+    check("model.qk_norm", {"none", "head", "all"});
+    check("model.norm_placement", {"before", "after", "both"});
+    check("model.parallel_residual", {"none", "two_norms", "one_norm"});
     check("parallel.overlap_tensor", {"off", "on", "auto"});
     check("parallel.peer", {"off", "auto"});
     check("parallel.context_method", {"ring", "all_to_all"});

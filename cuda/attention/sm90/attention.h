@@ -9,7 +9,8 @@
 namespace gptrain::cuda::sm90 {
 
 /// True if these kernels support the op, which attention_params must accept. They run only on
-/// devices of compute capability 9.0.
+/// devices of compute capability 9.0. Scores with a soft cap or ALiBi they leave to the portable
+/// kernels: the softmax has no registers to spare.
 bool covers_attention(const AttentionForward& args);
 bool covers_attention(const AttentionBackward& args);
 

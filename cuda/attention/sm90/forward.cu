@@ -376,6 +376,7 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
 }  // namespace
 
 bool covers_attention(const AttentionForward& args) {
+    if (args.changes_scores()) return false;
     const auto covered = [](const Tensor& tensor) {
         return tensor.dtype() == DType::bf16 && aligned_16<Bf16>(HeadTensor(tensor));
     };

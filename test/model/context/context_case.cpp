@@ -10,7 +10,7 @@ std::string text_of(const ContextCase& c) {
     return text(name_of(c.method), " ", name_of(c.dtype), " B", c.sequences, " S", c.seq_length,
                 " N", c.heads, " G", c.groups, " D", c.head_dim, " dropout ", c.dropout,
                 c.documents ? " documents" : "", c.bidirectional ? " bidirectional" : "",
-                c.pieces > 1 ? " pieces" : "");
+                c.pieces > 1 ? " pieces" : "", c.scores ? " scores" : "");
 }
 
 ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) {
@@ -23,6 +23,12 @@ ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) 
     args.forward.lse = arena.allocate(DType::f32, {c.sequences, c.heads, length});
     args.forward.first_query = c.first_query();
     if (c.documents) args.forward.first_visible = arena.allocate(DType::i32, {c.sequences, length});
+    if (c.scores) {
+        args.forward.softcap = 2;
+        args.forward.alibi = {.heads = c.heads};
+        args.forward.sinks = arena.allocate(c.dtype, {c.heads});
+        args.dsinks = arena.allocate(DType::f32, {c.heads});
+    }
     args.d_o = arena.allocate(c.dtype, heads);
     args.dqkv = arena.allocate(c.dtype, packed);
     return args;

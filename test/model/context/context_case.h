@@ -20,6 +20,7 @@ struct ContextCase {
     bool documents = false;   ///< first_visible is given
     std::int64_t pieces = 1;  ///< as in ContextRanks
     bool bidirectional = false;
+    bool scores = false;  ///< with a soft cap, ALiBi and sinks
 
     /// As in ContextForward.
     std::int64_t first_query() const { return bidirectional ? seq_length : 0; }

@@ -47,10 +47,16 @@ struct Inputs {
     Values q, k, v, first_visible, d_o;
     reference::Mask mask;
     std::int64_t first_query = 0;  ///< as in ContextForward
+    reference::ScoreRule rule;
+    Values sinks;  ///< empty without
 };
 
 reference::AttentionInput input_of(const Inputs& in) {
-    return {in.q, in.k, in.v, {in.first_query, 0, in.first_visible}, in.mask};
+    return {in.q, in.k, in.v, {in.first_query, 0, in.first_visible}, in.mask, in.rule};
+}
+
+void add_sinks(const Inputs& in, Values& o, Values& lse) {
+    if (!in.sinks.empty()) reference::sink_forward(in.sinks, o, lse);
 }
 
 Values part_or_none(const Values& x, int dim, const SequenceSlice& slice) {
@@ -72,13 +78,18 @@ Merged attend(const Inputs& in, const SequenceSlice& queries, const Slices& keys
         Merged part = sum;
         const Values k = part_of(in.k, 1, {slice});
         const Values v = part_of(in.v, 1, {slice});
-        reference::attention_forward(
-            {q, k, v, {in.first_query + queries.begin, slice.begin, first_visible}, in.mask},
-            part.o, part.lse);
+        reference::attention_forward({q,
+                                      k,
+                                      v,
+                                      {in.first_query + queries.begin, slice.begin, first_visible},
+                                      in.mask,
+                                      in.rule},
+                                     part.o, part.lse);
         round_to(part.o, dtype);
         round_to(part.lse, DType::f32);
         reference::merge_attention(part.o, part.lse, sum.o, sum.lse);
     }
+    add_sinks(in, sum.o, sum.lse);
     return sum;
 }
 
@@ -99,6 +110,8 @@ Expected expected_forward(const ContextCase& c, const Inputs& in, int ranks) {
     result.lse = Values(Shape{c.sequences, c.heads, c.seq_length}, DType::f32);
     if (c.method == ContextMethod::all_to_all) {
         reference::attention_forward(input_of(in), result.o, result.lse);
+        round_to(result.o, c.dtype);
+        add_sinks(in, result.o, result.lse);
         return result;
     }
     for (int rank = 0; rank < ranks; ++rank) {
@@ -117,10 +130,12 @@ WholeInputs::WholeInputs(const ContextCase& c)
     : qkv(c.dtype, {c.sequences, c.seq_length, c.heads + 2 * c.groups, c.head_dim},
           random_values(1.2), 1),
       d_o(c.dtype, {c.sequences, c.seq_length, c.heads, c.head_dim}, random_values(), 2),
-      first_visible(DType::i32, {c.sequences, c.seq_length}, [&](std::int64_t i, PhiloxKey) {
-          // Documents of different lengths, none of which ends with a slice.
-          return static_cast<double>(i % c.seq_length / 13 * 13);
-      }) {
+      first_visible(DType::i32, {c.sequences, c.seq_length},
+                    [&](std::int64_t i, PhiloxKey) {
+                        // Documents of different lengths, none of which ends with a slice.
+                        return static_cast<double>(i % c.seq_length / 13 * 13);
+                    }),
+      sinks(c.dtype, {c.heads}, random_values(1, 1), 4) {
     mask.dropout.probability = c.dropout;
     mask.dropout.seed = 5;
     mask.dropout.site = DropoutSite::attention;
@@ -145,13 +160,19 @@ Expected expected(const ContextCase& c, const WholeInputs& inputs, int ranks) {
     const SequenceSlice k = {c.heads, c.groups};
     const SequenceSlice v = {c.heads + c.groups, c.groups};
     const Values qkv = to_array(inputs.qkv.tensor());
-    const Inputs in = {part_of(qkv, 2, {q}),
-                       part_of(qkv, 2, {k}),
-                       part_of(qkv, 2, {v}),
-                       c.documents ? to_array(inputs.first_visible.tensor()) : Values(),
-                       to_array(inputs.d_o.tensor()),
-                       inputs.mask,
-                       c.first_query()};
+    Inputs in = {part_of(qkv, 2, {q}),
+                 part_of(qkv, 2, {k}),
+                 part_of(qkv, 2, {v}),
+                 c.documents ? to_array(inputs.first_visible.tensor()) : Values(),
+                 to_array(inputs.d_o.tensor()),
+                 inputs.mask,
+                 c.first_query(),
+                 {},
+                 {}};
+    if (c.scores) {
+        in.rule = {.softcap = 2, .alibi = {.heads = c.heads}};
+        in.sinks = to_array(inputs.sinks.tensor());
+    }
     Expected result = expected_forward(c, in, ranks);
     round_to(result.o, c.dtype);
     round_to(result.lse, DType::f32);
@@ -162,6 +183,8 @@ Expected expected(const ContextCase& c, const WholeInputs& inputs, int ranks) {
     put_part(result.dqkv, 2, k, dk);
     put_part(result.dqkv, 2, v, dv);
     round_to(result.dqkv, c.dtype);
+    result.dsinks = Values(Shape{c.heads}, DType::f32);
+    if (c.scores) reference::sink_backward(in.sinks, result.o, result.lse, in.d_o, result.dsinks);
     return result;
 }
 

@@ -14,6 +14,7 @@ struct WholeInputs {
     HostTensor qkv;            ///< [B, S, N + 2 G, D]
     HostTensor d_o;            ///< [B, S, N, D]
     HostTensor first_visible;  ///< i32 [B, S]
+    HostTensor sinks;          ///< [N]
     reference::Mask mask;
 };
 
@@ -22,6 +23,7 @@ struct Expected {
     gptrain::Array o;    ///< [B, S, N, D]
     gptrain::Array lse;  ///< [B, N, S]
     gptrain::Array dqkv;
+    gptrain::Array dsinks;  ///< [N]: of all ranks; 0 without sinks
 };
 /// The bounds count the parts that `ranks` ranks compute and merge, each in its order.
 Expected expected(const ContextCase& context_case, const WholeInputs& inputs, int ranks);

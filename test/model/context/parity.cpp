@@ -35,6 +35,11 @@ std::vector<ContextCase> cases(int ranks) {
             bidirectional.documents = false;
             bidirectional.bidirectional = true;
             result.push_back(bidirectional);
+            ContextCase scores = result.back();
+            scores.bidirectional = false;
+            scores.documents = true;
+            scores.scores = true;
+            result.push_back(scores);
             // As many groups as heads, one sequence, and several tiles per slice.
             ContextCase longer;
             longer.method = method;
@@ -55,8 +60,10 @@ std::vector<ContextCase> cases(int ranks) {
             pieces.dropout = 0.2f;
             pieces.documents = true;
             pieces.pieces = 2;
+            pieces.scores = true;
             result.push_back(pieces);
             // An odd number of rows, so that the memory of a piece ends inside a row.
+            pieces.scores = false;
             pieces.sequences = 3;
             pieces.seq_length = std::int64_t{15} * ranks;
             result.push_back(pieces);
@@ -117,7 +124,7 @@ void copy_rows(Backend& backend, const Tensor& to, const DeviceTensor& whole,
 }
 
 struct Results {
-    HostTensor o, lse, dqkv;
+    HostTensor o, lse, dqkv, dsinks;
     bool operator==(const Results&) const = default;
 };
 
@@ -146,6 +153,7 @@ public:
         args_.forward.dropout = around_.dropout(inputs.mask);
         copy_rows(backend, args_.d_o, d_o_, slices_);
         if (c.documents) copy_rows(backend, args_.forward.first_visible, first_visible_, slices_);
+        if (c.scores) backend.upload(args_.forward.sinks, inputs.sinks.bytes());
     }
 
     Results run() {
@@ -153,14 +161,21 @@ public:
         // As after recomputation: forward may have overwritten it.
         copy_rows(backend_, args_.forward.qkv, qkv_, slices_);
         context_attention_forward(case_.method, args_.forward, by);
+        if (case_.scores) backend_.run(Fill{.x = args_.dsinks, .value = 0});
         context_attention_backward(case_.method, args_, by);
         CHECK(workspace_.used() == 0);
         CHECK(workspace_.peak() == cost_.memory);
         return {download(backend_, args_.forward.o), download(backend_, args_.forward.lse),
-                download(backend_, args_.dqkv)};
+                download(backend_, args_.dqkv), sum_over_ranks(args_.dsinks)};
     }
 
 private:
+    HostTensor sum_over_ranks(const Tensor& dsinks) {
+        if (dsinks.empty()) return HostTensor(DType::f32, {case_.heads}, constant(0));
+        cp_.all_reduce(dsinks, Reduce::sum).wait();
+        return download(backend_, dsinks);
+    }
+
     Backend& backend_;
     Communicator& cp_;
     const ContextCase& case_;
@@ -196,13 +211,24 @@ Results run_alone(Backend& backend, const ContextCase& c, const WholeInputs& inp
     forward.q_begin = c.first_query();
     if (c.documents) forward.first_visible = first_visible.tensor();
     forward.dropout = around.dropout(inputs.mask);
+    const DeviceTensor sinks(backend, inputs.sinks);
+    const DeviceTensor dsinks(backend, HostTensor(DType::f32, {c.heads}, constant(0)));
+    if (c.scores) {
+        forward.softcap = 2;
+        forward.alibi = {.heads = c.heads};
+    }
     backend.run(forward);
+    if (c.scores) backend.run(SinkForward{sinks.tensor(), o.tensor(), lse.tensor()});
     backend.run(AttentionBackward{.forward = forward,
                                   .d_o = d_o.tensor(),
                                   .dq = part(dqkv, 0, c.heads),
                                   .dk = part(dqkv, c.heads, c.groups),
                                   .dv = part(dqkv, c.heads + c.groups, c.groups)});
-    return {o.download(), lse.download(), dqkv.download()};
+    if (c.scores) {
+        backend.run(
+            SinkBackward{sinks.tensor(), o.tensor(), lse.tensor(), d_o.tensor(), dsinks.tensor()});
+    }
+    return {o.download(), lse.download(), dqkv.download(), dsinks.download()};
 }
 
 /// The number of elements that are farther from the reference than rounding explains.
@@ -265,12 +291,14 @@ TEST_CASE("Ranks that share the sequence attend as one rank does") {
         CHECK(faults(results.o, o) == 0);
         CHECK(faults(results.lse, lse_of_rank(whole.lse, c, ranks, cp->rank())) == 0);
         CHECK(faults(results.dqkv, dqkv) == 0);
+        CHECK(faults(results.dsinks, whole.dsinks) == 0);
         CHECK(run.run() == results);
 
         const Results alone = run_alone(*backend, c, inputs);
         CHECK(faults(alone.o, whole.o) == 0);
         CHECK(faults(alone.lse, whole.lse) == 0);
         CHECK(faults(alone.dqkv, whole.dqkv) == 0);
+        CHECK(faults(alone.dsinks, whole.dsinks) == 0);
         if (c.dtype == DType::f32) continue;
         CHECK(distance(results.o, o) <= 2 * distance(to_rows(alone.o, slices), o));
         CHECK(distance(results.dqkv, dqkv) <= 2 * distance(to_rows(alone.dqkv, slices), dqkv));

@@ -60,6 +60,25 @@ NEOX = dict(
     qkv_bias=1, qk_norm=0, rope_scaling="llama3", factor=4.0, original_max_position_embeddings=40,
     sliding_window=7, full_attention_layer=-1)
 
+# Rotations of some dims, in some layers, with a base for layers with a window, which the scaling leaves
+# alone; soft caps of scores and of logits; sinks.
+CAPPED = dict(QWEN, rotary_fraction=0.5, unrotated_layer=2, window_rope_theta=50.0, attention_softcap=1.5,
+              attention_sinks=1, logit_softcap=2.0)
+
+# 6 heads, whose slopes are those of 4 and every other one of 8.
+ALIBI = dict(GPT2, position_embedding="alibi", num_attention_heads=6, num_query_groups=6, head_dim=4)
+
+SCORES = dict(rotary_fraction=1.0, unrotated_layer=-1, window_rope_theta=0.0, attention_softcap=0.0,
+              attention_sinks=0, logit_softcap=0.0)
+
+# Blocks in the manner of OLMo 2, Gemma 2, Falcon and Cohere, with what others have at their ends.
+OLMO = dict(LLAMA, norm_placement="after", qk_norm_rows=1)
+GEMMA = dict(LLAMA, norm_placement="both", activation="geglu", embedding_scale=4.75, tie_embeddings=1)
+FALCON = dict(GPT2, parallel_residual="two_norms", activation="relu2", embedding_norm=1, head_bias=1,
+              attention_bias=0)
+COHERE = dict(GPT2, parallel_residual="one_norm", activation="relu", bias=0,
+              norm_bias=1, tie_embeddings=0)
+
 
 def option(c, key):
-    return c.get(key, PLAIN[key])
+    return c.get(key, {**PLAIN, **SCORES}[key])
