@@ -2,30 +2,34 @@
 # Measures whole optimizer steps of the GPT-2 124M shape on the CPU, next to oneDNN's own GEMM and,
 # where a Python with PyTorch is found, next to PyTorch in the same run.
 #
-#   scripts/bench_cpu.sh [--steps N]
+#   scripts/bench_cpu.sh [--experts] [--steps N]
 #
+#   --experts   a mixture of experts instead, next to a dense model that computes as much
+#               (test/bench/bench_experts.cpp)
 #   --steps N   timed steps of each case, after two that are not (5)
 #   PYTHON=...  the Python to look for PyTorch in (python3)
-#   BUILD=...   a folder where bench_cpu is already built (otherwise it is built in build/cpu)
+#   BUILD=...   a folder where the benchmark is already built (otherwise it is built in build/cpu)
 #
 # The last line of stdout is one JSON object.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
-steps=5
-take_options steps -- "$@"
+steps=5 experts=
+take_options experts? steps -- "$@"
+name=bench_cpu
+[[ -z $experts ]] || name=bench_experts
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [[ -z ${BUILD:-} ]]; then
     scripts/install_dependencies.sh >&2
     cmake --preset cpu >&2
-    cmake --build --preset cpu --target bench_cpu >&2
+    cmake --build --preset cpu --target $name >&2
 fi
-bench=${BUILD:-build/cpu}/test/bench/bench_cpu
+bench=${BUILD:-build/cpu}/test/bench/$name
 threads=${OMP_NUM_THREADS:-$(nproc)}
 python=${PYTHON:-python3}
 has_torch=false
-"$python" -c 'import torch' 2>/dev/null && has_torch=true
+[[ -n $experts ]] || ! "$python" -c 'import torch' 2>/dev/null || has_torch=true
 
 # The value of a key in a flat JSON object.
 value() { sed -n "s/.*\"$1\": *\([^,}]*\).*/\1/p" <<<"$2" | head -n 1; }
@@ -51,5 +55,5 @@ for shape in "4 64" "1 1024"; do
 done
 
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-printf '{"bench":"cpu","commit":"%s","threads":%s,"onednn_gflops":{"fp32":%s,"bf16":%s},"cases":[%s]}\n' \
-    "$commit" "$threads" "${rate[fp32]}" "${rate[bf16]}" "$(IFS=,; echo "${cases[*]}")"
+printf '{"bench":"%s","commit":"%s","threads":%s,"onednn_gflops":{"fp32":%s,"bf16":%s},"cases":[%s]}\n' \
+    "${name#bench_}" "$commit" "$threads" "${rate[fp32]}" "${rate[bf16]}" "$(IFS=,; echo "${cases[*]}")"

@@ -248,9 +248,9 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     };
     std::vector<SmallCosts<ChunkCost>> costs;
     for (const bool experts : kinds()) {
-        const ChunkCost first = measure(experts, few, 0);
-        const ChunkCost last = measure(experts, few, 1);
-        costs.push_back({experts, first, last, measure(experts, few + 1, 0)});
+        // One kind tells what the head takes.
+        const ChunkCost last = costs.empty() ? measure(experts, few, 1) : ChunkCost();
+        costs.push_back({experts, measure(experts, few, 0), last, measure(experts, few + 1, 0)});
     }
     times.seconds = parts_of(costs);
     times.crowding = least_crowding(hardware_, place.mesh);
@@ -276,6 +276,31 @@ const LayerTimes& LayerCostTable::times(const Choices& candidate) {
     Entry<LayerTimes>& found = entry(times_, key_of(candidate));
     std::call_once(found.measured, [&] { found.costs = times_of(candidate); });
     return found.costs;
+}
+
+LayerTimes LayerCostTable::least_times(const Choices& candidate) {
+    constexpr std::int64_t large = 16;
+    const bool in_pieces = candidate.parallel.overlap_tensor == OverlapTensor::on;
+    Choices timed = candidate;
+    timed.recompute = Recompute::none;
+    // Pieces hide messages of input gradients only where weight gradients do not.
+    if (candidate.defers_weights() && !in_pieces) timed.parallel.schedule = group_schedule(false);
+    std::int64_t count = std::max<std::int64_t>(large / candidate.micro_batch_size, 1);
+    // An odd number of sequences cannot be cut.
+    if (in_pieces && count % 2 == 1) count = 1;
+    timed.micro_batch_size *= count;
+    LayerTimes least = times(timed);
+    const auto divide = [&](ChunkCost& cost) {
+        const double saving = cost.first_saving;  // once a step
+        cost = 1 / static_cast<double>(count) * cost;
+        cost.first_saving = saving;
+    };
+    for (ChunkCost& layer : least.seconds.layer)
+        divide(layer);
+    divide(least.seconds.embedding);
+    divide(least.seconds.head);
+    least.boundary.bytes /= count;
+    return least;
 }
 
 }  // namespace gptrain

@@ -93,6 +93,10 @@ public:
     /// Measures once for all candidates with the same costs. Several threads may call these.
     const LayerMemory& memory(const Choices& candidate);
     const LayerTimes& times(const Choices& candidate);
+    /// At most these times, from few measurements: those of a larger microbatch, several of which
+    /// take no more time than it, without recomputation, and with the weight gradients in their
+    /// place where they hide messages.
+    LayerTimes least_times(const Choices& candidate);
 
 private:
     /// All that the costs depend on.

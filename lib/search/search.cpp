@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <queue>
 
@@ -12,7 +13,7 @@ namespace gptrain {
 namespace {
 
 /// How much is known of a candidate. Each level's bound is at least that of the one before.
-enum class Level { flops, work, schedule, simulated };
+enum class Level { flops, least_work, work, schedule, simulated };
 
 /// A candidate that may fit, with the best bounds so far.
 struct Known {
@@ -31,7 +32,7 @@ struct Later {
 
 using Queue = std::priority_queue<Known, std::vector<Known>, Later>;
 
-/// The candidates of a group, sorted out.
+/// Candidates, sorted out.
 struct Expanded {
     std::vector<std::pair<Choices, Known>> fitting;     ///< all that may fit
     std::vector<std::pair<Choices, double>> too_large;  ///< with the bytes that it needs
@@ -51,9 +52,10 @@ public:
 private:
     /// Queues all candidates that may fit.
     void start();
-    /// Queues the candidates of `groups`, each of which has one micro batch size.
-    void start(const std::vector<Choices>& groups);
-    Expanded expand(const Choices& group);
+    /// The candidates of groups that differ only in the micro batch size, the smallest first.
+    Expanded expand(const std::vector<Choices>& groups);
+    /// Adds those of one group. Returns the least bytes that one needs if none has room.
+    std::optional<double> expand(const Choices& group, Expanded& to);
     /// The same candidate with better bounds. Several threads may call it.
     Known refine(const Known& known);
     /// True if it could be among the results that are still missing.
@@ -72,8 +74,15 @@ private:
         ++result_.counts.too_large;
         outcomes_.too_large(choices, bytes);
     }
-    StepCosts step_costs_of(const Choices& choices, const RunPlan& plan) {
-        return step_costs(costs_.times(choices), costs_.memory(choices), plan, context_.hardware);
+    /// The rule of the spec that `make` finds broken.
+    static std::optional<std::string> rule_against(const auto& make) {
+        try {
+            make();
+            return {};
+        } catch (const Error& error) {
+            if (error.code() == ExitCode::bug) throw;
+            return error.what();
+        }
     }
     bool fits(double bytes) const { return bytes <= context_.capacity; }
 
@@ -81,8 +90,7 @@ private:
     const SearchSpace& space_;
     std::int64_t count_;
     LayerCostTable costs_;
-    std::vector<std::pair<Choices, double>> without_room_;  ///< groups, with the bytes they need
-    std::vector<Choices> candidates_;                       ///< all that may fit
+    std::vector<Choices> candidates_;  ///< all that may fit
     Queue queue_;
     std::vector<Known> discarded_;  ///< they may fit, but others are faster
     Outcomes outcomes_;
@@ -93,98 +101,94 @@ double per_sample(double seconds, const Choices& choices) {
     return seconds / static_cast<double>(choices.global_batch_size);
 }
 
-Expanded Search::expand(const Choices& group) {
-    Expanded expanded;
+std::optional<double> Search::expand(const Choices& group, Expanded& to) {
+    if (const auto refusal = rule_against([&] { plan_of(context_, group); })) {
+        to.refused.emplace_back(group, *refusal);
+        return {};
+    }
     std::vector<Choices> seen;  // with the layers of their chunks
+    std::optional<Choices> planned;
+    RunPlan plan;
+    std::optional<std::string> rule;  // against it
+    double least = std::numeric_limits<double>::infinity();
+    // A candidate that a rule refuses may be allowed, and small, with a larger micro batch.
+    bool may_have_room = false;
     for (const Choices& choices : candidates_of(group, space_, context_.spec.model.num_layers)) {
-        try {
-            const RunPlan plan = plan_of(context_, choices);
-            seen.push_back(choices);
-            seen.back().parallel.layers = plan.chunk_layers;
-            // Nobody to share the optimizer with.
-            const MeshShape& mesh = plan.mesh;
-            if (mesh.data * mesh.context == 1 && (mesh.expert == 1 || mesh.expert == mesh.tensor))
-                seen.back().parallel.shard_optimizer = true;
-            if (std::find(seen.begin(), seen.end() - 1, seen.back()) != seen.end() - 1) continue;
-            const double bytes = memory_bound(costs_.memory(choices), plan);
-            if (!fits(bytes)) {
-                expanded.too_large.emplace_back(choices, bytes);
-                continue;
-            }
-            const double seconds = work_bound(ideal_costs(plan, context_.hardware), plan);
-            expanded.fitting.emplace_back(
-                choices, Known{.bound = per_sample(seconds, choices), .bytes = bytes});
-        } catch (const Error& error) {
-            if (error.code() == ExitCode::bug) throw;
-            expanded.refused.emplace_back(choices, error.what());
+        // No rule depends on who has the optimizer's state, nor does another part of the plan.
+        Choices shared = choices;
+        shared.parallel.shard_optimizer = true;
+        if (planned != shared) {
+            planned = shared;
+            rule = rule_against([&] { plan = plan_of(context_, shared); });
+        }
+        if (rule) {
+            to.refused.emplace_back(choices, *rule);
+            may_have_room = true;
+            continue;
+        }
+        plan.optimizer.shard = choices.parallel.shard_optimizer;
+        seen.push_back(choices);
+        seen.back().parallel.layers = plan.chunk_layers;
+        // Nobody to share the optimizer with.
+        const MeshShape& mesh = plan.mesh;
+        if (mesh.data * mesh.context == 1 && (mesh.expert == 1 || mesh.expert == mesh.tensor))
+            seen.back().parallel.shard_optimizer = true;
+        if (std::find(seen.begin(), seen.end() - 1, seen.back()) != seen.end() - 1) continue;
+        const double bytes = memory_bound(costs_.memory(choices), plan);
+        if (!fits(bytes)) {
+            to.too_large.emplace_back(choices, bytes);
+            least = std::min(least, bytes);
+            continue;
+        }
+        may_have_room = true;
+        const double seconds = work_bound(ideal_costs(plan, context_.hardware), plan);
+        to.fitting.emplace_back(choices,
+                                Known{.bound = per_sample(seconds, choices), .bytes = bytes});
+    }
+    if (may_have_room || std::isinf(least)) return {};
+    return least;
+}
+
+Expanded Search::expand(const std::vector<Choices>& groups) {
+    Expanded expanded;
+    const RunSpec first = with_choices(context_.spec, groups.front());
+    if (const auto rule = rule_against([&] { check_mesh(first, context_.target); })) {
+        for (const Choices& group : groups)
+            expanded.refused.emplace_back(group, *rule);
+        return expanded;
+    }
+    std::optional<double> without_room;  // the bytes that a smaller micro batch needs
+    for (const Choices& group : groups) {
+        if (without_room) {
+            expanded.too_large.emplace_back(group, *without_room);
+        } else {
+            without_room = expand(group, expanded);
         }
     }
     return expanded;
 }
 
-/// The same mesh and modes with any micro batch size.
-Choices without_micro_batch(Choices group) {
-    group.micro_batch_size = 0;
-    return group;
-}
-
 void Search::start() {
-    const std::vector<Choices> all =
-        candidate_groups(space_, context_.spec, context_.target.world_size);
-    // The rule that refuses a group, if one does.
-    const auto rules = parallel_map(all, [&](const Choices& group) -> std::string {
-        try {
-            plan_of(context_, group);
-            return "";
-        } catch (const Error& error) {
-            if (error.code() == ExitCode::bug) throw;
-            return error.what();
-        }
-    });
-    std::map<std::int64_t, std::vector<Choices>> by_micro_batch;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        if (rules[i].empty()) {
-            by_micro_batch[all[i].micro_batch_size].push_back(all[i]);
-        } else {
-            ++result_.counts.refused;
-            outcomes_.refused(all[i], rules[i]);
-        }
-    }
-    // Settings without room for a micro batch have no room for a larger one.
-    for (auto& [size, groups] : by_micro_batch) {
-        std::erase_if(groups, [&](const Choices& group) {
-            const auto found = std::find_if(
-                without_room_.begin(), without_room_.end(),
-                [&](const auto& known) { return known.first == without_micro_batch(group); });
-            if (found == without_room_.end()) return false;
-            drop(group, found->second);
-            return true;
-        });
-        start(groups);
-    }
-}
-
-void Search::start(const std::vector<Choices>& groups) {
-    const auto expanded = parallel_map(groups, [&](const Choices& group) { return expand(group); });
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-        const Expanded& each = expanded[i];
-        double least = std::numeric_limits<double>::infinity();
-        for (const auto& [choices, bytes] : each.too_large) {
+    const auto groups = candidate_groups(space_, context_.spec, context_.target.world_size);
+    const auto expanded =
+        parallel_map(groups, [&](const std::vector<Choices>& each) { return expand(each); });
+    std::vector<std::pair<Choices, Known>> fitting;
+    for (const Expanded& each : expanded) {
+        for (const auto& [choices, bytes] : each.too_large)
             drop(choices, bytes);
-            least = std::min(least, bytes);
-        }
-        // Candidates that a rule refuses may be allowed, and small, with a larger micro batch.
-        if (!each.too_large.empty() && each.fitting.empty() && each.refused.empty())
-            without_room_.emplace_back(without_micro_batch(groups[i]), least);
         for (const auto& [choices, rule] : each.refused) {
             ++result_.counts.refused;
             outcomes_.refused(choices, rule);
         }
-        for (auto [choices, known] : each.fitting) {
-            known.candidate = candidates_.size();
-            queue_.push(known);
-            candidates_.push_back(choices);
-        }
+        fitting.insert(fitting.end(), each.fitting.begin(), each.fitting.end());
+    }
+    std::stable_sort(fitting.begin(), fitting.end(), [](const auto& a, const auto& b) {
+        return a.first.micro_batch_size < b.first.micro_batch_size;
+    });
+    for (auto& [choices, known] : fitting) {
+        known.candidate = candidates_.size();
+        queue_.push(known);
+        candidates_.push_back(choices);
     }
 }
 
@@ -192,12 +196,16 @@ Known Search::refine(const Known& known) {
     const Choices& choices = choices_of(known);
     const RunPlan plan = plan_of(context_, choices);
     Known next = known;
-    if (known.level != Level::schedule) {
-        const StepCosts costs = step_costs_of(choices, plan);
-        const bool first = known.level == Level::flops;
-        const double seconds = first ? work_bound(costs, plan) : schedule_bound(costs, plan);
+    if (known.level < Level::schedule) {
+        const bool least = known.level == Level::flops;
+        const LayerTimes times = least ? costs_.least_times(choices) : costs_.times(choices);
+        const StepCosts costs = step_costs(times, costs_.memory(choices), plan, context_.hardware);
+        const double seconds =
+            known.level == Level::work ? schedule_bound(costs, plan) : work_bound(costs, plan);
         next.bound = std::max(known.bound, per_sample(seconds, choices));
-        next.level = first ? Level::work : Level::schedule;
+        next.level = least                        ? Level::least_work
+                     : known.level == Level::work ? Level::schedule
+                                                  : Level::work;
         return next;
     }
     next.bytes = static_cast<double>(ends_memory(context_, plan));

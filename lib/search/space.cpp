@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/join.h"
 #include "schedule/schedule.h"
+#include "spec/expert_checks.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
@@ -163,7 +164,7 @@ public:
     GroupList(const SearchSpace& space, const RunSpec& spec, std::int64_t ranks)
         : space_(space), spec_(spec), ranks_(ranks) {}
 
-    std::vector<Choices> all() {
+    std::vector<std::vector<Choices>> all() {
         for (const std::int64_t tensor : dividing_values(space_.tensor, ranks_)) {
             for (const std::int64_t pipeline : dividing_values(space_.pipeline, ranks_ / tensor)) {
                 const std::int64_t left = ranks_ / tensor / pipeline;
@@ -174,7 +175,7 @@ public:
                 }
             }
         }
-        return std::move(groups_);
+        return std::move(settings_);
     }
 
 private:
@@ -205,10 +206,7 @@ private:
         const bool varies = spec_.model.experts && (mesh.tensor == 1 || mesh.sequence_parallel);
         const std::int64_t most = varies ? std::gcd(spec_.model.experts->count, near * data) : 1;
         for (const std::int64_t expert : dividing_values(space_.expert, most)) {
-            const auto whole = [&](std::int64_t ranks) {
-                return ranks % expert == 0 || expert % ranks == 0;
-            };
-            if (!whole(mesh.tensor) || !whole(near)) continue;
+            if (!are_neighbours(expert, mesh.tensor) || !are_neighbours(expert, near)) continue;
             group.parallel.expert = expert;
             add_methods(group, data);
         }
@@ -222,45 +220,52 @@ private:
         }
     }
 
-    /// Data ranks have different numbers of microbatches only if they do not divide the sequences.
     void add_batches(Choices group, std::int64_t data) {
         for (const std::int64_t global : space_.global_batch) {
-            const std::int64_t shared = global % data == 0 ? global / data : global;
             group.global_batch_size = global;
-            for (const std::int64_t micro : dividing_values(space_.micro_batch, shared)) {
-                if (global / micro < data) continue;
-                group.micro_batch_size = micro;
-                add_modes(group);
-            }
+            add_modes(group, micro_batches(global, data));
         }
     }
 
-    void add_modes(Choices group) {
+    /// Data ranks have different numbers of microbatches only if they do not divide the sequences.
+    std::vector<std::int64_t> micro_batches(std::int64_t global, std::int64_t data) const {
+        const std::int64_t shared = global % data == 0 ? global / data : global;
+        std::vector<std::int64_t> numbers = dividing_values(space_.micro_batch, shared);
+        std::erase_if(numbers, [&](std::int64_t micro) { return global / micro < data; });
+        std::sort(numbers.begin(), numbers.end());
+        return numbers;
+    }
+
+    void add_modes(Choices group, const std::vector<std::int64_t>& micro_batches) {
+        if (micro_batches.empty()) return;
         for (const auto& compute : space_.compute) {
             group.compute = compute;
             for (const Precision grad_reduce : space_.grad_reduce) {
                 group.grad_reduce = grad_reduce;
                 for (const Recompute recompute : space_.recompute) {
                     group.recompute = recompute;
-                    add_schedules(group);
+                    add_schedules(group, micro_batches);
                 }
             }
         }
     }
 
-    void add_schedules(Choices group) {
+    void add_schedules(Choices group, const std::vector<std::int64_t>& micro_batches) {
+        const auto add = [&](bool deferred) {
+            group.parallel.schedule = group_schedule(deferred);
+            std::vector<Choices>& groups = settings_.emplace_back();
+            for (const std::int64_t micro : micro_batches) {
+                group.micro_batch_size = micro;
+                groups.push_back(group);
+            }
+        };
         const bool only_deferred = !allows(false);
-        if (!only_deferred) {
-            group.parallel.schedule = group_schedule(false);
-            groups_.push_back(group);
-        }
+        if (!only_deferred) add(false);
         // With deferred weight gradients selective keeps what none keeps.
         const bool again =
             group.recompute == Recompute::selective && space_.recompute.front() == Recompute::none;
         const bool useful = (group.parallel.pipeline > 1 || only_deferred) && !again;
-        if (!useful || !allows(true)) return;
-        group.parallel.schedule = group_schedule(true);
-        groups_.push_back(group);
+        if (useful && allows(true)) add(true);
     }
 
     /// True if the space has a schedule that defers weight gradients, or one that does not.
@@ -274,7 +279,7 @@ private:
     const SearchSpace& space_;
     const RunSpec& spec_;
     std::int64_t ranks_;
-    std::vector<Choices> groups_;
+    std::vector<std::vector<Choices>> settings_;
 };
 
 /// The fewest virtual stages for each number of layers in the largest chunk.
@@ -336,8 +341,8 @@ ScheduleKind group_schedule(bool defers_weights) {
     return defers_weights ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
 }
 
-std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
-                                      std::int64_t ranks) {
+std::vector<std::vector<Choices>> candidate_groups(const SearchSpace& space, const RunSpec& spec,
+                                                   std::int64_t ranks) {
     return GroupList(space, spec, ranks).all();
 }
 

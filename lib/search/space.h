@@ -59,11 +59,12 @@ void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& s
 /// Stands for all schedules that defer weight gradients, or for all others.
 ScheduleKind group_schedule(bool defers_weights);
 
-/// Stands for all candidates that differ only in schedule, virtual stages, the split of the layers
-/// and the optimizer's sharding; their layers take the same time and memory. Its schedule is
-/// group_schedule.
-std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
-                                      std::int64_t ranks);
+/// Groups of candidates that differ only in schedule, virtual stages, the split of the layers and
+/// the optimizer's sharding; their layers take the same time and memory. The schedule of a group is
+/// group_schedule. Groups that differ only in the micro batch size are one element, the smallest
+/// first.
+std::vector<std::vector<Choices>> candidate_groups(const SearchSpace& space, const RunSpec& spec,
+                                                   std::int64_t ranks);
 
 /// The candidates of a group, of a model with `layers` layers.
 std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& space,

@@ -82,7 +82,7 @@ void check_expert_axis(const RunSpec& spec, const MeshShape& mesh) {
             ", the ranks with tokens of a layer; set it to a divisor, or change the mesh");
     // Whole ranks of tensor before some of context, and those before some of data.
     const auto check_neighbours = [&](std::string_view keys, std::int64_t near) {
-        require(near % ranks == 0 || ranks % near == 0, key, " ", ranks,
+        require(are_neighbours(ranks, near), key, " ", ranks,
                 " takes neighbours, ranks of tensor first, then of context, then of data, but "
                 "neither divides ",
                 keys, " = ", near, " nor is a multiple of it; change one of them");

@@ -27,7 +27,7 @@ ModelWork work_of(const ModelShape& model, std::int64_t seq_length) {
     ModelWork work;
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
         work.layers.push_back(of_kind[model.has_experts(layer) ? 1 : 0] / mean);
-    work.head = head_cost(model, seq_length);
+    work.head = head_flops(model) / mean;
     return work;
 }
 

@@ -199,6 +199,7 @@ void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     plan.virtual_stages = parallel.virtual_stages;
     plan.chunk_layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
     plan.context_method = parallel.context_method;
+    plan.seq_length = spec.training.seq_length;
 }
 
 void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
@@ -249,7 +250,6 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
     plan.local_copies = spec.checkpoint.local.has_value();
-    plan.seq_length = spec.training.seq_length;
     plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);
@@ -267,6 +267,15 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     return plan;
 }
 
+/// The result of `make`, whose errors get the location of the key.
+auto with_locations(const RunSpec& spec, const auto& make) {
+    try {
+        return make();
+    } catch (const Error& error) {
+        fail(error.code(), located(spec.locations.of(error.what()), error.what()));
+    }
+}
+
 }  // namespace
 
 std::int64_t min_ranks(const ParallelSpec& parallel) {
@@ -277,11 +286,15 @@ std::int64_t min_ranks(const ParallelSpec& parallel) {
 }
 
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
-    try {
-        return derive(spec, target);
-    } catch (const Error& error) {
-        fail(error.code(), located(spec.locations.of(error.what()), error.what()));
-    }
+    return with_locations(spec, [&] { return derive(spec, target); });
+}
+
+void check_mesh(const RunSpec& spec, const PlanTarget& target) {
+    with_locations(spec, [&] {
+        RunPlan plan;
+        set_model(plan, spec, target);
+        check_parallel(plan);
+    });
 }
 
 RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {

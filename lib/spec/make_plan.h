@@ -27,6 +27,10 @@ struct PlanTarget {
 /// shortened.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
+/// The part of make_plan's checks that concerns the model on its mesh, whatever the batch, the
+/// precision and the recomputation: Error (usage) with the same message.
+void check_mesh(const RunSpec& spec, const PlanTarget& target);
+
 /// The spec in force in this start: every open value known to the plan is filled in.
 RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
 

@@ -90,11 +90,15 @@ double layer_flops(const ModelShape& model, const LayerKind& kind, std::int64_t 
            attention_flops_per_token(model, model.layers, seq_length);
 }
 
+double head_flops(const ModelShape& model) {
+    return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+}
+
 double head_cost(const ModelShape& model, std::int64_t seq_length) {
     double flops = 0;
     for (const LayerKind& kind : layer_kinds(model))
         flops += kind.share * layer_flops(model, kind, seq_length);
-    return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / flops;
+    return head_flops(model) / flops;
 }
 
 }  // namespace gptrain

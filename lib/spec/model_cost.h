@@ -45,6 +45,8 @@ double flops_outside_gemms(const RunPlan& plan);
 
 /// FLOPs of a token in a layer of this kind, trained whole, with the window if there is one.
 double layer_flops(const ModelShape& model, const LayerKind& kind, std::int64_t seq_length);
+/// FLOPs of a token in the head.
+double head_flops(const ModelShape& model);
 /// FLOPs of the head divided by those of a mean layer, per token, the same in forward and backward.
 double head_cost(const ModelShape& model, std::int64_t seq_length);
 

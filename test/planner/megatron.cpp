@@ -212,27 +212,42 @@ private:
 
 }  // namespace
 
-HardwareProfile hardware_of(const PublishedRun& run) {
-    HardwareProfile hardware = load_profile(is_core(run) ? "h100-sxm" : "a100-80gb");
-    SoftwareProfile& software = hardware.software;
-    // Its messages have other streams and another order than this program's, and thread blocks as
-    // NCCL chooses them: 24 (NVIDIA/nccl issue 1161, NVIDIA/nccl-tests issue 100).
-    software.in_order = false;
-    software.slowdown = is_core(run) ? 0.18 : 0.22;
+namespace {
+
+/// Devices with what all versions of Megatron-LM have: its messages have other streams and another
+/// order than this program's, and thread blocks as NCCL chooses them: 24 (NVIDIA/nccl issue 1161,
+/// NVIDIA/nccl-tests issue 100).
+HardwareProfile megatron_hardware(const std::string& profile, double slowdown) {
+    HardwareProfile hardware = load_profile(profile);
+    hardware.software.in_order = false;
+    hardware.software.slowdown = slowdown;
     hardware.node.link.block_bandwidth = 0;
     hardware.device.message_issue_seconds = 0;
+    return hardware;
+}
+
+}  // namespace
+
+HardwareProfile core_hardware() {
+    HardwareProfile hardware = megatron_hardware("h100-sxm", 0.18);
+    // FlashAttention 3 (configs/hardware); the profile has this program's slower kernel.
+    hardware.device.attention.back().backward = 470e12;
+    return hardware;
+}
+
+HardwareProfile hardware_of(const PublishedRun& run) {
     if (is_core(run)) {
+        HardwareProfile hardware = core_hardware();
         // SemiAnalysis, "H100 vs GB200 NVL72 Training Benchmarks": in 2024, software alone took
         // GPT-3 175B in bf16 on the same H100s from 34 % MFU in January to 54 % in December. That
         // is 45 % in July, when the runs were published.
-        software.speed = 45.0 / 54;
-        // FlashAttention 3 (configs/hardware); the profile has this program's slower kernel.
-        hardware.device.attention.back().backward = 470e12;
-    } else {
-        software.overlap_grads = false;
-        software.overlap_boundary = false;
-        software.overlap_tensor = !is_first(run);
+        hardware.software.speed = 45.0 / 54;
+        return hardware;
     }
+    HardwareProfile hardware = megatron_hardware("a100-80gb", 0.22);
+    hardware.software.overlap_grads = false;
+    hardware.software.overlap_boundary = false;
+    hardware.software.overlap_tensor = !is_first(run);
     return hardware;
 }
 

@@ -8,6 +8,9 @@
 
 namespace gptrain::test {
 
+/// H100s with what Megatron-Core overlaps since 2024.
+HardwareProfile core_hardware();
+
 /// The devices of a published run, with what its software overlaps.
 HardwareProfile hardware_of(const PublishedRun& run);
 
