@@ -88,17 +88,18 @@ std::string difference_of(const char* name, DType dtype, const std::vector<Row>&
 
 std::string result_difference(const Gemm& gemm, const std::function<void()>& reference,
                               const std::function<void()>& other, const Stream& stream) {
-    const auto clear = [&] {
-        if (!gemm.accumulate) return;
-        for (const std::int64_t row : sampled_rows(gemm.c.rows))
-            set_bytes(row_of(gemm.c, row), 0, gemm.c.cols * size_of(gemm.c.dtype), stream);
+    // NaN, or 0 where the GEMM adds: a run that writes nothing must not pass.
+    const auto clear = [&](const Matrix& matrix, int byte) {
+        for (const std::int64_t row : sampled_rows(matrix.rows))
+            set_bytes(row_of(matrix, row), byte, matrix.cols * size_of(matrix.dtype), stream);
     };
     struct Results {
         std::vector<Row> c;
         std::vector<Row> gelu;
     };
     const auto run = [&](const std::function<void()>& work) {
-        clear();
+        clear(gemm.c, gemm.accumulate ? 0 : 0xff);
+        if (gemm.gelu.data != nullptr) clear(gemm.gelu, 0xff);
         work();
         return Results{read(gemm.c, stream),
                        gemm.gelu.data == nullptr ? std::vector<Row>() : read(gemm.gelu, stream)};

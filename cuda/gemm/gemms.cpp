@@ -208,6 +208,7 @@ std::int64_t Gemms::Library::sm90_parts(const Gemm& gemm, const Call& call) {
     if (found != sm90_parts_.end()) return found->second;
     const auto entry = tuning_->find(to_text(key));
     std::int64_t parts = entry ? choice_of(*entry).sm90_parts : 0;
+    if (parts > 0 && sm90::UnitPlan(gemm, parts).scratch_bytes() > workspace_bytes) parts = 0;
     if (!entry && timing_ && tunes_sm90_) parts = tune_sm90(gemm, call);
     sm90_parts_[key] = parts;
     return parts;
