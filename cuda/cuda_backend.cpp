@@ -48,7 +48,7 @@ public:
         : device_(open_device(device)),
           tunes_(options.tune_gemms),
           tuning_(options.tuning_file),
-          gemms_(device_, tunes_ ? &tuning_ : nullptr),
+          gemms_(device_, tunes_ ? &tuning_ : nullptr, options.tune_sm90_gemms),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
           gemm_multiprocessors_(options.gemm_multiprocessors),

@@ -34,7 +34,8 @@ std::int32_t gemm_multiprocessors() {
 }  // namespace
 
 Options options_from_environment() {
-    return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1",
+    return {.tune_sm90_gemms = variable("GPTRAIN_SM90_GEMMS") == "1",
+            .graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1",
             .attention = attention_choice(),
             .gemm_multiprocessors = gemm_multiprocessors()};
 }

@@ -18,6 +18,9 @@ struct Options {
     /// If true, Backend::tune may choose GEMM algorithms by timing; otherwise the library's
     /// heuristic chooses.
     bool tune_gemms = false;
+    /// If true, tuning also tries our GEMM kernel for sm_90a on a GPU of compute capability 9.0. A
+    /// GEMM that a tuning table gives to it uses it in any case.
+    bool tune_sm90_gemms = false;
     /// Stores tuned algorithms for later runs; empty: not stored.
     std::filesystem::path tuning_file = {};
     /// `replay` captures its work in a CUDA graph on the second call and launches the graph from
@@ -36,9 +39,9 @@ struct Options {
     std::int32_t gemm_multiprocessors = 0;
 };
 
-/// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`, GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 `attention` and
-/// GPTRAIN_GEMM_SMS=N `gemm_multiprocessors`. Throws Error (usage) for any other value of the last
-/// two.
+/// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`, GPTRAIN_SM90_GEMMS=1 `tune_sm90_gemms`,
+/// GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 `attention` and GPTRAIN_GEMM_SMS=N
+/// `gemm_multiprocessors`. Throws Error (usage) for any other value of the last two.
 Options options_from_environment();
 
 }  // namespace gptrain::cuda

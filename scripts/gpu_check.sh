@@ -295,6 +295,7 @@ all_parts() {
     part ops.int8 5 30 "$ops" "int8 ops agree*"
     part model.pytorch 10 30 "$model" "[torch]"
     part ops.linear 20 60 "$ops" "linear ops agree*"
+    part ops.gemm-sm90 20 60 on_sm90 "$ops" "[sm90-gemm]"
     part ops.attention 30 60 "$ops" "attention ops agree*"
     part ops.attention-sm90 20 60 on_sm90 "$ops" "attention ops agree*"
     part program.bits 90 180 as_users bash "$programs/gpu.sh" "$gptrain" "$preprocess"

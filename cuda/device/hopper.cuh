@@ -189,6 +189,19 @@ __device__ inline void pin_registers(float (&c)[n]) {
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
+#define GPTRAIN_128_REGISTERS                                                      \
+    GPTRAIN_64_REGISTERS, GPTRAIN_8_REGISTERS(64), GPTRAIN_8_REGISTERS(72),        \
+        GPTRAIN_8_REGISTERS(80), GPTRAIN_8_REGISTERS(88), GPTRAIN_8_REGISTERS(96), \
+        GPTRAIN_8_REGISTERS(104), GPTRAIN_8_REGISTERS(112), GPTRAIN_8_REGISTERS(120)
+#define GPTRAIN_128_NAMES                                                                    \
+    GPTRAIN_64_NAMES                                                                         \
+    ", "                                                                                     \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "       \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "       \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, " \
+    "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "   \
+    "%125, %126, %127"
+
 // warpgroup_multiply starts c[64 x N] (+)= a[64 x 16] b[16 x N] in the four warps of a warpgroup,
 // where N is twice the length of c; without `accumulate` it overwrites c. Warp w of the group holds
 // rows 16 w to 16 w + 15. With g = lane / 4 and t = lane % 4, c[4 j] and c[4 j + 1] are elements
@@ -243,6 +256,29 @@ __device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&
           "r"(static_cast<int>(accumulate)), "n"(b_major == Major::mn ? 1 : 0));
 }
 
+#define GPTRAIN_MULTIPLY_256(type)                                                          \
+    asm volatile(                                                                           \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                       \
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" GPTRAIN_128_NAMES \
+        "}, %128, %129, p, 1, 1, %131, %132;\n}\n"                                          \
+        : GPTRAIN_128_REGISTERS                                                             \
+        : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),          \
+          "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0))
+
+/// The same for elements of T: Bf16 or F16.
+template <class T, Major a_major, Major b_major>
+__device__ inline void warpgroup_multiply(float (&c)[128], Operand<a_major> a, Operand<b_major> b,
+                                          bool accumulate) {
+    if constexpr (T::dtype == DType::bf16) {
+        GPTRAIN_MULTIPLY_256("bf16");
+    } else {
+        GPTRAIN_MULTIPLY_256("f16");
+    }
+}
+
+#undef GPTRAIN_MULTIPLY_256
+#undef GPTRAIN_128_REGISTERS
+#undef GPTRAIN_128_NAMES
 #undef GPTRAIN_8_REGISTERS
 #undef GPTRAIN_32_REGISTERS
 #undef GPTRAIN_64_REGISTERS

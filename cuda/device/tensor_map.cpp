@@ -30,6 +30,20 @@ TensorMapRequest tensor_map_request(const Tensor& tensor, int rows) {
     return request;
 }
 
+TensorMapRequest matrix_map_request(const MapMatrix& matrix, int rows) {
+    const auto stride = static_cast<std::uint64_t>(matrix.stride) * 2;
+    const auto count = static_cast<std::uint64_t>(matrix.rows);
+    // One head of one sequence.
+    return {.data = matrix.data,
+            .sizes = {static_cast<std::uint64_t>(matrix.cols), 1, count, 1},
+            .stride_bytes = {stride, stride, stride * count},
+            .box = {box_columns, 1, static_cast<std::uint32_t>(rows), 1}};
+}
+
+TensorMap matrix_map(const MapMatrix& matrix, int rows) {
+    return encode(matrix_map_request(matrix, rows));
+}
+
 TensorMap tensor_map(const Tensor& tensor, int rows) {
     return encode(tensor_map_request(tensor, rows));
 }

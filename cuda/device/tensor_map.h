@@ -1,4 +1,4 @@
-// The descriptor with which bulk copies address an attention tensor.
+// The descriptors with which bulk copies address an attention tensor or a matrix.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,18 @@ struct alignas(128) TensorMap {
 /// For bf16 with D contiguous and a multiple of 64, and other strides multiples of 16 bytes.
 TensorMap tensor_map(const Tensor& tensor, int rows);
 
+/// A row-major matrix of 16-bit elements, as matrix_map takes it: `data` and `stride` (in elements)
+/// are multiples of 16 bytes, and `cols` of 8.
+struct MapMatrix {
+    std::byte* data;
+    std::int64_t rows;
+    std::int64_t cols;
+    std::int64_t stride;
+};
+/// For boxes of `rows` rows of 64 columns, whose places are {column, 0, row, 0}. What is outside of
+/// the matrix reads as 0 and is not written.
+TensorMap matrix_map(const MapMatrix& matrix, int rows);
+
 /// The parameters of a map for the driver, with the innermost dim first: D, heads, S, B.
 struct TensorMapRequest {
     std::byte* data;
@@ -26,8 +38,9 @@ struct TensorMapRequest {
     std::uint32_t box[4];           ///< in elements
 };
 TensorMapRequest tensor_map_request(const Tensor& tensor, int rows);
-/// Asks the driver for a map of bf16 elements, swizzled in rows of 128 bytes, with 0 outside of the
-/// tensor. An Error (usage) if the driver has no such maps.
+TensorMapRequest matrix_map_request(const MapMatrix& matrix, int rows);
+/// Asks the driver for a map of bf16 elements, or of others of 16 bits, swizzled in rows of 128
+/// bytes, with 0 outside of the tensor. An Error (usage) if the driver has no such maps.
 TensorMap encode(const TensorMapRequest& request);
 
 }  // namespace gptrain::cuda

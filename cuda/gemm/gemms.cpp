@@ -6,8 +6,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "cuda/gemm/agreement.h"
 #include "cuda/gemm/lt_gemm.h"
+#include "cuda/gemm/sm90_plan.h"
 #include "cuda/gemm/tuning.h"
 
 namespace gptrain::cuda {
@@ -20,8 +23,9 @@ constexpr int repetitions = 4;
 /// shortest.
 constexpr double retime_ratio = 1.25;
 /// Tuning replaces the library's first choice only by an algorithm that takes less than this
-/// fraction of its time, and separates an epilogue only if that takes less than this fraction of
-/// the fused time. Repeated tuning should then rarely change a choice.
+/// fraction of its time, the library by our kernel likewise, and separates an epilogue only if that
+/// takes less than this fraction of the fused time. Repeated tuning should then rarely change a
+/// choice.
 constexpr double max_time_ratio = 0.98;
 
 /// Mean device time of the work over `runs` consecutive runs.
@@ -46,8 +50,12 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
 
 class Gemms::Library {
 public:
-    Library(const DeviceProperties& device, TuningTable* tuning)
-        : device_major_(device.major), tuning_(tuning) {
+    Library(const DeviceProperties& device, TuningTable* tuning, bool tunes_sm90)
+        : device_major_(device.major),
+          has_sm90_(device.major == 9 && device.minor == 0),
+          multiprocessors_(device.multiprocessors),
+          tuning_(tuning),
+          tunes_sm90_(tunes_sm90) {
         if (tuning_ == nullptr) return;
         tuning_->open(text(device.name, ", ", device.multiprocessors, " multiprocessors, cuBLASLt ",
                            library_.functions.get_version()));
@@ -72,6 +80,10 @@ private:
     };
 
     PreparedGemm& prepare(const Gemm& gemm);
+    /// GemmChoice::sm90_parts, by the table or by tuning.
+    std::int64_t sm90_parts(const Gemm& gemm, const Call& call);
+    /// Times our kernel for sm_90a against the library's plan and records the faster one.
+    std::int64_t tune_sm90(const Gemm& gemm, const Call& call);
     /// The table's choice, or the library's first; during tuning the fastest.
     GemmChoice choose(const Gemm& gemm, const Call& call);
     /// Empty if the library accepts none.
@@ -83,15 +95,20 @@ private:
     bool run_part(const GemmPart& part, const Call& call);
 
     int device_major_;
+    bool has_sm90_;
+    std::int64_t multiprocessors_;
     TuningTable* tuning_;
+    bool tunes_sm90_;
     bool timing_ = false;
     LtLibrary library_;
     std::map<GemmKey, PreparedGemm> prepared_;
+    std::map<GemmKey, std::int64_t> sm90_parts_;
 };
 
 void Gemms::Library::tune(const std::function<void()>& work) {
     GPTRAIN_CHECK(tuning_ != nullptr, "no tuning table");
     prepared_.clear();
+    sm90_parts_.clear();
     timing_ = true;
     work();
     timing_ = false;
@@ -101,6 +118,7 @@ void Gemms::Library::tune(const std::function<void()>& work) {
 bool Gemms::Library::use_table(std::string_view table) {
     GPTRAIN_CHECK(tuning_ != nullptr, "no table to replace");
     prepared_.clear();
+    sm90_parts_.clear();
     return tuning_->replace(table);
 }
 
@@ -112,7 +130,8 @@ void Gemms::Library::run(const Gemm& wanted, PartKernel* kernel, const OpContext
     call.rules = {.device_major = device_major_,
                   .deterministic = context.deterministic,
                   .scratch = context.scratch,
-                  .choose = [&](const Gemm& part) { return choose(part, call); }};
+                  .choose = [&](const Gemm& part) { return choose(part, call); },
+                  .sm90_parts = [&](const Gemm& part) { return sm90_parts(part, call); }};
     GemmPlan plan = plan_of(gemm, call.rules);
     for (std::size_t next = 0; next < plan.size();) {
         if (run_part(plan[next], call)) {
@@ -182,6 +201,58 @@ GemmChoice Gemms::Library::choose(const Gemm& gemm, const Call& call) {
     return choice;
 }
 
+std::int64_t Gemms::Library::sm90_parts(const Gemm& gemm, const Call& call) {
+    if (!has_sm90_ || tuning_ == nullptr || !sm90::covers_gemm(gemm)) return 0;
+    const GemmKey key = key_of(gemm);
+    const auto found = sm90_parts_.find(key);
+    if (found != sm90_parts_.end()) return found->second;
+    const auto entry = tuning_->find(to_text(key));
+    std::int64_t parts = entry ? choice_of(*entry).sm90_parts : 0;
+    if (parts > 0 && sm90::UnitPlan(gemm, parts).scratch_bytes() > workspace_bytes) parts = 0;
+    if (!entry && timing_ && tunes_sm90_) parts = tune_sm90(gemm, call);
+    sm90_parts_[key] = parts;
+    return parts;
+}
+
+std::int64_t Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
+    const auto plan_with = [&](std::int64_t parts) {
+        GemmRules rules = call.rules;
+        rules.sm90_parts = [parts](const Gemm&) { return parts; };
+        return plan_of(gemm, rules);
+    };
+    const auto run_all = [&](const GemmPlan& plan) {
+        timing_ = false;
+        for (const GemmPart& part : plan)
+            run_part(part, call);
+        timing_ = true;
+    };
+    const GemmPlan by_library = plan_with(0);
+    double shortest = max_time_ratio * time_of(by_library, call);
+    std::int64_t best = 0;
+    for (const std::int64_t parts : sm90::parts_to_try(gemm, multiprocessors_, workspace_bytes)) {
+        const GemmPlan plan = plan_with(parts);
+        const std::string difference = result_difference(
+            gemm, [&] { run_all(by_library); }, [&] { run_all(plan); }, call.context.stream);
+        if (!difference.empty()) {
+            warn("the GEMM kernel for sm_90a differs from cuBLASLt, which is used instead: ",
+                 gemm.a.rows, " x ", gemm.a.cols, " x ", gemm.b.cols, ": ", difference);
+            best = 0;
+            break;
+        }
+        const double time = time_of(plan, call);
+        if (time >= shortest) continue;
+        shortest = time;
+        best = parts;
+    }
+    const std::string key = to_text(key_of(gemm));
+    if (best != 0) {
+        tuning_->record(key, to_text(GemmChoice{.sm90_parts = best}));
+    } else if (!tuning_->find(key) && is_separable(gemm)) {
+        tuning_->record(key, to_text(GemmChoice{.separate = true}));
+    }
+    return best;
+}
+
 double Gemms::Library::time_of(const GemmPlan& plan, const Call& call) {
     const auto run_all = [&] {
         for (const GemmPart& part : plan)
@@ -224,8 +295,8 @@ std::optional<Algorithm> Gemms::Library::fastest(const PreparedGemm& prepared, c
     return prepared.candidates[other ? static_cast<std::size_t>(best - times.begin()) : 0];
 }
 
-Gemms::Gemms(const DeviceProperties& device, TuningTable* tuning)
-    : library_(std::make_unique<Library>(device, tuning)) {}
+Gemms::Gemms(const DeviceProperties& device, TuningTable* tuning, bool tunes_sm90)
+    : library_(std::make_unique<Library>(device, tuning, tunes_sm90)) {}
 Gemms::~Gemms() = default;
 
 void Gemms::tune(const std::function<void()>& work) {

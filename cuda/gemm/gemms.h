@@ -1,5 +1,5 @@
-// GEMMs by cuBLASLt, which only gemms.cpp and lt_gemm.cpp use. The emulator has twins of these
-// files that compute on the CPU.
+// GEMMs by cuBLASLt, which only gemms.cpp and lt_gemm.cpp use, or by our own kernel. The emulator
+// has twins of these files that compute on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,10 @@ class Gemms {
 public:
     /// Opens the library; throws Error (usage) if that fails. Opens the table and takes algorithms
     /// from it; the table must outlive this object. GEMMs without an entry, or all if the table is
-    /// null, use the library's first choice with a fused epilogue.
-    Gemms(const DeviceProperties& device, TuningTable* tuning);
+    /// null, use the library's first choice with a fused epilogue. `tunes_sm90`: tuning also tries
+    /// our kernel for sm_90a on a device of compute capability 9.0; entries that name it are used
+    /// anyway.
+    Gemms(const DeviceProperties& device, TuningTable* tuning, bool tunes_sm90 = false);
     ~Gemms();
 
     /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms, and the

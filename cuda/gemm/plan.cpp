@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
+
 namespace gptrain::cuda {
 namespace {
 
 /// The tuning table's entry, in place of an algorithm, for a GEMM with a separate epilogue.
 constexpr std::string_view separate_word = "apart";
+/// The same for a GEMM of our kernel for sm_90a, before the number of parts.
+constexpr std::string_view sm90_word = "sm90:";
 
 /// A group of rows whose fp32 sums are buffered is a multiple of the first of these that it
 /// reaches, so that GEMM tiles are full, or at least FP8 is possible.
@@ -87,6 +91,17 @@ bool can_fuse(const Gemm& gemm, const GemmRules& rules) {
     return rounds_right(gemm) && (!has_gelu_epilogue(gemm) || can_fuse_gelu(gemm, rules));
 }
 
+/// Adds our kernel for sm_90a where that is chosen; returns false if it is not.
+bool add_sm90(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    const std::int64_t parts = rules.sm90_parts ? rules.sm90_parts(gemm) : 0;
+    if (parts == 0) return false;
+    Gemm without_sums = gemm;
+    without_sums.a_sums = without_sums.a_totals = nullptr;
+    plan.push_back({.kind = GemmPart::Kind::sm90, .gemm = without_sums, .sm90_parts = parts});
+    if (gemm.a_sums != nullptr) plan.push_back({.kind = GemmPart::Kind::row_sums, .gemm = gemm});
+    return true;
+}
+
 /// Adds a call of the library; returns false if the GEMM has to be separate.
 bool add_call(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
     if (is_separable(gemm) && !can_fuse(gemm, rules)) return false;
@@ -131,6 +146,7 @@ void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules);
 
 /// With gelu or a_sums, which the library computes for all of c or not at all.
 void add_whole(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
+    if (add_sm90(plan, gemm, rules)) return;
     const bool fused = add_call(plan, gemm, rules);
     if (!fused) {
         Gemm plain = gemm;
@@ -153,6 +169,7 @@ void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
     for (const Range& range : ranges_of(gemm, by_rows ? gemm.c.rows : gemm.c.cols)) {
         const Gemm part = by_rows ? part_of(gemm, range, {0, gemm.c.cols})
                                   : part_of(gemm, {0, gemm.c.rows}, range);
+        if (add_sm90(plan, part, rules)) continue;
         if (!add_call(plan, part, rules)) add_separate(plan, part, rules);
     }
 }
@@ -172,6 +189,7 @@ GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules) {
 }
 
 std::string to_text(const GemmChoice& choice) {
+    if (choice.sm90_parts != 0) return text(sm90_word, choice.sm90_parts);
     if (choice.separate) return std::string(separate_word);
     constexpr std::string_view digits = "0123456789abcdef";
     std::string word;
@@ -184,6 +202,10 @@ std::string to_text(const GemmChoice& choice) {
 
 GemmChoice choice_of(std::string_view word) {
     if (word == separate_word) return {.separate = true};
+    if (word.starts_with(sm90_word)) {
+        const auto parts = parse_int(word.substr(sm90_word.size()));
+        return {.sm90_parts = parts && *parts > 0 ? *parts : 0};
+    }
     constexpr std::size_t width = 16;
     Algorithm algorithm{};
     if (word.size() != algorithm.size() * width) return {};

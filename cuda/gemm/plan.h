@@ -25,16 +25,19 @@ using Algorithm = std::array<std::uint64_t, 8>;
 struct GemmChoice {
     std::optional<Algorithm> algorithm = {};  ///< none: the first that the library accepts
     bool separate = false;                    ///< not in one call, if it is separable
+    /// Not 0: by our kernel for sm_90a, with the summed dim in so many parts.
+    std::int64_t sm90_parts = 0;
 };
 
-/// The text form of a choice that has an algorithm or is `separate`, and its inverse; an empty
-/// choice if `word` is not a valid form.
+/// The text form of a choice that has an algorithm, is `separate` or has sm90_parts, and its
+/// inverse; an empty choice if `word` is not a valid form.
 std::string to_text(const GemmChoice& choice);
 GemmChoice choice_of(std::string_view word);
 
 struct GemmPart {
     enum class Kind {
         library,   ///< computes `gemm` in one call; the sums of a's rows go to a_sums alone
+        sm90,      ///< computes `gemm` in our kernel for sm_90a, but not a_sums
         epilogue,  ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
         gelu,      ///< gelu = gelu(c)
         row_sums,  ///< a_totals += the sum of each row of a
@@ -45,6 +48,7 @@ struct GemmPart {
     Gemm gemm;
     Matrix sums = {};                         ///< epilogue: fp32 a b [M, N]; may be c itself
     std::optional<Algorithm> algorithm = {};  ///< library: the one to try first
+    std::int64_t sm90_parts = 0;              ///< sm90: of the summed dim
 };
 
 using GemmPlan = std::vector<GemmPart>;
@@ -56,6 +60,9 @@ struct GemmRules {
     Scratch scratch = {};       ///< has room for linear_sums_bytes, or for all of c in fp32
     /// The choice for a GEMM that one call of the library could compute.
     std::function<GemmChoice(const Gemm& gemm)> choose;
+    /// GemmChoice::sm90_parts for a GEMM with its whole epilogue, which our kernel for sm_90a
+    /// covers if it is not 0. Not set: 0 for all.
+    std::function<std::int64_t(const Gemm& gemm)> sm90_parts = {};
 };
 
 /// True if the GEMM has a plan other than one call of the library, which GemmChoice::separate

@@ -2,10 +2,10 @@
 
 #include <type_traits>
 
+#include "cuda/device/activations.cuh"
 #include "cuda/device/amax.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
-#include "cuda/ops/gelu.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

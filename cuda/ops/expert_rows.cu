@@ -1,8 +1,8 @@
 #include "cuda/ops/expert_rows.h"
 
+#include "cuda/device/activations.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
-#include "cuda/ops/gelu.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "cuda/device/activations.cuh"
 #include "cuda/device/device.cuh"
 #include "cuda/device/partial_sums.h"
+#include "cuda/gemm/sm90/gemm.h"
 #include "cuda/ops/activation.h"
-#include "cuda/ops/gelu.cuh"
 #include "cuda/ops/linear_bias.h"
 #include "tensor/dtype_switch.h"
 
@@ -111,6 +112,7 @@ void run_part(const GemmPart& part, const OpContext& context) {
             return with_compute_type(gemm.c.dtype, [&](auto type) {
                 apply_epilogue<decltype(type)>(part, context.stream);
             });
+        case GemmPart::Kind::sm90: return sm90::multiply(gemm, part.sm90_parts, context);
         case GemmPart::Kind::gelu:
             return run(ActivationForward{.u = tensor_of(gemm.c), .y = tensor_of(gemm.gelu)},
                        context);
@@ -127,7 +129,7 @@ void run_part(const GemmPart& part, const OpContext& context) {
                                     context.stream);
         case GemmPart::Kind::library: break;
     }
-    fail(ExitCode::bug, "no kernel of ours computes a whole GEMM");
+    fail(ExitCode::bug, "this part of a plan is the library's");
 }
 
 }  // namespace

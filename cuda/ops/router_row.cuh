@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/router.h"
+#include "cuda/device/activations.cuh"
 #include "cuda/device/reduce.cuh"
-#include "cuda/ops/gelu.cuh"
 #include "cuda/ops/logit_row.cuh"
 
 namespace gptrain::cuda {

@@ -1,8 +1,8 @@
 // Backward through the weights of rows, and through gates: a warp handles a row.
+#include "cuda/device/activations.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/ops/expert_rows.h"
-#include "cuda/ops/gelu.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

@@ -193,12 +193,23 @@ void launch_kernel(const void* kernel, const LaunchShape& shape, void** argument
     if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
     GPTRAIN_CHECK(shape.blocks <= INT32_MAX && shape.blocks_y <= 65535 && shape.blocks_z <= 65535,
                   "a grid of ", shape.blocks, " x ", shape.blocks_y, " x ", shape.blocks_z);
+    GPTRAIN_CHECK(shape.blocks % shape.cluster_blocks == 0, shape.blocks, " blocks in clusters of ",
+                  shape.cluster_blocks);
     if (shape.shared_bytes > default_shared_bytes) allow_shared_bytes(kernel, shape.shared_bytes);
     const dim3 grid(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y),
                     static_cast<unsigned>(shape.blocks_z));
-    check_cuda(cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), arguments,
-                                static_cast<std::size_t>(shape.shared_bytes), stream.handle()),
-               "cudaLaunchKernel");
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(shape.cluster_blocks), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+    config.stream = stream.handle();
+    config.attrs = &cluster;
+    // Devices before 9.0 have no clusters.
+    config.numAttrs = shape.cluster_blocks > 1 ? 1 : 0;
+    check_cuda(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
 
 }  // namespace gptrain::cuda

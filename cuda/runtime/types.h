@@ -47,6 +47,7 @@ struct LaunchShape {
     std::int64_t shared_bytes = 0;
     std::int64_t blocks_y = 1;
     std::int64_t blocks_z = 1;
+    int cluster_blocks = 1;  ///< consecutive blocks that run together; divides `blocks`
 };
 
 }  // namespace gptrain::cuda

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cuda/device/hopper.cuh"
+#include "cuda/device/cluster.cuh"
 #include "emulator/counts.h"
 #include "emulator/races.h"
 #include "emulator/tensor_map.h"
@@ -16,20 +16,21 @@ namespace {
 constexpr int poison = 0xff;
 constexpr int row_bytes = 128;
 
-emulator::BarrierState& state_of(const Barrier& barrier) {
-    auto& barriers = emulator::current().block->barriers;
+emulator::BarrierState& state_of(const Barrier& barrier, emulator::Block& block) {
+    auto& barriers = block.barriers;
     const auto found = barriers.find(&barrier);
     if (found == barriers.end()) emulator::fault("a barrier that was never initialised");
     return found->second;
 }
 
-void complete_phase_if_due(emulator::BarrierState& state) {
+/// Of a barrier of this block.
+void complete_phase_if_due(emulator::BarrierState& state, const emulator::Block& block) {
     if (state.missing > 0) return;
     if (state.bytes < 0) emulator::fault("more bytes have come to a barrier than were expected");
     if (state.bytes > 0) return;
-    const emulator::Block& block = *emulator::current().block;
     state.missing = state.arrivals;
     ++state.phase;
+    state.completed_by_others = std::exchange(state.from_others, false);
     const auto time = static_cast<emulator::Time>(state.phase);
     for (const emulator::Operation operation : state.operations)
         emulator::complete_operation(operation, block, state.agent, time);
@@ -45,23 +46,25 @@ void note_use(const Barrier& barrier) {
                           "a use of a barrier");
 }
 
-void arrive_with(const Barrier& barrier, std::int64_t bytes) {
-    emulator::BarrierState& state = state_of(barrier);
+void arrive_with(const Barrier& barrier, emulator::Block& block, std::int64_t bytes) {
+    emulator::BarrierState& state = state_of(barrier, block);
     note_use(barrier);
+    state.from_others = state.from_others || &block != emulator::current().block;
     emulator::current().publish(state.arriving);
     if (state.missing == 0) emulator::fault("more arrivals at a barrier than it was made for");
     state.bytes += bytes;
     --state.missing;
     emulator::note_progress();
-    complete_phase_if_due(state);
+    complete_phase_if_due(state, block);
 }
 
-void add_load(const Barrier& barrier, std::int64_t bytes, emulator::Operation operation,
-              std::function<void()> work) {
-    emulator::BarrierState& state = state_of(barrier);
+void add_load(const Barrier& barrier, emulator::Block& block, std::int64_t bytes,
+              emulator::Operation operation, std::function<void()> work) {
+    emulator::BarrierState& state = state_of(barrier, block);
     note_use(barrier);
     if (!state.fenced) emulator::fault("a bulk copy to a barrier without fence_barriers");
     state.copies.push_back({bytes, operation, std::move(work)});
+    emulator::note_progress();
 }
 
 /// Reads `bytes` at bulk_wait_read and passes them to `write` at bulk_wait.
@@ -99,16 +102,19 @@ std::byte* row_of(const TensorMapRequest& map, const BoxPlace& place, int row) {
     return data;
 }
 
-/// Calls visit(offset in the box, address in the tensor or null) for all pieces of 16 bytes.
+/// Calls visit(offset in the box, address in the tensor or null) for all pieces of 16 bytes of a
+/// box that begins at this offset in shared memory.
 template <class Visit>
-void for_box(const TensorMapRequest& map, const BoxPlace& place, const void* shared,
+void for_box(const TensorMapRequest& map, const BoxPlace& place, std::int64_t begin,
              const Visit& visit) {
-    const std::int64_t begin = emulator::shared_offset(shared);
     for (int row = 0; row < static_cast<int>(map.box[2]); ++row) {
         std::byte* in_tensor = row_of(map, place, row);
         for (int piece = 0; piece < row_bytes; piece += 16) {
             const auto offset = static_cast<int>(begin) + row * row_bytes + piece;
-            visit(swizzle_128(offset) - begin, in_tensor == nullptr ? nullptr : in_tensor + piece);
+            // All matrices here have rows of whole pieces.
+            const bool outside =
+                in_tensor == nullptr || place.feature + piece / 2 >= static_cast<int>(map.sizes[0]);
+            visit(swizzle_128(offset) - begin, outside ? nullptr : in_tensor + piece);
         }
     }
 }
@@ -154,17 +160,19 @@ void fence_barriers(Site where) {
 }
 
 void arrive(Barrier& barrier, Site where) {
-    if (!emulator::removed(where)) arrive_with(barrier, 0);
+    if (!emulator::removed(where)) arrive_with(barrier, *emulator::current().block, 0);
 }
 
 void arrive_expect_bytes(Barrier& barrier, int bytes, Site where) {
-    if (!emulator::removed(where)) arrive_with(barrier, bytes);
+    if (!emulator::removed(where)) arrive_with(barrier, *emulator::current().block, bytes);
 }
 
-void wait(Barrier& barrier, int parity, Site where) {
-    if (emulator::removed(where)) return;
+namespace {
+
+void wait_in(Barrier& barrier, int parity, bool of_cluster) {
     if (parity != 0 && parity != 1) emulator::fault(text("a wait for parity ", parity));
-    emulator::BarrierState& state = state_of(barrier);
+    emulator::Block& block = *emulator::current().block;
+    emulator::BarrierState& state = state_of(barrier, block);
     note_use(barrier);
     emulator::wait_until("wait for a barrier", [&] {
         while (state.phase % 2 == parity && !state.copies.empty()) {
@@ -174,25 +182,35 @@ void wait(Barrier& barrier, int parity, Site where) {
             state.bytes -= copy.bytes;
             state.operations.push_back(copy.operation);
             emulator::note_progress();
-            complete_phase_if_due(state);
+            complete_phase_if_due(state, block);
         }
         return state.phase % 2 != parity;
     });
+    if (state.completed_by_others && !of_cluster)
+        emulator::fault("a wait of one block for arrivals of another");
     emulator::current().known.join(state.completed);
 }
 
-void load_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place, Barrier& barrier) {
-    const TensorMapRequest map = emulator::decoded(encoded);
-    const std::size_t bytes = check_box(to_shared, map, place);
-    auto* shared = static_cast<std::byte*>(to_shared);
+}  // namespace
+
+void wait(Barrier& barrier, int parity, Site where) {
+    if (!emulator::removed(where)) wait_in(barrier, parity, false);
+}
+
+namespace {
+
+/// Fills the box at `to_shared` in a block of the cluster; its own barrier counts the bytes.
+void load_box_of(emulator::Block& block, std::byte* shared, const TensorMapRequest& map,
+                 const BoxPlace& place, std::size_t bytes, const Barrier& barrier) {
+    const std::int64_t begin = shared - block.shared;
     const emulator::Operation load = emulator::begin_operation(emulator::Proxy::async);
-    for_box(map, place, shared, [&](std::int64_t, const std::byte* from) {
+    for_box(map, place, begin, [&](std::int64_t, const std::byte* from) {
         if (from != nullptr) note_read(load, from, 16);
     });
     note_write(load, shared, bytes);
     std::memset(shared, poison, bytes);
-    add_load(barrier, static_cast<std::int64_t>(bytes), load, [=] {
-        for_box(map, place, shared, [&](std::int64_t to, const std::byte* from) {
+    add_load(barrier, block, static_cast<std::int64_t>(bytes), load, [=] {
+        for_box(map, place, begin, [&](std::int64_t to, const std::byte* from) {
             if (from == nullptr) {
                 std::memset(shared + to, 0, 16);
             } else {
@@ -200,6 +218,56 @@ void load_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place, 
             }
         });
     });
+}
+
+}  // namespace
+
+void load_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place, Barrier& barrier) {
+    const TensorMapRequest map = emulator::decoded(encoded);
+    const std::size_t bytes = check_box(to_shared, map, place);
+    load_box_of(*emulator::current().block, static_cast<std::byte*>(to_shared), map, place, bytes,
+                barrier);
+}
+
+void multicast_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place,
+                   Barrier& barrier, unsigned ranks) {
+    const TensorMapRequest map = emulator::decoded(encoded);
+    const std::size_t bytes = check_box(to_shared, map, place);
+    if (ranks == 0) emulator::fault("a multicast to no block");
+    for (int rank = 0; ranks >> rank != 0; ++rank) {
+        if ((ranks >> rank & 1) == 0) continue;
+        load_box_of(emulator::block_of_cluster(rank),
+                    emulator::place_at(static_cast<std::byte*>(to_shared), rank), map, place, bytes,
+                    *emulator::place_at(&barrier, rank));
+    }
+}
+
+// ---- clusters -----------------------------------------------------------------------------------
+
+int cluster_rank() {
+    const emulator::Block& block = *emulator::current().block;
+    return static_cast<int>(block.index[0] % block.shape.cluster_blocks);
+}
+
+void cluster_barrier(Site where) {
+    if (!emulator::removed(where)) emulator::meet_cluster("cluster_barrier");
+}
+
+void arrive_at(Barrier& barrier, int rank, Site where) {
+    if (emulator::removed(where)) return;
+    emulator::check_shared(&barrier, sizeof barrier, alignof(Barrier), "a barrier");
+    arrive_with(*emulator::place_at(&barrier, rank), emulator::block_of_cluster(rank), 0);
+}
+
+void wait_for_cluster(Barrier& barrier, int parity, Site where) {
+    if (!emulator::removed(where)) wait_in(barrier, parity, true);
+}
+
+void store_at(unsigned& word, unsigned value, int rank) {
+    emulator::check_shared(&word, sizeof word, alignof(unsigned), "store_at");
+    unsigned* const to = emulator::place_at(&word, rank);
+    emulator::note_access(to, sizeof *to, emulator::AccessKind::write, "store_at");
+    std::memcpy(to, &value, sizeof value);
 }
 
 void store_box(const TensorMap& encoded, const BoxPlace& place, const void* from_shared) {
@@ -210,11 +278,12 @@ void store_box(const TensorMap& encoded, const BoxPlace& place, const void* from
         emulator::fault(text("a store of a box at row ", place.row, ": an H100 stops there"));
     const emulator::BulkStores::Operations store = emulator::current().bulk_stores.open();
     note_read(store.reads, from_shared, bytes);
-    for_box(map, place, from_shared, [&](std::int64_t, const std::byte* to) {
+    const std::int64_t begin = emulator::shared_offset(from_shared);
+    for_box(map, place, begin, [&](std::int64_t, const std::byte* to) {
         if (to != nullptr) note_write(store.writes, to, 16);
     });
     add_store(from_shared, bytes, [=](const std::byte* box) {
-        for_box(map, place, from_shared, [&](std::int64_t from, std::byte* to) {
+        for_box(map, place, begin, [&](std::int64_t from, std::byte* to) {
             if (to != nullptr) std::memcpy(to, box + from, 16);
         });
     });
@@ -227,7 +296,8 @@ void load_bulk(void* to_shared, const void* from_global, int bytes, Barrier& bar
     note_read(load, from_global, size);
     note_write(load, to_shared, size);
     std::memset(to_shared, poison, size);
-    add_load(barrier, bytes, load, [=] { std::memcpy(to_shared, from_global, size); });
+    add_load(barrier, *emulator::current().block, bytes, load,
+             [=] { std::memcpy(to_shared, from_global, size); });
 }
 
 void store_bulk(void* to_global, const void* from_shared, int bytes) {

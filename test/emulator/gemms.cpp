@@ -1,5 +1,6 @@
 // Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on fp32 copies. Epilogues are
-// always separate, so that kernels of cuda/ compute them.
+// always separate, so that kernels of cuda/ compute them. The settings may choose our kernel for
+// sm_90a.
 #include "cuda/gemm/gemms.h"
 
 #include <cstring>
@@ -8,6 +9,8 @@
 
 #include "base/fp8.h"
 #include "cpu/gemm.h"
+#include "cuda/gemm/sm90_plan.h"
+#include "emulator/grid.h"
 #include "emulator/memory.h"
 
 namespace gptrain::cuda {
@@ -79,7 +82,7 @@ private:
         static_cast<std::size_t>(cpu::Gemms::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
-Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/)
+Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/, bool /*tunes_sm90*/)
     : library_(std::make_unique<Library>()) {}
 
 Gemms::~Gemms() = default;
@@ -94,8 +97,12 @@ bool Gemms::use_table(std::string_view /*table*/) {
 void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
     // Takes as much as the real GEMMs.
     context.scratch.take_bytes(workspace_bytes);
-    const GemmRules rules = {.scratch = context.scratch,
-                             .choose = [](const Gemm&) { return GemmChoice{.separate = true}; }};
+    const emulator::Settings& settings = emulator::settings();
+    const std::int64_t parts = settings.major == 9 ? settings.sm90_gemm_parts : 0;
+    const GemmRules rules = {
+        .scratch = context.scratch,
+        .choose = [](const Gemm&) { return GemmChoice{.separate = true}; },
+        .sm90_parts = [parts](const Gemm& part) { return sm90::covers_gemm(part) ? parts : 0; }};
     for (const GemmPart& part : plan_of(gemm, rules)) {
         if (part.kind == GemmPart::Kind::library) {
             context.stream.issue(

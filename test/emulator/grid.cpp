@@ -69,8 +69,11 @@ std::unique_ptr<Thread> take_thread() {
 class RunningBlock {
 public:
     RunningBlock(const GridShape& shape, const std::int64_t (&index)[3], std::uint32_t serial,
-                 std::uint64_t launch, const std::function<void()>& kernel)
+                 std::uint64_t launch, std::shared_ptr<Cluster> cluster,
+                 const std::function<void()>& kernel)
         : block_(shape, index, serial, launch) {
+        block_.cluster = std::move(cluster);
+        block_.cluster->blocks.push_back(&block_);
         for (int i = 0; i < shape.threads; ++i) {
             threads_.push_back(take_thread());
             Thread& thread = *threads_.back();
@@ -110,6 +113,7 @@ public:
         }
         check_block_end();
         count_end(&block_);
+        block_.cluster->blocks[rank()] = nullptr;
         return any;
     }
     bool gives_way() const {
@@ -131,6 +135,9 @@ public:
     }
 
 private:
+    std::size_t rank() const {
+        return static_cast<std::size_t>(block_.index[0] % block_.shape.cluster_blocks);
+    }
     /// True if the predicate holds for a thread that has not ended.
     template <class Predicate>
     bool any_thread(const Predicate& predicate) const {
@@ -168,6 +175,11 @@ void check_shape(const GridShape& shape) {
     if (shape.threads < 1 || shape.threads > 1024) refuse(text(shape.threads, " threads"));
     if (shape.blocks[0] > 2147483647 || shape.blocks[1] > 65535 || shape.blocks[2] > 65535) {
         refuse(text(shape.blocks[0], " x ", shape.blocks[1], " x ", shape.blocks[2], " blocks"));
+    }
+    if (shape.cluster_blocks > 1 && settings().major < 9) refuse("clusters on this device");
+    if (shape.cluster_blocks < 1 || shape.cluster_blocks > 8 ||
+        shape.blocks[0] % shape.cluster_blocks != 0) {
+        refuse(text(shape.blocks[0], " blocks in clusters of ", shape.cluster_blocks));
     }
     if (shape.shared_bytes > settings().shared_bytes) {
         refuse(text(shape.shared_bytes, " bytes of shared memory, the device has ",
@@ -303,15 +315,46 @@ void meet_block(const char* name) {
     });
 }
 
+void meet_cluster(const char* name) {
+    Cluster& cluster = *current().block->cluster;
+    const std::uint64_t generation = cluster.generation;
+    note_progress();
+    int expected = 0;
+    std::vector<Thread*> threads;
+    for (const Block* block : cluster.blocks) {
+        if (block == nullptr) fault("a block has ended before a cluster barrier");
+        expected += block->shape.threads;
+        threads.insert(threads.end(), block->threads.begin(), block->threads.end());
+    }
+    if (++cluster.arrived == expected) {
+        order(threads);
+        cluster.arrived = 0;
+        ++cluster.generation;
+        return;
+    }
+    wait_until(name, [&] { return cluster.generation != generation; });
+}
+
+Block& block_of_cluster(int rank) {
+    const auto& blocks = current().block->cluster->blocks;
+    if (rank < 0 || rank >= std::ssize(blocks)) fault(text("block ", rank, " of a cluster"));
+    Block* block = blocks[static_cast<std::size_t>(rank)];
+    if (block == nullptr)
+        fault(text("an access of block ", rank, " of the cluster, which has ended"));
+    return *block;
+}
+
 void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
     check_shape(shape);
     const std::uint64_t launch = new_number();
     forget_counters();
     count_launch();
     const std::int64_t count = shape.blocks[0] * shape.blocks[1] * shape.blocks[2];
-    const auto order = in_order(count, static_cast<std::uint64_t>(count));
+    // Of clusters: their blocks start together.
+    const auto order = in_order(count / shape.cluster_blocks, static_cast<std::uint64_t>(count));
     std::vector<std::unique_ptr<RunningBlock>> begun;
     std::size_t next = 0;
+    std::uint32_t serial = 0;
     for (std::uint64_t round = 0; next < order.size() || !begun.empty(); ++round) {
         bool any = false;
         bool gives_way = false;
@@ -319,7 +362,8 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
             RunningBlock& block = *begun[static_cast<std::size_t>(i)];
             any = block.run() || any;
             gives_way = gives_way || block.gives_way();
-            if (!block.done() && !block.spins() && !block.gives_way())
+            const bool alone = shape.cluster_blocks == 1;
+            if (alone && !block.done() && !block.spins() && !block.gives_way())
                 fail(ExitCode::bug, "emulator: deadlock: ", block.waiting());
         }
         std::erase_if(begun, [](const auto& block) { return block->done(); });
@@ -328,12 +372,15 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
             if (begun.empty()) break;
             fail(ExitCode::bug, "emulator: blocks wait for each other: ", begun.front()->waiting());
         }
-        const std::int64_t flat = order[next++];
-        const std::int64_t index[3] = {flat % shape.blocks[0],
-                                       flat / shape.blocks[0] % shape.blocks[1],
-                                       flat / shape.blocks[0] / shape.blocks[1]};
-        begun.push_back(std::make_unique<RunningBlock>(
-            shape, index, static_cast<std::uint32_t>(next), launch, kernel));
+        const std::int64_t first = order[next++] * shape.cluster_blocks;
+        const auto cluster = std::make_shared<Cluster>();
+        for (std::int64_t flat = first; flat < first + shape.cluster_blocks; ++flat) {
+            const std::int64_t index[3] = {flat % shape.blocks[0],
+                                           flat / shape.blocks[0] % shape.blocks[1],
+                                           flat / shape.blocks[0] / shape.blocks[1]};
+            begun.push_back(
+                std::make_unique<RunningBlock>(shape, index, ++serial, launch, cluster, kernel));
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dtype.h"
 #include "emulator/clock.h"
 #include "emulator/fiber.h"
 
@@ -47,6 +48,8 @@ struct Settings {
     std::int64_t shared_bytes = 99 << 10;
     std::string name = "emulated device";
     bool races = false;  ///< look for races, which takes several times as long
+    /// Not 0: GEMMs that our kernel for sm_90a covers use it, with the summed dim in so many parts.
+    std::int64_t sm90_gemm_parts = 0;
 };
 /// For all launches from now on.
 Settings& settings();
@@ -55,6 +58,7 @@ struct GridShape {
     std::int64_t blocks[3];
     int threads;
     std::int64_t shared_bytes;
+    int cluster_blocks = 1;
 };
 
 /// Runs `kernel` once for every thread of the grid. A violation of CUDA's rules is an Error (bug)
@@ -133,14 +137,15 @@ struct SharedOperand {
 struct WarpgroupProduct {
     float* c = nullptr;
     int columns = 0;  ///< N
+    DType dtype = DType::bf16;
     bool accumulate = false;
     SharedOperand a;
     SharedOperand b;
     std::uint32_t a_registers[4] = {};
     Knowledge known;  ///< of the thread when it issued it
     bool same_for_all(const WarpgroupProduct& other) const {
-        return columns == other.columns && accumulate == other.accumulate && a == other.a &&
-               b == other.b;
+        return columns == other.columns && dtype == other.dtype && accumulate == other.accumulate &&
+               a == other.a && b == other.b;
     }
 };
 
@@ -200,10 +205,19 @@ struct BarrierState {
     int missing = 0;         ///< still to come in this phase
     std::int64_t bytes = 0;  ///< expected and not yet arrived
     int phase = 0;
+    bool from_others = false;           ///< another block has arrived in this phase
+    bool completed_by_others = false;   ///< in the last one
     std::deque<Copy> copies;            ///< in flight
     std::vector<Operation> operations;  ///< that have come in this phase
     Knowledge arriving;                 ///< of those that have come in this phase
     Knowledge completed;                ///< of the last phase
+};
+
+/// Blocks that run together and access each other's shared memory.
+struct Cluster {
+    std::vector<Block*> blocks;  ///< by rank; null: it has ended
+    int arrived = 0;
+    std::uint64_t generation = 0;
 };
 
 class Block {
@@ -231,6 +245,7 @@ public:
     NamedBarrier named[16];
     std::unordered_map<const void*, BarrierState> barriers;
     std::vector<Time> products_done;  ///< by each warp
+    std::shared_ptr<Cluster> cluster;
     std::uint64_t progress = 0;
     std::uint64_t rounds = 0;  ///< how often it has been its turn to run
     int live = 0;
@@ -270,6 +285,10 @@ void note_progress();
 void meet(int threads, const void* kind, const char* name, void* argument,
           FunctionRef<void(std::vector<void*>&)> work);
 void meet_block(const char* name);
+/// All threads of all blocks of the cluster.
+void meet_cluster(const char* name);
+/// The block of this rank in the running thread's cluster, a fault if it has ended.
+Block& block_of_cluster(int rank);
 /// All accesses so far by each of these threads come before all later ones by each.
 void order(const std::vector<Thread*>& threads);
 

@@ -21,6 +21,25 @@ inline bool is_shared(const void* p, std::size_t bytes) {
     const Block& block = *current().block;
     return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
 }
+/// The block of the running thread's cluster in whose shared memory p is; null if there is none.
+inline const Block* owner_of_shared(const void* p) {
+    if (is_shared(p, 1)) return current().block;
+    const Cluster& cluster = *current().block->cluster;
+    if (cluster.blocks.size() == 1) return nullptr;
+    const auto* place = static_cast<const std::byte*>(p);
+    for (const Block* block : cluster.blocks) {
+        if (block != nullptr && place >= block->shared &&
+            place < block->shared + block->shape.shared_bytes)
+            return block;
+    }
+    return nullptr;
+}
+/// The same place in the shared memory of another block of the cluster.
+template <class T>
+T* place_at(T* p, int rank) {
+    const std::ptrdiff_t offset = reinterpret_cast<const std::byte*>(p) - current().block->shared;
+    return reinterpret_cast<T*>(block_of_cluster(rank).shared + offset);
+}
 /// True if the bytes are inside an allocation.
 bool is_allocated(const void* p, std::int64_t bytes);
 

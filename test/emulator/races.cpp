@@ -139,8 +139,8 @@ struct Candidate {
             agent = operation.agent;
             time = operation.time;
         }
-        const bool needs_fence =
-            access.proxy == Proxy::async && (is_plain_write(earlier) || block != access.block);
+        const bool needs_fence = access.proxy == Proxy::async &&
+                                 (is_plain_write(earlier) || (block != access.block && !shared));
         if (!needs_fence) {
             return (block == access.block && agent == self) || known->all.of(block, agent) >= time;
         }
@@ -181,8 +181,11 @@ std::string agent_of(const Access& access, const Block& block) {
 [[noreturn]] void report(const Candidate& later, const Access& earlier, std::uintptr_t address) {
     const Block& block = *current().block;
     const auto* p = reinterpret_cast<const void*>(address);
+    const Block* const owner = owner_of_shared(p);
     refuse(text("a race in ",
-                later.shared ? text("shared memory at byte ", shared_offset(p)) : "global memory",
+                owner != nullptr ? text("shared memory at byte ",
+                                        static_cast<const std::byte*>(p) - owner->shared)
+                                 : "global memory",
                 ": ", earlier.what, agent_of(earlier, block), place_of(earlier),
                 " does not come before ", later.access.what, place_of(later.access),
                 later.lacks_fence(earlier) ? ": no proxy fence in between" : ""));
@@ -288,8 +291,9 @@ void follow_launch() {
 /// Looks at an access of any length.
 void look_at_all(Candidate& now, const void* p, std::size_t bytes) {
     const Block& block = *current().block;
-    now.shared = is_shared(p, 1);
-    const std::uint64_t owner = now.shared ? block.owner : block.launch;
+    const Block* const in = owner_of_shared(p);
+    now.shared = in != nullptr;
+    const std::uint64_t owner = now.shared ? in->owner : block.launch;
     const auto begin = reinterpret_cast<std::uintptr_t>(p);
     Thread* const thread = std::exchange(watched, nullptr);
     follow_launch();

@@ -1,6 +1,7 @@
 // Products of a warpgroup and register reallocation (test/emulator/cuda/device/hopper.cuh).
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 
 #include "base/text.h"
@@ -29,13 +30,18 @@ const std::byte* address_of(const OperandLayout& layout, int i, int k) {
 
 using Rows = std::vector<std::array<float, mma_length>>;
 
-Rows rows_of(const SharedOperand& operand, int count) {
+float value_of(std::uint16_t bits, DType dtype) {
+    return dtype == DType::f16 ? to_float(F16{bits}) : to_float(Bf16{bits});
+}
+
+Rows rows_of(const SharedOperand& operand, int count, DType dtype) {
     const OperandLayout layout(operand);
     Rows rows(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
         for (int k = 0; k < mma_length; ++k) {
-            const auto* element = reinterpret_cast<const Bf16*>(address_of(layout, i, k));
-            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = to_float(*element);
+            std::uint16_t bits;
+            std::memcpy(&bits, address_of(layout, i, k), sizeof bits);
+            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = value_of(bits, dtype);
         }
     }
     return rows;
@@ -114,9 +120,9 @@ void multiply(const std::vector<emulator::Thread*>& threads,
         note_reads(first.a, mma_rows, known);
         note_reads(first.b, first.columns, known);
     }
-    const Rows a =
-        first.a.in_registers() ? rows_in_registers(products) : rows_of(first.a, mma_rows);
-    const Rows b = rows_of(first.b, first.columns);
+    const Rows a = first.a.in_registers() ? rows_in_registers(products)
+                                          : rows_of(first.a, mma_rows, first.dtype);
+    const Rows b = rows_of(first.b, first.columns, first.dtype);
     const auto dot = [&](std::size_t row, std::size_t col) {
         float sum = 0;
         for (std::size_t k = 0; k < mma_length; ++k)

@@ -75,11 +75,12 @@ namespace detail {
 void issue(emulator::WarpgroupProduct product);
 }  // namespace detail
 
-template <int n, Major a_major, Major b_major>
+template <class T = Bf16, int n, Major a_major, Major b_major>
 inline void warpgroup_multiply(float (&c)[n], Operand<a_major> a, Operand<b_major> b,
                                bool accumulate) {
     detail::issue({.c = c,
                    .columns = 2 * n,
+                   .dtype = T::dtype,
                    .accumulate = accumulate,
                    .a = {a.descriptor, a_major == Major::k},
                    .b = {b.descriptor, b_major == Major::k},
@@ -91,6 +92,7 @@ inline void warpgroup_multiply(float (&c)[n], const std::uint32_t (&a)[4], Opera
                                bool accumulate) {
     detail::issue({.c = c,
                    .columns = 2 * n,
+                   .dtype = DType::bf16,
                    .accumulate = accumulate,
                    .a = {},
                    .b = {b.descriptor, b_major == Major::k},

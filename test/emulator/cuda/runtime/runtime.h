@@ -97,9 +97,11 @@ void launch(const Stream& stream, const LaunchShape& shape, void (*kernel)(Param
             Arguments&&... arguments) {
     const std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
     stream.issue([=] {
-        emulator::run_grid(
-            {{shape.blocks, shape.blocks_y, shape.blocks_z}, shape.threads, shape.shared_bytes},
-            [&] { std::apply(kernel, values); });
+        emulator::run_grid({{shape.blocks, shape.blocks_y, shape.blocks_z},
+                            shape.threads,
+                            shape.shared_bytes,
+                            shape.cluster_blocks},
+                           [&] { std::apply(kernel, values); });
     });
 }
 

@@ -1,0 +1,114 @@
+#include "cuda/gemm/agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace gptrain::cuda {
+namespace {
+
+/// No multiple of a factor of a tile's size.
+constexpr std::int64_t row_distance = 67;
+
+std::vector<std::int64_t> sampled_rows(std::int64_t rows) {
+    std::vector<std::int64_t> sampled;
+    for (std::int64_t row = 0; row < rows; row += row_distance)
+        sampled.push_back(row);
+    if (sampled.back() != rows - 1) sampled.push_back(rows - 1);
+    return sampled;
+}
+
+std::byte* row_of(const Matrix& matrix, std::int64_t row) {
+    return matrix.data + row * matrix.row_stride * size_of(matrix.dtype);
+}
+
+float value_of(const std::byte* at, DType dtype) {
+    const auto as = [at](auto type) {
+        std::memcpy(&type, at, sizeof type);
+        return to_float(type);
+    };
+    switch (dtype) {
+        case DType::bf16: return as(Bf16{});
+        case DType::f16: return as(F16{});
+        case DType::f32: return as(float{});
+        default: fail(ExitCode::bug, "no result of ", name_of(dtype));
+    }
+}
+
+using Row = std::vector<float>;
+
+/// The sampled rows of the matrix, after all work of the stream.
+std::vector<Row> read(const Matrix& matrix, const Stream& stream) {
+    const std::int64_t size = size_of(matrix.dtype);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.cols * size));
+    std::vector<Row> all;
+    for (const std::int64_t row : sampled_rows(matrix.rows)) {
+        copy(bytes.data(), row_of(matrix, row), std::ssize(bytes), stream);
+        stream.synchronize();
+        Row& values = all.emplace_back(static_cast<std::size_t>(matrix.cols));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = value_of(bytes.data() + static_cast<std::int64_t>(i) * size, matrix.dtype);
+    }
+    return all;
+}
+
+/// The largest difference of two elements of a row that rounding explains, given the row's largest
+/// element. Sums of 2^17 products in fp32 differ by less than 2^-16 of the largest one; both then
+/// round to 16 bits, and a GELU may be of the sums before they are rounded.
+float tolerance(DType dtype, float x, float y, float largest) {
+    if (dtype == DType::f32) return 0x1p-12f * largest;
+    return 0x1p-6f * std::max(std::abs(x), std::abs(y)) + 0x1p-9f * largest;
+}
+
+std::string difference_of(const char* name, DType dtype, const std::vector<Row>& reference,
+                          const std::vector<Row>& other, std::int64_t rows) {
+    const std::vector<std::int64_t> numbers = sampled_rows(rows);
+    for (std::size_t r = 0; r < reference.size(); ++r) {
+        float largest = 0;
+        for (const float x : reference[r])
+            if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+        for (std::size_t i = 0; i < reference[r].size(); ++i) {
+            const float x = reference[r][i];
+            const float y = other[r][i];
+            const bool both = std::isfinite(x) && std::isfinite(y);
+            const bool neither = !std::isfinite(x) && !std::isfinite(y);
+            const bool close = both && std::abs(x - y) <= tolerance(dtype, x, y, largest);
+            if (!close && !neither)
+                return text(name, "[", numbers[r], ", ", i, "] is ", y, " instead of ", x);
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string result_difference(const Gemm& gemm, const std::function<void()>& reference,
+                              const std::function<void()>& other, const Stream& stream) {
+    // NaN, or 0 where the GEMM adds: a run that writes nothing must not pass.
+    const auto clear = [&](const Matrix& matrix, int byte) {
+        for (const std::int64_t row : sampled_rows(matrix.rows))
+            set_bytes(row_of(matrix, row), byte, matrix.cols * size_of(matrix.dtype), stream);
+    };
+    struct Results {
+        std::vector<Row> c;
+        std::vector<Row> gelu;
+    };
+    const auto run = [&](const std::function<void()>& work) {
+        clear(gemm.c, gemm.accumulate ? 0 : 0xff);
+        if (gemm.gelu.data != nullptr) clear(gemm.gelu, 0xff);
+        work();
+        return Results{read(gemm.c, stream),
+                       gemm.gelu.data == nullptr ? std::vector<Row>() : read(gemm.gelu, stream)};
+    };
+    const Results expected = run(reference);
+    const Results results = run(other);
+    const std::string in_c = difference_of("c", gemm.c.dtype, expected.c, results.c, gemm.c.rows);
+    if (!in_c.empty()) return in_c;
+    return difference_of("gelu", gemm.gelu.dtype, expected.gelu, results.gelu, gemm.c.rows);
+}
+
+}  // namespace gptrain::cuda

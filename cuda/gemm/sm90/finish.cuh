@@ -1,0 +1,203 @@
+// What a computing group of the GEMM kernel for sm_90a does with its sums, 64 x 256 in registers:
+// it adds those of other parts in their order, applies the epilogue and stores.
+//
+// Every operation is that of the separate kernel for it (cuda/ops/linear.cu,
+// cuda/ops/activation.cu) on the same fp32 sums, in the same order, so the bits are the same.
+#pragma once
+
+#include "cuda/device/activations.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/gemm/sm90/shared.cuh"
+
+namespace gptrain::cuda::sm90 {
+
+/// Registers of a thread's sums; element i is in the place that warpgroup_multiply documents.
+using Sums = float[tile_columns / 2];
+
+/// The turn of a part at the sums of one group of a tile.
+class PartTurn {
+public:
+    __device__ PartTurn(const GemmWork& work, const UnitPlace& place, int group)
+        : sums_(work.sums +
+                (std::int64_t{place.tile} * tile_groups + group) * (group_rows * tile_columns) +
+                thread_index() % group_threads * 4),
+          turn_(work.turns + place.tile * tile_groups + group) {}
+
+    /// Adds the sums of the parts before, when the last of them has handed them on. It does not
+    /// wait for ever: clusters take units in order, so that part is under way.
+    __device__ void add_earlier(Sums& c, int part) const {
+        while (load_acquire(turn_) != static_cast<unsigned>(part))
+            spin_pause();
+        unrolled<tile_columns / 8>([&](int i) {
+            const auto x = load_once(reinterpret_cast<const Vec<float, 4>*>(sums_ + distance * i));
+            unrolled<4>([&](int j) { c[4 * i + j] = x[j] + c[4 * i + j]; });
+        });
+    }
+    __device__ void hand_on(const Sums& c, int part, int group) const {
+        unrolled<tile_columns / 8>([&](int i) {
+            store(reinterpret_cast<Vec<float, 4>*>(sums_ + distance * i),
+                  Vec<float, 4>{c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]});
+        });
+        barrier_wait(barrier::group + group, group_threads);
+        if (thread_index() % group_threads == 0)
+            store_release(turn_, static_cast<unsigned>(part) + 1);
+    }
+
+private:
+    static constexpr int distance = 4 * group_threads;
+    float* sums_;
+    unsigned* turn_;
+};
+
+/// Stores the sums of one group as c and what goes with it.
+template <class T, GemmResult result>
+class Finisher {
+public:
+    __device__ Finisher(const GemmWork& work, GemmShared& shared, int group)
+        : work_(work), shared_(shared), group_(group) {}
+
+    __device__ void store_tile(const UnitPlace& place, const Sums& c) {
+        // Columns come in pieces of 8, so that the first of a lane's pair tells whether both exist.
+        const int row =
+            place.row + group_ * group_rows + warp_index() % group_warps * 16 + lane_index() / 4;
+        const int column = place.column + lane_index() % 4 * 2;
+        unrolled<tile_columns / panel_columns>([&](int panel) {
+            const int begin = panel * panel_columns;
+            if (place.column + begin >= work_.cols) return;
+            if constexpr (result == GemmResult::sums) {
+                store_sums(c + begin / 2, row, column + begin);
+            } else {
+                store_panel(c + begin / 2, row, column + begin,
+                            {place.column + begin, 0, place.row + group_ * group_rows, 0});
+            }
+        });
+    }
+    /// After the last tile.
+    __device__ static void wait_for_stores() { bulk_wait<0>(); }
+
+private:
+    /// Pairs of a panel's columns that a lane has in one row.
+    static constexpr int pairs = panel_columns / 8;
+
+    __device__ bool has(int row, int column) const {
+        return row < work_.rows && column < work_.cols;
+    }
+    /// The pairs of a matrix that belong to this lane's sums in a panel; 0 outside of it.
+    template <class U>
+    __device__ void load_pairs(Vec<U, 2> (&to)[2 * pairs], const std::byte* from,
+                               std::int64_t stride, int row, int column) const {
+        unrolled<2 * pairs>([&](int i) {
+            const int r = row + i % 2 * 8;
+            const int at = column + i / 2 * 8;
+            to[i] = {};
+            if (has(r, at)) {
+                to[i] = load(reinterpret_cast<const Vec<U, 2>*>(reinterpret_cast<const U*>(from) +
+                                                                r * stride + at));
+            }
+        });
+    }
+
+    // ---- fp32 ----
+
+    __device__ void store_sums(const float* c, int row, int column) const {
+        auto* to = reinterpret_cast<float*>(work_.to);
+        const auto* bias = reinterpret_cast<const float*>(work_.bias);
+        Vec<float, 2> before[2 * pairs];
+        if (work_.accumulate) load_pairs(before, work_.to, work_.to_stride, row, column);
+        unrolled<2 * pairs>([&](int i) {
+            const int r = row + i % 2 * 8;
+            const int at = column + i / 2 * 8;
+            if (!has(r, at)) return;
+            Vec<float, 2> x = {c[2 * i], c[2 * i + 1]};
+            unrolled<2>([&](int j) {
+                if (bias != nullptr) x[j] = x[j] + bias[at + j];
+                if (work_.accumulate) x[j] = x[j] + before[i][j];
+            });
+            store(reinterpret_cast<Vec<float, 2>*>(to + r * work_.to_stride + at), x);
+        });
+    }
+
+    // ---- 16 bits, by bulk copies ----
+
+    __device__ void store_panel(const float* c, int row, int column, const BoxPlace& box) {
+        std::uint32_t words[2 * pairs];
+        round(words, c, row, column);
+        free_buffers();
+        put(shared_.results[group_][buffer_], words);
+        if constexpr (result == GemmResult::gelu) {
+            unrolled<2 * pairs>([&](int i) {
+                words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
+            });
+            put(shared_.results[group_][1 - buffer_], words);
+        }
+        fence_async_proxy();
+        barrier_wait(barrier::group + group_, group_threads);
+        if (thread_index() % group_threads == 0) {
+            store_box(work_.c, box, shared_.results[group_][buffer_]);
+            if constexpr (result == GemmResult::gelu)
+                store_box(work_.gelu, box, shared_.results[group_][1 - buffer_]);
+            bulk_commit();
+        }
+        warp_barrier();
+        buffer_ = 1 - buffer_;
+    }
+    /// Waits until the stores from the buffers that come next have read them. Only the group's
+    /// first thread has stores.
+    __device__ void free_buffers() const {
+        if constexpr (result == GemmResult::gelu) {
+            bulk_wait_read<0>();
+        } else {
+            bulk_wait_read<store_buffers - 1>();
+        }
+        barrier_wait(barrier::group + group_, group_threads);
+    }
+
+    /// Rounds the sums of this lane, word i being the pair in row i % 2 * 8 and column i / 2 * 8.
+    __device__ void round(std::uint32_t (&words)[2 * pairs], const float* c, int row,
+                          int column) const {
+        float x[4 * pairs];
+        unrolled<4 * pairs>([&](int i) { x[i] = c[i]; });
+        if constexpr (result == GemmResult::gelu_slope) {
+            Vec<T, 2> u[2 * pairs];
+            load_pairs(u, work_.gelu_input, work_.gelu_stride, row, column);
+            unrolled<4 * pairs>([&](int i) { x[i] = x[i] * gelu(widen(u[i / 2][i % 2])).slope; });
+        } else if (work_.bias != nullptr) {
+            const auto* bias = reinterpret_cast<const T*>(work_.bias);
+            unrolled<pairs>([&](int j) {
+                Vec<T, 2> b = {};
+                if (column + 8 * j < work_.cols)
+                    b = load(reinterpret_cast<const Vec<T, 2>*>(bias + column + 8 * j));
+                unrolled<4>([&](int i) { x[4 * j + i] = x[4 * j + i] + widen(b[i % 2]); });
+            });
+        }
+        if (result != GemmResult::gelu && work_.accumulate) {
+            Vec<T, 2> before[2 * pairs];
+            load_pairs(before, work_.to, work_.to_stride, row, column);
+            unrolled<4 * pairs>([&](int i) { x[i] = x[i] + widen(before[i / 2][i % 2]); });
+        }
+        unrolled<2 * pairs>([&](int i) { words[i] = narrow2<T>(x[2 * i], x[2 * i + 1]); });
+    }
+
+    __device__ static float gelu_of(std::uint32_t bits) {
+        return gelu(widen(T{static_cast<std::uint16_t>(bits)})).value;
+    }
+
+    /// Writes this warp's 16 rows of a panel in the layout for bulk copies.
+    __device__ void put(std::byte* panel, const std::uint32_t (&words)[2 * pairs]) const {
+        const int row = warp_index() % group_warps * 16 + lane_index() % 16;
+        const int turn = row % 8 * 16;
+        unrolled<pairs / 2>([&](int k) {
+            const std::uint32_t piece[4] = {words[4 * k], words[4 * k + 1], words[4 * k + 2],
+                                            words[4 * k + 3]};
+            const int column = (k * 32 + lane_index() / 16 * 16) ^ turn;
+            store_tiles(panel + row * row_bytes + column, piece);
+        });
+    }
+
+    const GemmWork& work_;
+    GemmShared& shared_;
+    int group_;
+    int buffer_ = 0;
+};
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,16 @@
+// GEMMs by our kernel for sm_90a.
+#pragma once
+
+#include "cuda/gemm/gemm.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda::sm90 {
+
+/// Runs a GEMM that covers_gemm covers, without a_sums. The summed dim is divided in `parts` (fewer
+/// if it is short), whose sums are added in order: the bits depend on the operands and on `parts`
+/// alone. Sums are in fp32. c, gelu and the derivative of GELU are those of the plain GEMM with an
+/// fp32 c, followed by the kernels that a plan has for separate epilogues (cuda/gemm/plan.h).
+/// Starts over with the context's scratch memory (UnitPlan::scratch_bytes).
+void multiply(const Gemm& gemm, std::int64_t parts, const OpContext& context);
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,112 @@
+// The state that the warps of the GEMM kernel for sm_90a share: its arguments, the shared memory of
+// a block, and the places of units of work.
+#pragma once
+
+#include "cuda/device/cluster.cuh"
+#include "cuda/device/pipeline.cuh"
+#include "cuda/gemm/sm90_plan.h"
+
+namespace gptrain::cuda::sm90 {
+
+constexpr int stages = 4;         ///< steps whose operands are in shared memory
+constexpr int unit_slots = 2;     ///< units that a cluster knows of ahead
+constexpr int store_buffers = 2;  ///< of each computing group
+constexpr int panel_columns = 64;
+constexpr int threads_of_block = (1 + tile_groups) * group_threads;
+/// Registers per thread; together all registers of a multiprocessor.
+constexpr int loader_registers = 40;
+constexpr int compute_registers = 232;
+
+/// Bytes of 128 rows or columns of an operand, for one step.
+constexpr int half_bytes = 128 * step_length * 2;
+/// Bytes of a panel of 64 x 64 elements.
+constexpr int panel_bytes = 64 * row_bytes;
+
+/// The result of a GEMM.
+enum class GemmResult {
+    rounded,     ///< 16 bits: of the sums, plus a bias or what c held
+    gelu,        ///< the same with a bias, and its GELU
+    gelu_slope,  ///< 16 bits: of the sums times the derivative of GELU
+    sums,        ///< fp32, plus a bias or what c held
+};
+
+/// Arguments of the kernel.
+struct GemmWork {
+    TensorMap a, b;     ///< boxes of 128 rows, or of step_length rows if k is not contiguous
+    TensorMap c, gelu;  ///< boxes of group_rows; unused if c is fp32
+    int rows;
+    int cols;
+    int pairs;    ///< of tiles, as in UnitPlan
+    int columns;  ///< of tiles
+    int steps;
+    int parts;
+    unsigned* next_unit;  ///< index of the next unit that a cluster takes
+    unsigned* turns;      ///< for each group of each tile: the parts that have added to its sums
+    /// Sums of parts, for each group of each tile: register 4 i + j of thread t is at
+    /// 512 i + 4 t + j.
+    float* sums;
+    std::byte* to;  ///< c
+    std::int64_t to_stride;
+    const std::byte* bias;
+    const std::byte* gelu_input;
+    std::int64_t gelu_stride;
+    bool accumulate;
+
+    __device__ int units() const { return pairs * columns * parts; }
+};
+
+/// The operands of one step.
+struct Stage {
+    std::byte a[half_bytes];
+    std::byte b[2][half_bytes];  ///< one half from each block of the cluster
+};
+
+struct GemmShared {
+    alignas(1024) Stage operands[stages];
+    std::byte results[tile_groups][store_buffers][panel_bytes];
+    BufferBarriers steps[stages];
+    BufferBarriers units[unit_slots];
+    unsigned unit[unit_slots];
+};
+static_assert(sizeof(GemmShared) <= shared_bytes_of_block);
+
+/// Barrier numbers: + group.
+namespace barrier {
+constexpr int group = 1;
+}
+
+/// A unit of work as one block of the cluster sees it.
+struct UnitPlace {
+    int row;     ///< of c, the first of the block's tile
+    int column;  ///< of c
+    int tile;    ///< number of the block's tile
+    int part;
+    int first_step;
+    int last_step;  ///< the one after the last
+};
+
+/// Parts come one after the other. Within a part, pairs of tiles below each other come first, for
+/// as many as make a band, then columns: clusters that run together share rows of a and columns of
+/// b, which stay in the L2 cache.
+__device__ inline UnitPlace place_of(const GemmWork& work, int unit, int rank) {
+    constexpr int band = 8;
+    const int in_part = work.pairs * work.columns;
+    const int part = unit / in_part;
+    const int index = unit % in_part;
+    const int first = index / (band * work.columns) * band;
+    const int height = std::min(band, work.pairs - first);
+    const int in_band = index % (band * work.columns);
+    const int pair = first + in_band % height;
+    const int column = in_band / height;
+    const auto step = [&](int begin) {
+        return static_cast<int>(std::int64_t{work.steps} * begin / work.parts);
+    };
+    return {(pair * cluster_blocks + rank) * tile_rows,
+            column * tile_columns,
+            (pair * work.columns + column) * cluster_blocks + rank,
+            part,
+            step(part),
+            step(part + 1)};
+}
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,100 @@
+#include "cuda/gemm/sm90_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace gptrain::cuda::sm90 {
+namespace {
+
+constexpr std::int64_t piece = 8;  ///< elements in 16 bytes
+
+bool aligned(const std::byte* data, std::int64_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0;
+}
+
+/// True if bulk copies can address the matrix of 16-bit elements: whole pieces in its contiguous
+/// dim, rows aligned.
+bool has_whole_pieces(const Matrix& matrix) {
+    const bool by_rows = matrix.col_stride == 1;
+    const std::int64_t inner = by_rows ? matrix.cols : matrix.rows;
+    const std::int64_t stride = by_rows ? matrix.row_stride : matrix.col_stride;
+    return aligned(matrix.data, 16) && inner % piece == 0 && stride % piece == 0 && stride >= inner;
+}
+
+/// True if pairs of elements can be read and written at once.
+bool has_pairs(const Matrix& matrix) {
+    return matrix.cols % piece == 0 && matrix.row_stride % 2 == 0 &&
+           aligned(matrix.data, 2 * size_of(matrix.dtype));
+}
+
+bool has_layout(const Gemm& gemm) {
+    const bool a_by_k = gemm.a.col_stride == 1;
+    const bool b_by_k = gemm.b.row_stride == 1 && gemm.b.col_stride != 1;
+    return a_by_k || !b_by_k;
+}
+
+bool covers_result(const Gemm& gemm) {
+    const bool wide = gemm.c.dtype == DType::f32;
+    if (!wide && (gemm.c.dtype != gemm.a.dtype || !has_whole_pieces(gemm.c))) return false;
+    if (!has_pairs(gemm.c) || !aligned(gemm.bias, 2 * size_of(gemm.c.dtype))) return false;
+    if (gemm.gelu.data != nullptr)
+        return !wide && layout_of(gemm) == GemmLayout::k_k && has_whole_pieces(gemm.gelu);
+    if (gemm.gelu_input.data != nullptr)
+        return !wide && layout_of(gemm) == GemmLayout::k_mn && has_pairs(gemm.gelu_input);
+    return layout_of(gemm) == GemmLayout::k_k || wide == (layout_of(gemm) == GemmLayout::mn_mn);
+}
+
+/// The time of all units in steps of one cluster. A unit takes about as long as 4 more steps: until
+/// its first operands arrive, and to hand on or store its sums.
+std::int64_t time_in_steps(const UnitPlan& plan, std::int64_t clusters) {
+    constexpr std::int64_t steps_of_ends = 4;
+    return div_ceil(plan.units(), clusters) * (div_ceil(plan.steps, plan.parts) + steps_of_ends);
+}
+
+}  // namespace
+
+GemmLayout layout_of(const Gemm& gemm) {
+    if (gemm.a.col_stride != 1) return GemmLayout::mn_mn;
+    return gemm.b.row_stride == 1 && gemm.b.col_stride != 1 ? GemmLayout::k_k : GemmLayout::k_mn;
+}
+
+bool covers_gemm(const Gemm& gemm) {
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
+    const bool sizes = gemm.c.rows > 0 && gemm.c.cols > 0 && gemm.a.cols > 0 &&
+                       gemm.c.rows < most && gemm.c.cols < most && gemm.a.cols < most &&
+                       UnitPlan(gemm, most_parts).units() < most;
+    return size_of(gemm.a.dtype) == 2 && gemm.a.dtype == gemm.b.dtype && sizes &&
+           has_layout(gemm) && has_whole_pieces(gemm.a) && has_whole_pieces(gemm.b) &&
+           covers_result(gemm);
+}
+
+UnitPlan::UnitPlan(const Gemm& gemm, std::int64_t parts_)
+    : pairs(div_ceil(gemm.c.rows, tile_rows * cluster_blocks)),
+      columns(div_ceil(gemm.c.cols, tile_columns)),
+      steps(div_ceil(gemm.a.cols, step_length)),
+      parts(std::min(parts_, steps)) {}
+
+std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiprocessors,
+                                       std::int64_t bytes) {
+    std::vector<std::int64_t> found = {1};
+    if (layout_of(gemm) != GemmLayout::mn_mn) return found;
+    const std::int64_t clusters = std::max<std::int64_t>(multiprocessors / cluster_blocks, 1);
+    std::vector<std::int64_t> divided;
+    for (std::int64_t parts = 2; parts <= most_parts; ++parts) {
+        const UnitPlan plan(gemm, parts);
+        if (plan.parts == parts && plan.scratch_bytes() <= bytes) divided.push_back(parts);
+    }
+    std::stable_sort(divided.begin(), divided.end(), [&](std::int64_t a, std::int64_t b) {
+        return time_in_steps(UnitPlan(gemm, a), clusters) <
+               time_in_steps(UnitPlan(gemm, b), clusters);
+    });
+    constexpr std::ptrdiff_t most_divided = 2;
+    divided.resize(static_cast<std::size_t>(std::min(std::ssize(divided), most_divided)));
+    const std::int64_t whole = time_in_steps(UnitPlan(gemm, 1), clusters);
+    for (const std::int64_t parts : divided) {
+        if (time_in_steps(UnitPlan(gemm, parts), clusters) < whole) found.push_back(parts);
+    }
+    return found;
+}
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,65 @@
+// How the GEMM kernel for sm_90a (cuda/gemm/sm90/) divides a GEMM among blocks, and which GEMMs it
+// computes: plain numbers that depend only on sizes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/scratch.h"
+#include "cuda/gemm/gemm.h"
+
+namespace gptrain::cuda::sm90 {
+
+/// A block computes a tile of c: `tile_rows` x `tile_columns`, in steps of `step_length` of the
+/// summed dim. The two blocks of a cluster have tiles one below the other, and share b.
+constexpr int tile_rows = 128;
+constexpr int tile_columns = 256;
+constexpr int step_length = 64;
+constexpr int cluster_blocks = 2;
+/// Rows of a tile that one warpgroup computes.
+constexpr int group_rows = 64;
+constexpr int tile_groups = tile_rows / group_rows;
+
+/// The summed dim may be divided in at most so many parts.
+constexpr std::int64_t most_parts = 16;
+
+/// The contiguous dims of a and b.
+enum class GemmLayout {
+    k_k,    ///< both the summed one: a layer's output
+    k_mn,   ///< a's the summed one, b's its columns: an input gradient
+    mn_mn,  ///< a's rows and b's columns: a weight gradient
+};
+
+/// True if the kernel computes this GEMM, but not a_sums: 16-bit operands, all matrices with a
+/// contiguous dim that is a multiple of 8 and rows aligned to 16 bytes, and a c that the linear op
+/// of its layout has: of the operands' dtype, or fp32 of a weight gradient, or either of a forward
+/// GEMM. GELU and its derivative only with a 16-bit c of the op that has them.
+bool covers_gemm(const Gemm& gemm);
+/// Of a GEMM that is covered.
+GemmLayout layout_of(const Gemm& gemm);
+
+/// A unit of work is a pair of tiles and a part of the summed dim.
+struct UnitPlan {
+    std::int64_t pairs;    ///< of tiles, one below the other
+    std::int64_t columns;  ///< of tiles
+    std::int64_t steps;    ///< of step_length, in the whole summed dim
+    std::int64_t parts;    ///< of the summed dim
+
+    UnitPlan(const Gemm& gemm, std::int64_t parts_);
+    std::int64_t tiles() const { return pairs * columns * cluster_blocks; }
+    std::int64_t units() const { return pairs * columns * parts; }
+    /// The next unit, and whose turn it is at the sums of each group of each tile.
+    std::int64_t counters() const { return 1 + (parts > 1 ? tiles() * tile_groups : 0); }
+    /// fp32 sums that one part hands to the next.
+    std::int64_t sums() const { return parts > 1 ? tiles() * tile_rows * tile_columns : 0; }
+    std::int64_t scratch_bytes() const {
+        return Scratch::bytes_of<unsigned>(counters()) + Scratch::bytes_of<float>(sums());
+    }
+};
+
+/// Numbers of parts worth a try on so many multiprocessors, at least 1: without division, and the
+/// two best by their waves, for weight gradients alone. Their scratch memory has at most `bytes`.
+std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiprocessors,
+                                       std::int64_t bytes);
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,135 @@
+// How the GEMM kernel for sm_90a divides GEMMs, and which ones it takes; nothing is computed.
+#include "cuda/gemm/sm90_plan.h"
+
+#include "catch.h"
+#include "cuda/gemm/plan.h"
+
+namespace gptrain::cuda {
+namespace {
+
+using Kind = GemmPart::Kind;
+
+constexpr std::int64_t multiprocessors = 132;
+constexpr std::int64_t workspace = std::int64_t{32} << 20;
+
+std::byte* address(std::int64_t number) {
+    return reinterpret_cast<std::byte*>(number << 40);
+}
+
+Matrix matrix(std::int64_t number, DType dtype, std::int64_t rows, std::int64_t cols) {
+    return Matrix(Tensor(address(number), dtype, {rows, cols}));
+}
+
+/// The gradient of a weight [O, I] over T tokens.
+Gemm weight_gradient(std::int64_t outputs, std::int64_t inputs, std::int64_t tokens = 65536) {
+    return {.a = matrix(1, DType::bf16, tokens, outputs).transposed(),
+            .b = matrix(2, DType::bf16, tokens, inputs),
+            .c = matrix(3, DType::f32, outputs, inputs),
+            .accumulate = true};
+}
+
+Gemm forward(DType dtype = DType::bf16, std::int64_t inputs = 64, std::int64_t outputs = 48) {
+    return {.a = matrix(1, dtype, 32, inputs),
+            .b = matrix(2, dtype, outputs, inputs).transposed(),
+            .c = matrix(3, dtype, 32, outputs)};
+}
+
+Gemm input_gradient() {
+    return {.a = matrix(1, DType::bf16, 32, 48),
+            .b = matrix(2, DType::bf16, 48, 64),
+            .c = matrix(3, DType::bf16, 32, 64),
+            .gelu_input = matrix(4, DType::bf16, 32, 64)};
+}
+
+double fill(const Gemm& gemm, std::int64_t parts) {
+    const std::int64_t units = sm90::UnitPlan(gemm, parts).units();
+    const std::int64_t clusters = multiprocessors / sm90::cluster_blocks;
+    return static_cast<double>(units) / static_cast<double>(div_ceil(units, clusters) * clusters);
+}
+
+}  // namespace
+
+TEST_CASE("weight gradients of GPT-2 124M fill the waves that the design says", "[sm90]") {
+    // Q, K and V; the projection; both of the MLP.
+    const auto [outputs, inputs, tiles] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t>(
+        {{2304, 768, 54}, {768, 768, 18}, {3072, 768, 72}, {768, 3072, 72}}));
+    const Gemm gemm = weight_gradient(outputs, inputs);
+    const sm90::UnitPlan plan(gemm, 7);
+    CHECK(plan.tiles() == tiles);
+    CHECK(fill(gemm, 7) > 0.95);
+    CHECK(plan.sums() == tiles * 128 * 256);
+    const auto parts = sm90::parts_to_try(gemm, multiprocessors, workspace);
+    REQUIRE(parts.size() == 3);
+    CHECK(parts[0] == 1);
+    CHECK(fill(gemm, parts[1]) > 0.95);
+}
+
+TEST_CASE("the summed dim is divided only where that shortens the waves and has room", "[sm90]") {
+    // Many tiles; one short sum; no room.
+    CHECK(sm90::parts_to_try(weight_gradient(50304, 768), multiprocessors, workspace) ==
+          std::vector<std::int64_t>{1});
+    CHECK(sm90::parts_to_try(weight_gradient(768, 768, 64), multiprocessors, workspace) ==
+          std::vector<std::int64_t>{1});
+    CHECK(sm90::parts_to_try(weight_gradient(3072, 768), multiprocessors, 1 << 20) ==
+          std::vector<std::int64_t>{1});
+    CHECK(sm90::parts_to_try(forward(), multiprocessors, workspace) ==
+          std::vector<std::int64_t>{1});
+    CHECK(sm90::UnitPlan(weight_gradient(768, 768, 128), 7).parts == 2);
+}
+
+TEST_CASE("the GEMM kernel for sm_90a takes what bulk copies can address", "[sm90]") {
+    CHECK(sm90::covers_gemm(forward()));
+    CHECK(sm90::covers_gemm(forward(DType::f16)));
+    CHECK_FALSE(sm90::covers_gemm(forward(DType::f32)));
+    CHECK_FALSE(sm90::covers_gemm(forward(DType::bf16, 60)));
+    CHECK_FALSE(sm90::covers_gemm(forward(DType::bf16, 64, 44)));
+    CHECK(sm90::covers_gemm(input_gradient()));
+    CHECK(sm90::covers_gemm(weight_gradient(48, 64, 33)));
+    Gemm odd = forward();
+    odd.a.data += 8;
+    CHECK_FALSE(sm90::covers_gemm(odd));
+    Gemm other = forward();
+    other.gelu_input = matrix(4, DType::bf16, 32, 48);
+    CHECK_FALSE(sm90::covers_gemm(other));
+    other = input_gradient();
+    other.c = matrix(3, DType::f32, 32, 64);
+    CHECK_FALSE(sm90::covers_gemm(other));
+    other = weight_gradient(48, 64);
+    other.b = matrix(2, DType::bf16, 64, 65536).transposed();
+    CHECK_FALSE(sm90::covers_gemm(other));
+}
+
+TEST_CASE("a plan has the GEMM kernel for sm_90a where it is chosen, with its epilogue", "[sm90]") {
+    GemmRules rules = {.device_major = 9,
+                       .choose = [](const Gemm&) { return GemmChoice{.algorithm = Algorithm{7}}; },
+                       .sm90_parts = [](const Gemm&) { return 5; }};
+    Gemm with_gelu = forward();
+    with_gelu.gelu = matrix(4, DType::bf16, 32, 48);
+    const GemmPlan plan = plan_of(with_gelu, rules);
+    REQUIRE(plan.size() == 1);
+    CHECK(plan[0].kind == Kind::sm90);
+    CHECK(plan[0].sm90_parts == 5);
+    CHECK(plan[0].gemm.gelu.data == with_gelu.gelu.data);
+    // The rows of a are summed by another kernel.
+    Gemm with_sums = weight_gradient(48, 64);
+    with_sums.a_sums = reinterpret_cast<float*>(address(5));
+    with_sums.a_totals = reinterpret_cast<float*>(address(6));
+    const GemmPlan sums = plan_of(with_sums, rules);
+    REQUIRE(sums.size() == 2);
+    CHECK(sums[0].kind == Kind::sm90);
+    CHECK(sums[0].gemm.a_sums == nullptr);
+    CHECK(sums[1].kind == Kind::row_sums);
+    rules.sm90_parts = [](const Gemm&) { return 0; };
+    CHECK(plan_of(forward(), rules)[0].kind == Kind::library);
+}
+
+TEST_CASE("the tuning table's word for the GEMM kernel for sm_90a is read back", "[sm90]") {
+    CHECK(to_text(GemmChoice{.sm90_parts = 7}) == "sm90:7");
+    CHECK(choice_of("sm90:7").sm90_parts == 7);
+    for (const char* word : {"sm90:", "sm90:0", "sm90:-1", "sm90:x", "sm90"}) {
+        CHECK(choice_of(word).sm90_parts == 0);
+        CHECK_FALSE(choice_of(word).algorithm);
+    }
+}
+
+}  // namespace gptrain::cuda

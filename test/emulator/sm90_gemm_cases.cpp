@@ -1,0 +1,115 @@
+#include "emulator/sm90_gemm_cases.h"
+
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+// Rows and columns of every result: two pairs of tiles, and two tiles beside each other.
+constexpr std::int64_t rows = 264;
+constexpr std::int64_t columns = 280;
+/// The summed dim, more than the steps that are loaded ahead. Weight gradients sum over tokens,
+/// whose number need not be a multiple of 8.
+constexpr std::int64_t length = 328;
+constexpr std::int64_t tokens = 331;
+constexpr std::int64_t gap = 16;  ///< between rows
+const Values integers = random_integers(-4, 5);
+
+OpCase make_case(std::string_view op, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = 1;
+    limits.seq_length = tokens;
+    limits.hidden = columns;
+    limits.widest = length;
+    return OpCase(text("sm90 ", op, ' ', name_of(dtype)), limits);
+}
+
+struct Forward {
+    DType result;
+    bool bias = false;
+    bool gelu = false;
+    bool accumulate = false;
+};
+
+OpCase forward(std::string_view name, DType dtype, const Forward& with) {
+    OpCase op = make_case(name, dtype);
+    const auto x = op.input(dtype, {rows, length}, integers, gap);
+    const auto weight = op.input(dtype, {columns, length}, integers);
+    const auto bias = with.bias ? op.input(with.result, {columns}, integers) : none;
+    const auto y = with.accumulate ? op.updated(with.result, {rows, columns}, integers, gap)
+                                   : op.output(with.result, {rows, columns}, with.gelu ? 0 : gap);
+    const auto gelu = with.gelu ? op.output(dtype, {rows, columns}) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{.x = at[x],
+                                  .weight = at[weight],
+                                  .bias = at[bias],
+                                  .y = at[y],
+                                  .gelu = at[gelu],
+                                  .accumulate = with.accumulate});
+    };
+    return op;
+}
+
+OpCase input_grad(std::string_view name, DType dtype, bool with_gelu, bool accumulate) {
+    OpCase op = make_case(name, dtype);
+    const auto dy = op.input(dtype, {rows, length}, integers);
+    const auto weight = op.input(dtype, {length, columns}, integers);
+    const auto gelu_input = with_gelu ? op.input(dtype, {rows, columns}, integers, gap) : none;
+    const auto dx = accumulate ? op.updated(dtype, {rows, columns}, integers, gap)
+                               : op.output(dtype, {rows, columns}, gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearInputGrad{.dy = at[dy],
+                                    .weight = at[weight],
+                                    .gelu_input = at[gelu_input],
+                                    .dx = at[dx],
+                                    .accumulate = accumulate});
+    };
+    return op;
+}
+
+OpCase weight_grad(std::string_view name, DType dtype, bool with_bias, bool accumulate) {
+    OpCase op = make_case(name, dtype);
+    const auto x = op.input(dtype, {tokens, columns}, integers, gap);
+    const auto dy = op.input(dtype, {tokens, rows}, integers);
+    const auto dweight = accumulate ? op.updated(DType::f32, {rows, columns}, integers)
+                                    : op.output(DType::f32, {rows, columns});
+    const auto dbias = with_bias ? op.updated(DType::f32, {rows}, integers) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearWeightGrad{.x = at[x],
+                                     .dy = at[dy],
+                                     .dweight = at[dweight],
+                                     .dbias = at[dbias],
+                                     .accumulate = accumulate});
+    };
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> sm90_gemm_cases(DType dtype) {
+    const DType f32 = DType::f32;
+    return {
+        forward("forward", dtype, {.result = dtype}),
+        forward("forward bias", dtype, {.result = dtype, .bias = true}),
+        forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
+        forward("forward accumulate", dtype, {.result = dtype, .accumulate = true}),
+        forward("forward to fp32 bias", dtype, {.result = f32, .bias = true}),
+        input_grad("input_grad", dtype, false, false),
+        input_grad("input_grad gelu", dtype, true, false),
+        input_grad("input_grad accumulate", dtype, false, true),
+        weight_grad("weight_grad", dtype, false, false),
+        weight_grad("weight_grad accumulate bias", dtype, true, true),
+    };
+}
+
+std::vector<OpCase> few_sm90_gemm_cases() {
+    const DType dtype = DType::bf16;
+    return {
+        forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
+        input_grad("input_grad gelu", dtype, true, false),
+        weight_grad("weight_grad accumulate", dtype, false, true),
+    };
+}
+
+}  // namespace gptrain
