@@ -88,11 +88,11 @@ std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiproce
         return time_in_steps(UnitPlan(gemm, a), clusters) <
                time_in_steps(UnitPlan(gemm, b), clusters);
     });
-    constexpr std::ptrdiff_t most_divided = 2;
-    divided.resize(static_cast<std::size_t>(std::min(std::ssize(divided), most_divided)));
+    constexpr std::size_t most_divided = 2;
     const std::int64_t whole = time_in_steps(UnitPlan(gemm, 1), clusters);
-    for (const std::int64_t parts : divided) {
-        if (time_in_steps(UnitPlan(gemm, parts), clusters) < whole) found.push_back(parts);
+    for (std::size_t i = 0; i < std::min(divided.size(), most_divided); ++i) {
+        if (time_in_steps(UnitPlan(gemm, divided[i]), clusters) < whole)
+            found.push_back(divided[i]);
     }
     return found;
 }

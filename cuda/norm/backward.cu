@@ -297,19 +297,17 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
-    const BackwardPlan<T> plan = args.amax == nullptr
-                                     ? backward_plan<T, false>(hidden, aligned)
-                                     : backward_plan<T, true>(hidden, aligned);
+    const BackwardPlan<T> plan = args.amax == nullptr ? backward_plan<T, false>(hidden, aligned)
+                                                      : backward_plan<T, true>(hidden, aligned);
     const std::int64_t parts =
         std::min(norm_blocks(context.device, plan.shared_bytes, plan.blocks_per_multiprocessor),
                  div_ceil(tokens, norm_group_rows * plan.groups));
     args.group = plan.group;
     args.parts = context.scratch.take<float>(parts * (args.with_bias ? 2 : 1) * hidden);
-    launch(context.stream,
-           {.blocks = parts,
-            .threads = plan.group * plan.groups,
-            .shared_bytes = plan.shared_bytes},
-           plan.kernel, args);
+    launch(
+        context.stream,
+        {.blocks = parts, .threads = plan.group * plan.groups, .shared_bytes = plan.shared_bytes},
+        plan.kernel, args);
     add_partial_sums(
         {.data = args.parts,
          .count = parts,

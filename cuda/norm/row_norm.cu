@@ -193,7 +193,7 @@ template <class T>
 void backward(const RowNormBackward& op, const OpContext& context) {
     const std::int64_t tokens = op.dy.size(0);
     const std::int64_t width = op.dy.size(1);
-    const std::int64_t parts = row_norm_parts(tokens);
+    const std::int64_t parts = row_norm_parts(tokens, norm_blocks(context.device, 0));
     const BackwardArgs<T> args = {.x = rows_of<const T>(op.forward.x),
                                   .dy = rows_of<const T>(op.dy),
                                   .dx = rows_of<T>(op.dx),

@@ -23,9 +23,9 @@ constexpr std::int64_t head_norm_parts(std::int64_t heads, std::int64_t blocks =
     return std::min(blocks, div_ceil(heads, norm_group_rows * head_norm_warps));
 }
 
-/// The number of blocks in the backward of `tokens` rows that ranks share.
-constexpr std::int64_t row_norm_parts(std::int64_t tokens) {
-    return std::min(norm_parts, div_ceil(tokens, norm_group_rows));
+/// The number of blocks in the backward of `tokens` rows that ranks share, at most `blocks`.
+constexpr std::int64_t row_norm_parts(std::int64_t tokens, std::int64_t blocks = max_norm_parts) {
+    return std::min(blocks, div_ceil(tokens, norm_group_rows));
 }
 
 }  // namespace gptrain::cuda

@@ -42,17 +42,17 @@ DeviceProperties open_device(int index) {
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
-    return {.index = index,
-            .name = properties.name,
-            .uuid = uuid_text(properties.uuid),
-            .major = properties.major,
-            .minor = properties.minor,
-            .multiprocessors = properties.multiProcessorCount,
-            .shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
-            .multiprocessor_bytes =
-                static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor),
-            .l2_bytes = properties.l2CacheSize,
-            .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
+    return {
+        .index = index,
+        .name = properties.name,
+        .uuid = uuid_text(properties.uuid),
+        .major = properties.major,
+        .minor = properties.minor,
+        .multiprocessors = properties.multiProcessorCount,
+        .shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
+        .multiprocessor_bytes = static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor),
+        .l2_bytes = properties.l2CacheSize,
+        .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
 }
 
 // ---- streams and events -------------------------------------------------------------------------

@@ -98,8 +98,8 @@ public:
     NodeNews news(std::int64_t now, std::int64_t moved) const;
 
     Hang hang() const { return static_cast<Hang>(findings_.hang.load()); }
-    /// True if nothing has moved on this node and, as far as known, elsewhere for the longest limit,
-    /// and it cannot read any news: it must decide alone.
+    /// True if nothing has moved on this node and, as far as known, elsewhere for the longest
+    /// limit, and it cannot read any news: it must decide alone.
     bool must_decide_alone(std::int64_t now, std::int64_t moved) const;
     bool is_alive(int node, std::int64_t now) const;
     bool is_monitor() const;

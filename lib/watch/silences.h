@@ -2,10 +2,10 @@
 //
 // While ranks work at the actions of a step or of an evaluation, nothing moves for at most as long
 // as the longest op or message takes. So a silence that is `factor` times as long as the longest
-// one so far is a hang, long before `hang_seconds`. A rank that does anything else (it loads, saves,
-// waits for its data, writes the log) may have to wait for a file system, which can take minutes:
-// there `hang_seconds` alone counts, as it does in the first phases of a kind, when algorithms are
-// tuned and memory is touched for the first time.
+// one so far is a hang, long before `hang_seconds`. A rank that does anything else (it loads,
+// saves, waits for its data, writes the log) may have to wait for a file system, which can take
+// minutes: there `hang_seconds` alone counts, as it does in the first phases of a kind, when
+// algorithms are tuned and memory is touched for the first time.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ public:
     /// Nothing on the rank's node has moved for `silence_ms`, while the rank was where `record`
     /// says.
     void observe(const RankRecord& record, std::int64_t silence_ms);
-    /// How long nothing may move while the rank is there, in milliseconds: max(shortest_ms, factor x
-    /// the longest silence of such phases), and at most hang_ms.
+    /// How long nothing may move while the rank is there, in milliseconds: max(shortest_ms, factor
+    /// x the longest silence of such phases), and at most hang_ms.
     std::int64_t limit(const RankRecord& record) const;
 
 private:

@@ -52,7 +52,7 @@ public:
             std::int64_t moved = 0;
             for (const RankSlot& slot : slots_)
                 moved = std::max(moved, slot.moved_ms());
-            slots_[0].beat(node_clock_ms(), moved);
+            slots_[0].beat(node_clock_ms(), moved, times.hang);
             write(1);
             return 1;
         });
