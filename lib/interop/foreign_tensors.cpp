@@ -163,7 +163,7 @@ private:
 
     void mlp(const std::string& theirs, const std::string& ours) {
         const std::int64_t width = model_.ffn;
-        const auto inner = [&](std::string_view name, std::vector<Rows> parts) {
+        const auto inner = [&](std::string_view name, const std::vector<Rows>& parts) {
             linear({text(theirs, name), width * std::ssize(parts), model_.hidden, parts,
                     model_.bias, names_.biases.mlp});
         };

@@ -25,11 +25,30 @@ constexpr TensorNames gguf_names = {.embedding = "token_embd",
                                     .ln_f = "output_norm",
                                     .head = "output"};
 
+/// The biases that llama.cpp's files have, and whether they name the head though it is tied.
+void set_biases(TensorNames& names, HfClass hf_class) {
+    switch (hf_class) {
+        case HfClass::phi:
+        case HfClass::gpt_neox: names.needs_head = true; [[fallthrough]];
+        case HfClass::gpt2:
+        case HfClass::bloom:
+        case HfClass::gpt_bigcode:
+        case HfClass::starcoder2: names.biases = file_biases; break;
+        case HfClass::stablelm:
+        case HfClass::nemotron: names.needs_head = true; [[fallthrough]];
+        case HfClass::falcon: names.biases = file_norm_biases; break;
+        case HfClass::qwen2_moe: names.needs_head = true; break;
+        default: break;
+    }
+    if (hf_class == HfClass::phi) names.biases.head = true;
+}
+
 }  // namespace
 
 TensorNames gguf_tensor_names(const ModelShape& model, HfClass hf_class) {
     TensorNames names = gguf_names;
     names.pairs_rows = is_llama(hf_class);
+    set_biases(names, hf_class);
     const auto stack = [&] {
         names.q = "attn_qkv";
         names.qkv = QkvLayout::stacked;
@@ -43,15 +62,7 @@ TensorNames gguf_tensor_names(const ModelShape& model, HfClass hf_class) {
         case HfClass::gpt2:
         case HfClass::bloom:
         case HfClass::gpt_bigcode:
-            stack();
-            names.biases = file_biases;
-            break;
-        case HfClass::starcoder2: names.biases = file_biases; break;
-        case HfClass::stablelm:
-            names.biases = file_norm_biases;
-            names.needs_head = true;
-            break;
-        case HfClass::qwen2_moe: names.needs_head = true; break;
+        case HfClass::gpt_neox: stack(); break;
         case HfClass::gpt_oss:
         case HfClass::glm4_moe: names.ln_2 = "post_attention_norm"; break;
         case HfClass::olmo2:
@@ -62,28 +73,13 @@ TensorNames gguf_tensor_names(const ModelShape& model, HfClass hf_class) {
             stack();
             stack_gate();
             break;
-        case HfClass::phi:
-            names.biases = file_biases;
-            names.biases.head = true;
-            names.needs_head = true;
-            break;
-        case HfClass::gpt_neox:
-            stack();
-            names.biases = file_biases;
-            names.needs_head = true;
-            break;
         case HfClass::falcon:
             stack();
-            names.biases = file_norm_biases;
             // The norm of the mlp is the first, that of attention the second.
             if (model.parallel_residual == ParallelResidual::two_norms) {
                 names.ln_1 = "attn_norm_2";
                 names.ln_2 = "attn_norm";
             }
-            break;
-        case HfClass::nemotron:
-            names.biases = file_norm_biases;
-            names.needs_head = true;
             break;
         case HfClass::glm4:
             stack_gate();

@@ -37,16 +37,19 @@ std::vector<float> drawn_embeddings(const ModelSource& source, std::int64_t coun
     return table;
 }
 
-}  // namespace
+/// Error (usage) that names the key if two models differ in it.
+struct Comparison {
+    const std::string& source;  ///< of the other model
 
-void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
-                        const std::string& source) {
-    const auto compare = [&](std::string_view key, const auto& there, const auto& here) {
+    void operator()(std::string_view key, const auto& there, const auto& here) const {
         if (there == here) return;
         fail(ExitCode::usage, "init_from: ", source, ": model.", key, " is ", there, " there, but ",
              here, " in this run; make them equal");
-    };
-    compare("num_layers", theirs.layers, ours.layers);
+    }
+};
+
+void check_same_tensors(const ModelShape& theirs, const ModelShape& ours,
+                        const std::string& source) {
     std::map<std::string, Shape> shapes;
     for (const Shard& tensor : whole_tensors(theirs))
         shapes.emplace(tensor.name, tensor.global);
@@ -67,6 +70,10 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
              " with shape ", shapes.begin()->second.to_text(),
              ", which this run's model does not have");
     }
+}
+
+void check_same_layers(const ModelShape& theirs, const ModelShape& ours,
+                       const Comparison& compare) {
     compare("num_attention_heads", theirs.heads, ours.heads);
     compare("head_dim", theirs.head_dim, ours.head_dim);
     compare("position_embedding", name_of(theirs.position_embedding),
@@ -84,18 +91,27 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
     compare("attention_softcap", theirs.attention_softcap.value_or(0),
             ours.attention_softcap.value_or(0));
     compare("logit_softcap", theirs.logit_softcap.value_or(0), ours.logit_softcap.value_or(0));
-    if (theirs.experts && ours.experts) {
-        const RouterSpec& there = theirs.experts->router;
-        const RouterSpec& here = ours.experts->router;
-        compare("experts.per_token", theirs.experts->per_token, ours.experts->per_token);
-        compare("experts.router.score", name_of(there.score), name_of(here.score));
-        compare("experts.router.normalize", there.normalize, here.normalize);
-        compare("experts.router.scale", there.scale, here.scale);
-        compare("experts.router.groups.count", theirs.experts->rule().groups,
-                ours.experts->rule().groups);
-        compare("experts.router.groups.keep", theirs.experts->rule().kept_groups,
-                ours.experts->rule().kept_groups);
-    }
+}
+
+void check_same_router(const ExpertsSpec& theirs, const ExpertsSpec& ours,
+                       const Comparison& compare) {
+    compare("experts.per_token", theirs.per_token, ours.per_token);
+    compare("experts.router.score", name_of(theirs.router.score), name_of(ours.router.score));
+    compare("experts.router.normalize", theirs.router.normalize, ours.router.normalize);
+    compare("experts.router.scale", theirs.router.scale, ours.router.scale);
+    compare("experts.router.groups.count", theirs.rule().groups, ours.rule().groups);
+    compare("experts.router.groups.keep", theirs.rule().kept_groups, ours.rule().kept_groups);
+}
+
+}  // namespace
+
+void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
+                        const std::string& source) {
+    const Comparison compare = {source};
+    compare("num_layers", theirs.layers, ours.layers);
+    check_same_tensors(theirs, ours, source);
+    check_same_layers(theirs, ours, compare);
+    if (theirs.experts && ours.experts) check_same_router(*theirs.experts, *ours.experts, compare);
     const auto objective = [](const ModelShape& model) {
         return model.bidirectional ? "mlm" : "causal";
     };
