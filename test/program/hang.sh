@@ -79,6 +79,7 @@ leave() {
 # Two ranks, one stopped. Earlier steps were short, so the other one does not wait ten minutes.
 launch 2 two parallel.data=2 faults.hang_seconds=600
 wait_for two/metrics.jsonl '"step": 10,'
+sleep 3  # the watchdogs see six steps
 stopped=(1)
 signal STOP 1
 hang_seconds=5
