@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct EvalCommand {
     EvaluationData data;
     std::vector<std::string> tasks;
     TaskUse use;
+    bool chat = false;
+    std::string chat_template;
+    std::string template_kwargs;
     TaskReportFiles files;
 };
 
@@ -43,13 +47,18 @@ EvaluationData with_tokenizer(const EvalCommand& options, const ModelSource& sou
 
 void evaluate_on_tasks(const InferenceRun& run, const EvalCommand& options) {
     std::vector<Task> tasks;
+    std::optional<TaskChatOptions> chat;
     run.ranks.run_on_all([&] {
+        if (options.chat) {
+            chat = {.chat_template = options.chat_template,
+                    .template_kwargs = template_kwargs(options.template_kwargs)};
+        }
         require_causal(run.plan.objective, run.source.folder(), "answer tasks");
         tasks = load_tasks(options.tasks, "--task");
         check_task_files(options.files);
     });
     const std::vector<TaskResult> results =
-        evaluate_tasks(run, tasks, options.use, task_progress_bar());
+        evaluate_tasks(run, tasks, options.use, chat, task_progress_bar());
     run.ranks.run_on_first([&] { report_tasks(results, options.files); });
 }
 
@@ -82,6 +91,14 @@ void add_task_options(CLI::App& command, EvalCommand& options) {
                     "Solved examples before each question (default: the task's)")
         ->check(whole_number(0, 1000))
         ->needs(task);
+    CLI::Option* chat =
+        command
+            .add_flag("--chat", options.chat,
+                      "The question, with its examples, is a user's turn that the model answers "
+                      "(tasks with a prompt)")
+            ->needs(task);
+    add_template_option(command, options.chat_template)->needs(chat);
+    add_template_kwargs_option(command, options.template_kwargs)->needs(chat);
     command.add_option("--json", options.files.json, "Write the results of tasks as JSON")
         ->type_name("FILE")
         ->needs(task);

@@ -117,22 +117,9 @@ void for_each_line(const InferenceRun& run,
     if (interactive) print_raw("\n");
 }
 
-/// Variables for the template. Error (usage) if the text is no JSON object.
-Json given_kwargs(const std::string& text) {
-    constexpr const char* option = "--chat-template-kwargs";
-    if (text.empty()) return Json::object();
-    try {
-        Json kwargs = parse_json(text, option);
-        check_template_kwargs(kwargs, option);
-        return kwargs;
-    } catch (const Error& error) {
-        throw Error(ExitCode::usage, error.what());
-    }
-}
-
 void run_chat(const GenerateCommand& options, const InferenceRun& run) {
     ChatOptions chat_options = {.chat_template = options.chat_template,
-                                .template_kwargs = given_kwargs(options.template_kwargs),
+                                .template_kwargs = template_kwargs(options.template_kwargs),
                                 .system = options.system,
                                 .positions = 0,
                                 .sampling = options.generate.write.sampling,
@@ -214,12 +201,7 @@ void add_chat_options(CLI::App& command, GenerateCommand& options) {
         "--chat", options.chat,
         "Talk to the model in turns: the prompt, or each line of stdin, is a turn");
     add_template_option(command, options.chat_template)->needs(chat);
-    command
-        .add_option("--chat-template-kwargs", options.template_kwargs,
-                    "Other variables for the template, as a JSON object such as "
-                    "{\"enable_thinking\": false}")
-        ->type_name("JSON")
-        ->needs(chat);
+    add_template_kwargs_option(command, options.template_kwargs)->needs(chat);
     command
         .add_option("--system", options.system, "System message: what the assistant is told first")
         ->type_name("TEXT")

@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "chat/chat_template.h"
 #include "infer/inference.h"
 #include "start.h"
 #include "stored/open_model.h"
 
 namespace gptrain {
 namespace {
+
+constexpr const char* template_kwargs_option = "--chat-template-kwargs";
 
 void run_as_rank(const ModelOptions& options, Ranks& ranks,
                  const std::function<void(const InferenceRun&)>& work) {
@@ -69,6 +72,25 @@ CLI::Option* add_template_option(CLI::App& command, std::string& chat_template) 
                     "How a conversation becomes text: a file with a Jinja template, or chatml, "
                     "llama3, mistral or plain; default: the model's own")
         ->type_name("FILE|NAME");
+}
+
+CLI::Option* add_template_kwargs_option(CLI::App& command, std::string& kwargs) {
+    return command
+        .add_option(template_kwargs_option, kwargs,
+                    "Other variables for the template, as a JSON object such as "
+                    "{\"enable_thinking\": false}")
+        ->type_name("JSON");
+}
+
+Json template_kwargs(const std::string& given) {
+    if (given.empty()) return Json::object();
+    try {
+        Json kwargs = parse_json(given, template_kwargs_option);
+        check_template_kwargs(kwargs, template_kwargs_option);
+        return kwargs;
+    } catch (const Error& error) {
+        throw Error(ExitCode::usage, error.what());
+    }
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "commands.h"
 #include "infer/inference.h"
 
@@ -28,6 +29,9 @@ void add_adapted_option(CLI::App& command, ModelOptions& options);
 void add_tokenizer_option(CLI::App& command, ModelOptions& options);
 /// --template, of commands that hold conversations.
 CLI::Option* add_template_option(CLI::App& command, std::string& chat_template);
+/// --chat-template-kwargs of them, and what it gives: an object. Error (usage) if it is none.
+CLI::Option* add_template_kwargs_option(CLI::App& command, std::string& kwargs);
+Json template_kwargs(const std::string& given);
 
 /// Opens the model on all ranks and runs `work` there.
 ExitCode run_with_model(const ModelOptions& options,

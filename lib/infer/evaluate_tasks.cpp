@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "infer/conversation_codec.h"
 #include "infer/scorer.h"
 #include "infer/text_generator.h"
 
@@ -22,9 +23,10 @@ TextRoom room_for(std::span<const WriteRequest> requests) {
     return room;
 }
 
-WriteOptions options_of(const TaskSpec& spec) {
-    return {
-        .max_tokens = spec.max_tokens, .sampling = {.temperature = 0}, .stop = stop_texts_of(spec)};
+WriteOptions options_of(const WriteRequest& request) {
+    return {.max_tokens = request.spec->max_tokens,
+            .sampling = {.temperature = 0},
+            .stop = stop_texts_of(request)};
 }
 
 /// The texts that the ranks wrote, [index, text] each, in their order on rank 0.
@@ -51,8 +53,7 @@ std::vector<std::string> generate_texts(const InferenceRun& run, const PromptCod
         std::string written;
         const Reader reader = {.show = [&](std::string_view text) { written += text; },
                                .enough = {}};
-        generator.write(request.prompt, {codec, request.prompt}, options_of(*request.spec), {},
-                        reader);
+        generator.write(request.prompt, {codec, request.prompt}, options_of(request), {}, reader);
         if (place.pp == 0 && place.tp == 0) mine.push_back({i, written});
         progress("written", static_cast<std::int64_t>(i) + 1, std::ssize(requests));
     }
@@ -61,10 +62,9 @@ std::vector<std::string> generate_texts(const InferenceRun& run, const PromptCod
 
 /// The text that the model writes after each prompt, likeliest token by token, on rank 0: with a
 /// cache of keys and values where ranks have whole sequences.
-std::vector<std::string> write_texts(const InferenceRun& run,
+std::vector<std::string> write_texts(const InferenceRun& run, const PromptCodec& codec,
                                      std::span<const WriteRequest> requests,
                                      std::int64_t most_tokens, const TaskProgress& progress) {
-    const PromptCodec codec(run);
     if (!shares_sequences(run.plan)) return generate_texts(run, codec, requests, progress);
     const WritingRules rules = {.tokenizer = codec.tokenizer(),
                                 .ends = codec.ends(),
@@ -75,21 +75,40 @@ std::vector<std::string> write_texts(const InferenceRun& run,
     });
 }
 
-Tokenizer tokenizer_of(const InferenceRun& run) {
-    std::optional<Tokenizer> tokenizer = run.tokenizer.open();
-    if (!tokenizer) fail(ExitCode::usage, "--task: the model has no tokenizer to read texts with");
-    return std::move(*tokenizer);
+/// The conversation of a task's description and a question.
+TaskChat task_chat(const ConversationCodec& conversations, const Json& kwargs) {
+    return {.render =
+                [&conversations, &kwargs](const std::string& system, const std::string& user) {
+                    Json messages = Json::array();
+                    if (!system.empty())
+                        messages.push_back({{"role", "system"}, {"content", system}});
+                    messages.push_back({{"role", "user"}, {"content", user}});
+                    return conversations.render(messages, kwargs);
+                },
+            .end_of_turn = conversations.end_of_turn()};
 }
 
 }  // namespace
 
 std::vector<TaskResult> evaluate_tasks(const InferenceRun& run, std::span<const Task> tasks,
-                                       const TaskUse& use, const TaskProgress& progress) {
+                                       TaskUse use, const std::optional<TaskChatOptions>& chat,
+                                       const TaskProgress& progress) {
     const std::int64_t positions = run.plan.model.max_positions - run.plan.model.virtual_tokens();
+    PromptCodec codec(run);
+    std::optional<ConversationCodec> conversations;
+    if (chat) {
+        conversations.emplace(run, codec, chat->chat_template);
+        use.chat = task_chat(*conversations, chat->template_kwargs);
+    }
     TaskQuestions questions;
     run.ranks.run_on_all([&] {
-        const Tokenizer tokenizer = tokenizer_of(run);
-        TaskEncoder encoder(tokenizer, positions);
+        if (!codec.has_tokenizer())
+            fail(ExitCode::usage, "--task: the model has no tokenizer to read texts with");
+        TaskEncoder encoder(codec.tokenizer(), positions);
+        if (conversations) {
+            encoder.encode_by(
+                [&](std::string_view text) { return conversations->encode_text(text); });
+        }
         questions = ask(tasks, use, encoder);
         if (encoder.cut() == 0 || run.ranks.rank() != 0) return;
         warn(counted(encoder.cut(), "text"), " of the tasks lost tokens at the beginning: the ",
@@ -97,7 +116,7 @@ std::vector<TaskResult> evaluate_tasks(const InferenceRun& run, std::span<const 
     });
     std::vector<std::string> texts;
     if (!questions.to_write.empty())
-        texts = write_texts(run, questions.to_write, positions, progress);
+        texts = write_texts(run, codec, questions.to_write, positions, progress);
     std::vector<TokenScores> scores;
     if (!questions.to_score.empty()) {
         scores = score(run, questions.to_score, [&](std::int64_t done, std::int64_t total) {

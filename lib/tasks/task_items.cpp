@@ -133,6 +133,23 @@ std::string Task::solved(const std::vector<TaskDocument>& examples, std::int64_t
     return out;
 }
 
+void Task::put_before(TaskItem& item, const std::string& examples,
+                      const std::optional<TaskChat>& chat) const {
+    const std::string& description = spec_.description.text;
+    item.in_chat = chat.has_value();
+    for (std::string& prompt : item.prompts) {
+        if (!chat) {
+            prompt.insert(0, text(description, examples));
+            continue;
+        }
+        try {
+            prompt = chat->render(description, text(examples, prompt));
+        } catch (const Error& error) {
+            fail(error.code(), item.place, ": ", error.what());
+        }
+    }
+}
+
 std::vector<TaskItem> Task::items(const TaskUse& use) const {
     const std::filesystem::path folder =
         use.folder.empty() ? std::filesystem::path(spec_.source).parent_path() : use.folder;
@@ -147,6 +164,10 @@ std::vector<TaskItem> Task::items(const TaskUse& use) const {
         fail(ExitCode::usage, use.few_shot_key, " ", shots, ": task ", spec_.name, " of kind ",
              name_of(spec_.kind), " takes no examples");
     }
+    if (use.chat && !has_prompt) {
+        fail(ExitCode::usage, "--chat: task ", spec_.name, " of kind ", name_of(spec_.kind),
+             " has no prompt that a user could write; measure it without --chat");
+    }
     std::vector<TaskDocument> examples;
     if (shots > 0 && spec_.examples) {
         examples = read_task_documents({.path = path_of(*spec_.examples),
@@ -159,9 +180,7 @@ std::vector<TaskItem> Task::items(const TaskUse& use) const {
     std::vector<TaskItem> items;
     for (const TaskDocument& document : documents) {
         items.push_back(item_of(document));
-        const std::string before = text(spec_.description.text, solved(examples, shots, document));
-        for (std::string& prompt : items.back().prompts)
-            prompt.insert(0, before);
+        put_before(items.back(), solved(examples, shots, document), use.chat);
     }
     return items;
 }

@@ -13,7 +13,9 @@ TaskQuestions ask(std::span<const Task> tasks, const TaskUse& use, TaskEncoder& 
         const auto next = [&] { return writes ? all.to_write.size() : all.to_score.size(); };
         for (const TaskItem& item : asked.items) {
             asked.first.push_back(next());
-            if (writes) all.to_write.push_back({encoder.prompt(item, spec), &spec});
+            if (writes)
+                all.to_write.push_back({encoder.prompt(item, spec), &spec,
+                                        use.chat ? use.chat->end_of_turn : std::string()});
             for (ScoreRequest& request : encoder.requests(item, spec.kind))
                 all.to_score.push_back(std::move(request));
         }

@@ -24,6 +24,7 @@ struct AskedTask {
 struct WriteRequest {
     std::vector<std::int32_t> prompt;
     const TaskSpec* spec;
+    std::string end_of_turn = {};  ///< TaskChat::end_of_turn
 };
 
 struct TaskQuestions {

@@ -21,6 +21,7 @@ TaskEncoder::TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length,
 }
 
 std::vector<std::int32_t> TaskEncoder::encode(std::string_view text) const {
+    if (encode_) return encode_(text);
     std::vector<std::int32_t> ids;
     tokenizer_.encode(text, ids);
     return ids;
@@ -79,7 +80,7 @@ std::vector<ScoreRequest> TaskEncoder::requests(const TaskItem& item, TaskKind k
         }
         for (const std::string& prompt : item.prompts)
             for (const std::string& choice : item.choices)
-                requests.push_back(pair(prompt, text(" ", choice)));
+                requests.push_back(pair(prompt, text(item.in_chat ? "" : " ", choice)));
     } catch (const Error& error) {
         if (error.code() != ExitCode::bad_input) throw;
         fail(ExitCode::bad_input, item.place, ": ", error.what());

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tasks/score_request.h"
@@ -21,6 +23,11 @@ public:
     /// context; the message begins with `tasks_key`. The tokenizer must outlive it.
     TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length,
                 std::string_view tasks_key = "--task");
+
+    /// From now on texts are encoded so, instead of by Tokenizer::encode.
+    void encode_by(std::function<std::vector<std::int32_t>(std::string_view)> encode) {
+        encode_ = std::move(encode);
+    }
 
     /// One for each choice, for last_word one, for perplexity one for each window; none for
     /// exact_match. Errors (bad_input) name the document.
@@ -46,6 +53,7 @@ private:
     const Tokenizer& tokenizer_;
     std::int64_t max_length_;
     std::string tasks_key_;
+    std::function<std::vector<std::int32_t>(std::string_view)> encode_;
     std::int32_t prefix_ = 0;  ///< before a text without a context: the tokenizer's bos, else eos
     std::int64_t cut_ = 0;
 };

@@ -6,10 +6,11 @@
 
 namespace gptrain {
 
-std::vector<std::string> stop_texts_of(const TaskSpec& spec) {
+std::vector<std::string> stop_texts_of(const WriteRequest& request) {
     std::vector<std::string> texts;
-    for (const BlockText& stop : spec.stop)
+    for (const BlockText& stop : request.spec->stop)
         texts.push_back(stop.text);
+    if (!request.end_of_turn.empty()) texts.push_back(request.end_of_turn);
     return texts;
 }
 
@@ -24,7 +25,7 @@ WrittenText::WrittenText(const WriteRequest& request, const WritingRules& rules)
     : rules_(rules),
       tokens_(request.prompt),
       left_(std::min(request.spec->max_tokens, rules.most_tokens - std::ssize(tokens_))),
-      stop_(stop_texts_of(*request.spec)),
+      stop_(stop_texts_of(request)),
       decoder_(rules.tokenizer),
       has_ended_(left_ <= 0) {
     for (const std::int32_t id : tokens_)

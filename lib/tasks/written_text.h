@@ -14,7 +14,7 @@
 namespace gptrain {
 
 /// The texts before which the model's text ends.
-std::vector<std::string> stop_texts_of(const TaskSpec& spec);
+std::vector<std::string> stop_texts_of(const WriteRequest& request);
 
 /// The tokens that the longest text may have, prompt and output together.
 std::int64_t longest_text(std::span<const WriteRequest> requests);

@@ -57,6 +57,42 @@ says report.html "choices, acc_bytes" "words, adjusted_perplexity"
 expect_exit 0 "$gptrain" report run --format csv
 says out ",tasks.choices.acc,"
 
+# A conversation about a question is the text that its template makes of it, and choices follow
+# without a space.
+cat >spaced.jsonl <<'END'
+{"context": "and the earth was", "choices": [" without form", " midst midst midst"], "answer": 0}
+{"context": "let there be", "choices": [" void void", " light day", " face"], "answer": 1}
+{"context": "evening", "choices": [" morning", " the"], "answer": 0}
+END
+cat >asked.yaml <<'END'
+kind: multiple_choice
+data: spaced.jsonl
+description: "Choose."
+prompt: "{{ context }}"
+choices: "{{ choices }}"
+answer: "{{ answer }}"
+END
+cat >spelled.yaml <<'END'
+kind: multiple_choice
+data: choices.jsonl
+prompt: "(system) Choose.; (user) {{ context }}; answer:"
+choices: "{{ choices }}"
+answer: "{{ answer }}"
+END
+printf '%s' '{% for m in messages %}({{ m.role }}) {{ m.content }}{{ end }} {% endfor %}answer:' >chat.jinja
+log_likelihoods() { grep -o '"log_likelihoods": *\[[^]]*\]' "$1"; }
+expect_exit 0 "$gptrain" eval run --task asked.yaml --chat --template chat.jinja \
+    --chat-template-kwargs '{"end": ";"}' --details details.jsonl
+log_likelihoods details.jsonl >asked
+expect_exit 0 "$gptrain" eval run --task spelled.yaml --details details.jsonl
+log_likelihoods details.jsonl >spelled
+(($(wc -l <asked) == 3)) || fail "log-likelihoods: $(head -c 300 asked)"
+same asked spelled
+expect_exit 2 "$gptrain" eval run --task words.yaml --chat --template chat.jinja
+says err "--chat: task words of kind perplexity has no prompt that a user could write"
+expect_exit 2 "$gptrain" eval run --task asked.yaml --template chat.jinja
+says err "--template" "--chat"
+
 # Training is the same without them, and the memory is what the dry run says.
 train 0 plain
 losses() { sed -n 's/.*"loss": \([^,]*\),.*"grad_norm": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }

@@ -18,7 +18,7 @@ END
 # output that must not exist, or below, with the command that writes it.
 inputs="--config --hardware --inject --resume --set train:--config train:--hardware train:--inject train:--resume train:--set
     export:--checkpoint inspect:--checkpoint report:--checkpoint eval:--adapted eval:--checkpoint eval:--data eval:--set
-    eval:--task eval:--task-data eval:--tokenizer export:--adapted export:--tokenizer
+    eval:--task eval:--task-data eval:--template eval:--tokenizer export:--adapted export:--tokenizer
     export:--tokenizer-from generate:--adapted generate:--checkpoint generate:--prompt-file
     generate:--set generate:--template generate:--tokenizer inspect:--set inspect:--tokenizer
     new:--data new:--hardware new:--tokenizer plan:--config plan:--fix plan:--hardware plan:--set
