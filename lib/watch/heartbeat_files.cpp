@@ -29,12 +29,12 @@ std::int64_t number_of_launch(const MpiSession& session) {
 
 }  // namespace
 
-HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& longest,
+HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& times,
                                const std::filesystem::path& folder, const MpiSession& session)
     : heartbeats_(heartbeats),
-      longest_(longest),
+      times_(times),
       files_(folder, number_of_launch(session), heartbeats.nodes()),
-      watch_(heartbeats.duties().findings, heartbeats.node_slots(), heartbeats.node(), longest) {
+      watch_(heartbeats.duties().findings, heartbeats.node_slots(), heartbeats.node(), times) {
     session.run_on_first([&] { create_folders(folder); });
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -61,26 +61,19 @@ void HeartbeatFiles::run(const std::stop_token& stop) {
     }
 }
 
-std::int64_t HeartbeatFiles::near_period() const {
-    return watch_.times().silent < longest_.silent ? period / 2 : period;
-}
-
 void HeartbeatFiles::exchange() {
     NodeDuties& duties = heartbeats_.duties();
     const std::int64_t now = node_clock_ms();
     const std::int64_t moved = heartbeats_.moved_ms();
     const bool hangs = watch_.hang() != NodeWatch::no_hang;
     // The others wait for the news that nothing has moved here for too long.
-    const WatchTimes times = watch_.times();
-    const std::int64_t too_long = moved + times.hang;
+    const std::int64_t too_long = moved + times_.hang;
     const bool urgent = hangs || (now >= too_long && duties.files_written_ms < too_long);
-    const bool near = watch_.should_read(now, moved);
-    if (claims(duties.files_written_ms, now, urgent ? look_period : near ? near_period() : period))
-        write();
-    if (!near) return;
-    if (claims(duties.files_read_ms, now, near_period())) {
+    if (claims(duties.files_written_ms, now, urgent ? look_period : period)) write();
+    if (!watch_.should_read(now, moved)) return;
+    if (claims(duties.files_read_ms, now, period)) {
         // Until this is over no other rank reads, unless this one is stopped meanwhile.
-        duties.files_read_ms = now + times.silent / 2;
+        duties.files_read_ms = now + times_.silent / 2;
         read();
         duties.files_read_ms = now;
     }
@@ -143,7 +136,7 @@ void HeartbeatFiles::add_others(std::vector<RankView>& ranks, std::chrono::milli
         const int node = heartbeats_.node_of(static_cast<int>(entry.rank));
         if (node == heartbeats_.node()) continue;
         // Its node wrote this up to a period ago.
-        const bool beats = entry.ms_since_beat + near_period() < watch_.times().silent;
+        const bool beats = entry.ms_since_beat + period < times_.silent;
         ranks[static_cast<std::size_t>(entry.rank)] = {entry.record,
                                                        beats && watch_.is_alive(node, now)};
     }

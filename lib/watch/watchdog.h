@@ -2,11 +2,10 @@
 //
 // A rank moves when it starts or ends an action of its list, an operation with other ranks or a
 // phase of the run and, while it loads or saves, with every completed read or write. As long as one
-// rank moves, the others may wait for it. If none has moved for `hang_seconds`, or far longer than
-// ever before in such a phase (silences.h), every rank that can run exits with code 6, at most 5
-// seconds later, without calling MPI or the device; first the lowest of them reports which rank is
-// to blame and where all ranks are. A rank with a silent watchdog (its process stopped or dead, its
-// node lost) does not count as moving.
+// rank moves, the others may wait for it. If none has moved for `hang_seconds`, every rank that can
+// run exits with code 6, at most 5 seconds later, without calling MPI or the device; first the
+// lowest of them reports which rank is to blame and where all ranks are. A rank with a silent
+// watchdog (its process stopped or dead, its node lost) does not count as moving.
 //
 // Each rank watches over the ranks of its node (heartbeats.h) from a separate thread; nodes find a
 // hang together (heartbeat_files.h). A process that was itself stopped, for instance with the whole
@@ -26,13 +25,11 @@
 #include "watch/heartbeat_files.h"
 #include "watch/heartbeats.h"
 #include "watch/progress.h"
-#include "watch/silences.h"
 
 namespace gptrain {
 
 struct WatchdogOptions {
     double hang_seconds = 600;  ///< 0: never
-    double silence_factor = 0;  ///< of Silences; 0: hang_seconds alone counts
     MeshShape mesh = {};        ///< of all ranks
     std::string program = "gptrain";
 };
@@ -54,14 +51,8 @@ private:
     /// Beats, checks the ranks of the node and what is known of others, and ends the process if the
     /// run hangs.
     void check();
-    /// Processor time of the process since the last call.
-    std::clock_t computed_since_check();
-    /// How long nothing on the node may move, as far as this rank knows.
-    std::int64_t limit(const RankRecord& record, std::clock_t computed) const;
     /// While the rank loads or saves, counts transferred bytes and computing as moves.
-    void count_silent_moves(const RankRecord& record, std::clock_t computed);
-    /// When this node's ranks hang, as far as they know.
-    WatchTimes times() const;
+    void count_silent_moves();
     /// `alone`: this node has decided without the others.
     [[noreturn]] void end(bool alone);
     bool reports(bool alone) const;
@@ -69,8 +60,7 @@ private:
 
     WatchdogOptions options_;
     Heartbeats heartbeats_;
-    WatchTimes longest_;
-    Silences silences_;
+    WatchTimes times_;
     Progress progress_;
     std::unique_ptr<HeartbeatFiles> files_;
     std::atomic<HeartbeatFiles*> shared_files_ = nullptr;  ///< files_, for the thread

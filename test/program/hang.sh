@@ -76,18 +76,13 @@ leave() {
     (($(wc -l <errors) == 1)) || fail "not one error: $(head -c 800 errors)"
 }
 
-# Two ranks, one stopped. Earlier steps were short, so the other one does not wait ten minutes.
-launch 2 two parallel.data=2 faults.hang_seconds=600
-wait_for two/metrics.jsonl '"step": 10,'
-sleep 3  # the watchdogs see six steps
+# Two ranks, one stopped.
+launch 2 two parallel.data=2
 stopped=(1)
 signal STOP 1
-hang_seconds=5
 leave 0
-hang_seconds=3
 says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
-    "its process is stopped" "last seen in step " \
-    "no rank has moved for 5.0 s (far longer than before: faults.silence_factor)"
+    "its process is stopped" "last seen in step "
 says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " " waits in " \
     "(no sign of life)"
 
