@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "calibrate/made_up_batch.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
@@ -74,21 +74,5 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::vector<std::string> words(argv + 1, argv + argc);
-    const bool counted = words.size() == 3 || words.size() == 4;
-    const auto sequences = counted ? parse_int(words[0]) : std::nullopt;
-    const auto seq_length = counted ? parse_int(words[1]) : std::nullopt;
-    const auto steps = words.size() == 4 ? parse_int(words[3]) : 5;
-    if (!sequences || !seq_length || !steps || (words[2] != "fp32" && words[2] != "bf16")) {
-        warn("usage: bench_cpu SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]");
-        return 2;
-    }
-    const Precision precision = words[2] == "bf16" ? Precision::bf16 : Precision::fp32;
-    try {
-        print(to_line(measure(*sequences, *seq_length, precision, *steps)));
-    } catch (const Error& error) {
-        error_line("bench_cpu", error.what());
-        return static_cast<int>(error.code());
-    }
-    return 0;
+    return bench::measure_steps("bench_cpu", argc, argv, measure);
 }

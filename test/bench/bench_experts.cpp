@@ -8,9 +8,8 @@
 // steps take turns with the GEMMs of gemm_rate.h.
 //
 //   gemms = FLOPs of the mixture's active matrices / rate of the GEMM
-//   other = what the dense model's step spends outside of GEMMs, where its ops on parameters
-//   (AdamW,
-//           the gradient's norm) are multiplied by the ratio of the models' parameters
+//   other = the time of the dense model's step outside of GEMMs; its ops on parameters (AdamW,
+//           the gradient's norm) count times the ratio of the models' parameters
 //
 // Prints one JSON object: shape, dtype, step_s (median of STEPS steps after two warmup steps),
 // gemms_s and other_s as above, dense_gemms_s (the same FLOPs at the speed of the dense model's
@@ -22,7 +21,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "calibrate/made_up_batch.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
@@ -155,21 +154,5 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::vector<std::string> words(argv + 1, argv + argc);
-    const bool counted = words.size() == 3 || words.size() == 4;
-    const auto sequences = counted ? parse_int(words[0]) : std::nullopt;
-    const auto seq_length = counted ? parse_int(words[1]) : std::nullopt;
-    const auto steps = words.size() == 4 ? parse_int(words[3]) : 5;
-    if (!sequences || !seq_length || !steps || (words[2] != "fp32" && words[2] != "bf16")) {
-        warn("usage: bench_experts SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]");
-        return 2;
-    }
-    const Precision precision = words[2] == "bf16" ? Precision::bf16 : Precision::fp32;
-    try {
-        print(to_line(measure(*sequences, *seq_length, precision, *steps)));
-    } catch (const Error& error) {
-        error_line("bench_experts", error.what());
-        return static_cast<int>(error.code());
-    }
-    return 0;
+    return bench::measure_steps("bench_experts", argc, argv, measure);
 }
