@@ -8,7 +8,7 @@
 
 namespace gptrain::cuda {
 
-/// What becomes of the products of one head (AttentionForward). If not `on`, it is not used.
+/// The change of the scaled products of one head (AttentionForward). Unused unless `on`.
 class ScoreChange {
 public:
     __device__ ScoreChange(const AttentionParams& p, int head, bool on) : p_(p) {

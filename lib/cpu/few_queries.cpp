@@ -51,7 +51,7 @@ void add_values(const Rows<T>& values, const Rows<T>& next, std::int64_t count,
         sums[i].store(o + i * Vec8::size);
 }
 
-/// What becomes of a query's scores before the softmax (AttentionForward).
+/// The change of a query's scores before the softmax (AttentionForward).
 struct ScoreCurve {
     float softcap = 0;
     float slope = 0;

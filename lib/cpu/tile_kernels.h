@@ -62,9 +62,8 @@ struct ScoreTile {
     const float* dropout;  ///< factors with the layout of scores, or null
 };
 
-/// What becomes of scaled products s before the softmax: with `softcap` c, s = c tanh(s / c); then
-/// s
-/// -= slope (distance + query - key), where query and key count in their tiles.
+/// The change of scaled products s before the softmax: with `softcap` c, s = c tanh(s / c); then
+/// s -= slope (distance + query - key), where query and key count in their tiles.
 struct ScoreChange {
     float softcap;   ///< 0: none
     float slope;     ///< 0: none

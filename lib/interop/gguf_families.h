@@ -1,4 +1,5 @@
-// What the architectures of llama.cpp have in their code rather than in the file.
+// Properties of llama.cpp's architectures that its code fixes, because the file has no field for
+// them.
 #pragma once
 
 #include "interop/hf_class.h"

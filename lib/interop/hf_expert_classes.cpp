@@ -15,7 +15,7 @@ void require_block(const ModelShape& model) {
     if (model.bias) no_class("model.bias true");
 }
 
-/// What only gpt-oss has.
+/// Error (usage) if the model has experts that only gpt-oss has.
 void require_plain_experts(const ModelShape& model) {
     if (model.activation != Activation::swiglu)
         no_class("model.activation ", name_of(model.activation));

@@ -71,7 +71,7 @@ struct HfKeys {
     void (*read)(const HfMembers& config, ModelSpec& model) = nullptr;
     /// Adds them to the config.json of a model of the class.
     void (*write)(const ModelShape& model, Json& config) = nullptr;
-    /// What the row cannot say about the models that the class computes.
+    /// A condition on the models that the class computes, for which the row has no field.
     bool (*fits)(const ModelShape& model) = nullptr;
 };
 

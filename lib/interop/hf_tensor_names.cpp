@@ -94,7 +94,7 @@ constexpr TensorNames bloom = {.embedding = "transformer.word_embeddings",
                                .qkv = QkvLayout::by_group,
                                .biases = file_biases};
 
-/// What a family changes of another one's names.
+/// The names of another family with this change.
 template <class Change>
 constexpr TensorNames changed(TensorNames names, Change change) {
     change(names);

@@ -53,7 +53,7 @@ void read_biases(const HfMembers& config, const HfFamily& family, ModelSpec& mod
     model.head_bias = flag_in(config, biases.head);
 }
 
-/// What the class computes, apart from its own keys.
+/// Reads what the row and config.json say of positions, norms, activation, biases and experts.
 void read_variant(const HfMembers& config, const HfFamily& family, ModelSpec& model) {
     model.position_embedding = family.position;
     model.normalization = family.normalization;

@@ -28,7 +28,7 @@ struct SavedBranch {
     SavedNorm norm;  ///< r, with statistics if a norm reads it
     SavedNorm post;  ///< z; empty without a norm of it
 
-    /// What W does not read: without a norm of r, r is the input of a linear layer.
+    /// The tensor that W does not read: without a norm of r, r is the input of a linear layer.
     const Tensor& free_after_input_gradients() const { return norm.rstd.empty() ? post.r : norm.r; }
 };
 

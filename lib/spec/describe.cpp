@@ -60,7 +60,7 @@ std::string qk_norm_text(QkNorm norm) {
     return {};
 }
 
-/// What the block and the ends of the model have besides the usual.
+/// The properties of the block and of the model's ends that differ from GPT-2's.
 std::string variant_text(const ModelShape& model) {
     const auto cap = [](std::string_view name, const std::optional<double>& value) {
         return value ? text(", ", name, " capped at ", *value) : std::string();

@@ -84,7 +84,7 @@ struct Visibility {
     Array first_visible;
     bool sees(std::int64_t b, std::int64_t i, std::int64_t j) const;
 };
-/// What becomes of scaled products.
+/// The change of scaled products.
 struct ScoreRule {
     double softcap = 0;  ///< 0: none
     Alibi alibi = {};

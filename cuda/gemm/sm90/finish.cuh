@@ -1,5 +1,5 @@
-// What a computing group of the GEMM kernel for sm_90a does with its sums, 64 x 256 in registers:
-// it adds those of other parts in their order, applies the epilogue and stores.
+// The end of a tile: a computing group of the GEMM kernel for sm_90a has 64 x 256 sums in
+// registers, adds those of other parts in their order, applies the epilogue and stores.
 //
 // Every operation is that of the separate kernel for it (cuda/ops/linear.cu,
 // cuda/ops/activation.cu) on the same fp32 sums, in the same order, so the bits are the same.
@@ -57,7 +57,7 @@ public:
         : work_(work), shared_(shared), group_(group) {}
 
     __device__ void store_tile(const UnitPlace& place, const Sums& c) {
-        // Columns come in pieces of 8, so that the first of a lane's pair tells whether both exist.
+        // Columns come in pieces of 8, so if the first of a lane's pair exists, both do.
         const int row =
             place.row + group_ * group_rows + warp_index() % group_warps * 16 + lane_index() / 4;
         const int column = place.column + lane_index() % 4 * 2;
