@@ -125,8 +125,14 @@ std::vector<PeerCommunicator::Part> PeerCommunicator::parts_of_others(
 
 void PeerCommunicator::push(const std::vector<Part>& parts, std::size_t index) {
     std::vector<PeerLinks::Outgoing> pieces;
-    for (const Part& part : parts)
-        if (index < part.pieces.size()) pieces.push_back({part.pieces[index], part.rank});
+    for (const Part& part : parts) {
+        if (index >= part.pieces.size()) continue;
+        const ByteRuns& piece = part.pieces[index];
+        const std::int64_t first_row = (piece.data - part.pieces.front().data) / piece.bytes;
+        pieces.push_back({.piece = piece,
+                          .to = part.rank,
+                          .slots = part.slots == nullptr ? nullptr : part.slots + first_row});
+    }
     links_.push(pieces, out_);
 }
 
@@ -225,6 +231,30 @@ Pending PeerCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
         copy_piece(part(to, rank()), part(from, rank()), in_);
         exchange(parts_of_others([&](int other) { return part(from, other); }),
                  parts_of_others([&](int other) { return part(to, other); }));
+    });
+}
+
+Pending PeerCommunicator::all_to_all_rows(const Tensor& to, const Tensor& from,
+                                          const Tensor& slots) {
+    GPTRAIN_CHECK(to.contiguous() && from.contiguous() && slots.contiguous() &&
+                      to.dtype() == from.dtype() && to.shape() == from.shape() &&
+                      slots.dtype() == DType::i32 && slots.size(0) == size(),
+                  "all_to_all_rows from ", from.shape().to_text(), " to ", to.shape().to_text(),
+                  " by ", slots.shape().to_text());
+    if (from.elements() == 0) return {};
+    const std::int64_t row_bytes = div_exact(from.bytes(), slots.elements());
+    if (row_bytes > piece_bytes) return all_to_all(to, from);
+    return issue(&Traffic::all_pairs, "all_to_all_rows", [&] {
+        // One run for each row, so that no piece ends inside a row.
+        const auto part = [&](const Tensor& x, int rank) {
+            const ByteRuns whole = run_of(part_of(x, 0, rank, size()));
+            return ByteRuns{whole.data, whole.bytes / row_bytes, row_bytes, row_bytes};
+        };
+        copy_piece(part(to, rank()), part(from, rank()), in_);
+        std::vector<Part> out = parts_of_others([&](int other) { return part(from, other); });
+        for (Part& each : out)
+            each.slots = slots.at(each.rank).as<std::int32_t>();
+        exchange(out, parts_of_others([&](int other) { return part(to, other); }));
     });
 }
 

@@ -39,7 +39,8 @@ private:
 /// for neither. Tensors are in memory of the device that was current at construction.
 ///
 /// Sums are those of the MPI communicator, bit for bit: in rank order, 16-bit floats in fp32
-/// (comm/byte_runs.h). No kernel runs but that of a sum, so no multiprocessor is held.
+/// (comm/byte_runs.h). No kernel runs but those of sums and of all_to_all_rows, so no other message
+/// holds a multiprocessor.
 ///
 /// A rank's operations run one after the other: do not issue a `recv` before a `send` that its
 /// sender waits for; rings and neighbours use send_recv.
@@ -67,6 +68,8 @@ public:
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_to_all(const Tensor& to, const Tensor& from) override;
+    /// Sends the rows that have a slot, and no others: a kernel reads the slots (send_rows).
+    Pending all_to_all_rows(const Tensor& to, const Tensor& from, const Tensor& slots) override;
     Pending broadcast(const Tensor& x, int root) override;
     Pending send(const Tensor& x, int to) override;
     Pending recv(const Tensor& x, int from) override;
@@ -85,6 +88,7 @@ private:
     struct Part {
         std::vector<ByteRuns> pieces;
         int rank = 0;
+        const std::int32_t* slots = nullptr;  ///< of its rows, if not all of them are sent
     };
     /// Piece `index` of each part that has so many.
     void push(const std::vector<Part>& parts, std::size_t index);

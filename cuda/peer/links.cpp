@@ -7,6 +7,7 @@
 #include "base/at.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cuda/ops/sent_rows.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -142,12 +143,22 @@ void PeerLinks::push(std::span<const Outgoing> pieces, const Stream& stream) {
         there.push_back({arrived_flag(rank_, each.to), counted(number + 1)});
     }
     flags_->wait(free, stream);
-    for (const auto& [piece, to] : pieces) {
+    std::vector<SentRows> rows;
+    for (const auto& [piece, to, slots] : pieces) {
         const Link& link = at(links_, to);
-        std::byte* mailbox = link.mailbox->data();
-        copy_piece(contiguous_runs(place(mailbox, to, rank_, link.pushed - 1), piece), piece,
-                   stream);
+        std::byte* mailbox = place(link.mailbox->data(), to, rank_, link.pushed - 1);
+        if (slots == nullptr) {
+            copy_piece(contiguous_runs(mailbox, piece), piece, stream);
+        } else {
+            GPTRAIN_CHECK(piece.contiguous());
+            rows.push_back({.to = mailbox,
+                            .from = piece.data,
+                            .slots = slots,
+                            .rows = piece.count,
+                            .row_bytes = piece.bytes});
+        }
     }
+    send_rows(rows, stream);
     flags_->write(there, stream);
 }
 

@@ -1,6 +1,7 @@
 // How data travels between the GPUs of a machine without NCCL: a rank copies pieces of a message
 // into the mailbox of another rank, which takes them out in the same order. Copy engines move them,
-// and streams wait for flags, so no multiprocessor is held while data move or ranks wait.
+// and streams wait for flags, so no multiprocessor is held while data move or ranks wait. Only
+// pieces of which some rows stay behind are moved by a kernel, which knows the rows.
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,8 @@ public:
     struct Outgoing {
         ByteRuns piece;
         int to = 0;
+        /// One for each run: runs with a negative one are not copied. Null: all are.
+        const std::int32_t* slots = nullptr;
     };
     /// Once the stream's work is done and all mailboxes have room, copies the pieces.
     void push(std::span<const Outgoing> pieces, const Stream& stream);

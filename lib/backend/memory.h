@@ -14,20 +14,25 @@ namespace gptrain {
 
 /// Uses of memory, the rows of the memory table.
 enum class MemoryUse {
-    weights,        ///< parameters in the compute dtype
-    main_params,    ///< the optimizer's fp32 parameters, unless the compute dtype is fp32
-    main_grads,     ///< fp32 gradients
-    grad_messages,  ///< 16-bit gradients in flight between ranks
-    optimizer,      ///< exp_avg and exp_avg_sq, momentum_buffer
-    saved,          ///< activations kept from forward to backward
-    boundaries,     ///< activations and gradients between pipeline stages
-    workspace,      ///< activations and gradients that live within one action
-    batch,          ///< token ids, targets, weights; the step state
-    scratch,        ///< memory inside ops, and landing place of uploads
-    staging,        ///< host memory for uploads to the device
-    readback,       ///< host copies of the step state
-    messages,       ///< host memory of reductions, allocated by communicators on demand
-    snapshot,       ///< host copy of the state, from which a checkpoint is written
+    weights,           ///< parameters in the compute dtype
+    main_params,       ///< the optimizer's fp32 parameters, unless the compute dtype is fp32
+    main_grads,        ///< fp32 gradients
+    grad_messages,     ///< 16-bit gradients in flight between ranks
+    optimizer,         ///< exp_avg and exp_avg_sq, momentum_buffer
+    saved,             ///< activations kept from forward to backward
+    boundaries,        ///< activations and gradients between pipeline stages
+    workspace,         ///< activations and gradients that live within one action
+    batch,             ///< token ids, targets, weights; the step state
+    scratch,           ///< memory inside ops, and landing place of uploads
+    staging,           ///< host memory for uploads to the device
+    gathered_weights,  ///< weights of other ranks, while they are in use
+    gathered_grads,    ///< whole gradients, until they are summed into the owned parts
+    host_optimizer,    ///< the optimizer's moments in host memory
+    host_main_params,  ///< its main parameters in host memory
+    host_saved,        ///< saved activations in host memory
+    readback,          ///< host copies of the step state
+    messages,          ///< host memory of reductions, allocated by communicators on demand
+    snapshot,          ///< host copy of the state, from which a checkpoint is written
 };
 constexpr auto words_of(MemoryUse) {
     using enum MemoryUse;
@@ -42,14 +47,20 @@ constexpr auto words_of(MemoryUse) {
                                            {batch, "batch and step state"},
                                            {scratch, "op scratch"},
                                            {staging, "host staging"},
+                                           {gathered_weights, "gathered weights"},
+                                           {gathered_grads, "gathered gradients"},
+                                           {host_optimizer, "host optimizer"},
+                                           {host_main_params, "host main parameters"},
+                                           {host_saved, "host saved activations"},
                                            {readback, "host step state"},
                                            {messages, "host messages"},
                                            {snapshot, "checkpoint snapshot"}});
 }
 constexpr int memory_uses = count_to(MemoryUse::snapshot);
 constexpr MemorySpace space_of(MemoryUse use) {
-    const bool host = use == MemoryUse::staging || use == MemoryUse::readback ||
-                      use == MemoryUse::messages || use == MemoryUse::snapshot;
+    using enum MemoryUse;
+    const bool host = use == staging || use == host_optimizer || use == host_main_params ||
+                      use == host_saved || use == readback || use == messages || use == snapshot;
     return host ? MemorySpace::host : MemorySpace::device;
 }
 

@@ -66,6 +66,10 @@ public:
         return report("all_to_all", of_others(from),
                       [&] { return communicator_->all_to_all(to, from); });
     }
+    Pending all_to_all_rows(const Tensor& to, const Tensor& from, const Tensor& slots) override {
+        return report("all_to_all", of_others(from),
+                      [&] { return communicator_->all_to_all_rows(to, from, slots); });
+    }
     Pending broadcast(const Tensor& x, int root) override {
         return report("broadcast", of_others(x), x.bytes(),
                       [&] { return communicator_->broadcast(x, root); });

@@ -62,6 +62,14 @@ public:
     virtual Pending all_gather(const Tensor& to, const Tensor& from, int dim) = 0;
     /// Part i of `to` along dim 0 = this rank's part of rank i's `from`.
     virtual Pending all_to_all(const Tensor& to, const Tensor& from) = 0;
+    /// The same, but only some rows need to arrive. `from` and `to` are [ranks, C, W], `slots` is
+    /// i32 [ranks, C] in the memory of the computation: row i of part r is sent where slots[r, i]
+    /// >= 0. What arrives in place of the others is not defined. A communicator that needs sizes on
+    /// the host sends all rows.
+    virtual Pending all_to_all_rows(const Tensor& to, const Tensor& from, const Tensor& slots) {
+        static_cast<void>(slots);
+        return all_to_all(to, from);
+    }
     virtual Pending broadcast(const Tensor& x, int root) = 0;
     virtual Pending send(const Tensor& x, int to) = 0;
     virtual Pending recv(const Tensor& x, int from) = 0;

@@ -73,12 +73,14 @@ std::vector<TokenRange> ExpertRows::slices(const ModelContext& context, std::int
     return ranges;
 }
 
-Pending ExpertRows::exchange(const Tensor& to, const Tensor& messages) const {
+Pending ExpertRows::exchange(const Tensor& to, const Tensor& messages, const Tensor& slots) const {
     const auto by_rank = [&](const Tensor& x) {
         const std::int64_t ranks = ranks_of(context_);
         return x.view({ranks, div_exact(x.elements(), ranks)});
     };
-    return context_.mesh.experts().all_to_all(by_rank(to), by_rank(messages));
+    Communicator& experts = context_.mesh.experts();
+    if (slots.empty()) return experts.all_to_all(by_rank(to), by_rank(messages));
+    return experts.all_to_all_rows(by_rank(to), by_rank(messages), by_rank(slots));
 }
 
 void ExpertRows::place(const Pass& pass) const {
@@ -121,7 +123,7 @@ ArrivingRowsOfExperts ExpertRows::send(const Tensor& x, const Tensor& to) const 
                                     .per_token = routing_.chosen.size(1),
                                     .rows = messages});
     const Tensor arrived = context_.kept_or_temporary(to, messages.shape());
-    return {.rows = arrived, .pending = exchange(arrived, messages)};
+    return {.rows = arrived, .pending = exchange(arrived, messages, order_.sent_slots)};
 }
 
 Tensor ExpertRows::by_expert(const Tensor& arrived, bool weighted) const {
@@ -149,7 +151,7 @@ Pending ExpertRows::back(const Tensor& rows, const Tensor& y, bool weighted) con
     combine(rows, order_.places, {}, messages);
     const Tensor returned = context_.temporary(rows.shape());
     const Tensor times = weighted ? routing_.weights : Tensor();
-    return followed_by(exchange(returned, messages),
+    return followed_by(exchange(returned, messages, order_.places),
                        [combine, returned, places = order_.sent_places, times, y] {
                            combine(returned, places, times, y);
                        });

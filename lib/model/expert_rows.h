@@ -83,8 +83,9 @@ private:
         return order_.weights.empty() ? routing_.weights : order_.weights;
     }
     std::int64_t per_token() const { return order_.places.size(1); }
-    /// Part i of `to` becomes what rank i of the experts has sent.
-    Pending exchange(const Tensor& to, const Tensor& messages) const;
+    /// Part i of `to` becomes what rank i of the experts has sent: all of it, or with `slots` the
+    /// rows that have one.
+    Pending exchange(const Tensor& to, const Tensor& messages, const Tensor& slots = {}) const;
 
     const ModelContext& context_;
     SavedRouting routing_;  ///< of the range

@@ -133,6 +133,8 @@ struct OptimizerPlan {
     MuonSpec muon;         ///< of the parameters that Muon updates
     /// Each of the ranks that share parameters holds a part of the state, and updates that part.
     bool shard = true;
+    MomentFormat state = MomentFormat::fp32;  ///< of AdamW's moments
+    DType main_weights = DType::f32;          ///< f32, or bf16 with stochastic rounding
 };
 
 /// The effects of the end-of-document token on samples.
@@ -171,6 +173,9 @@ struct RunPlan {
     /// Matrices of linear layers that are not trained are kept in int8; in inference a copy of the
     /// head's as well.
     bool int8_frozen = false;
+    /// The same in nf4, but no head; `nf4_double`: the scales are quantised too.
+    bool nf4_frozen = false;
+    bool nf4_double = false;
     std::string int8_warning;  ///< for display: on this mesh the int8 form is not that of one rank
     DType grad_reduce = DType::f32;
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
@@ -183,6 +188,7 @@ struct RunPlan {
     /// does not clear. Not in a run with the injected fault `nan`: the NaN would be overwritten.
     bool overwrites_gradients = true;
     OptimizerPlan optimizer;
+    OffloadSpec offload;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;

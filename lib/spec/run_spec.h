@@ -199,6 +199,9 @@ struct ParallelSpec {
     std::int64_t expert = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     bool shard_optimizer = true;
+    Sharded shard = Sharded::optimizer;
+    std::optional<std::int64_t> shard_ranks = {};  ///< empty: all that share parameters
+    bool reshard = true;  ///< weights are released after forward and gathered again for backward
 
     bool operator==(const ParallelSpec&) const = default;
 };
@@ -207,6 +210,8 @@ struct PrecisionSpec {
     std::optional<Precision> compute;
     Precision grad_reduce = Precision::fp32;  ///< fp32 or bf16
     FrozenWeights frozen = FrozenWeights::compute;
+    bool nf4_double = false;                   ///< the scales of nf4 are quantised too
+    Precision main_weights = Precision::fp32;  ///< fp32 or bf16
 
     bool operator==(const PrecisionSpec&) const = default;
 };
@@ -227,9 +232,19 @@ struct OptimizerSpec {
     double eps = 1.0e-8;
     double weight_decay = 0.1;
     double clip_grad = 1.0;  ///< 0: no clipping
+    MomentFormat state = MomentFormat::fp32;
     MuonSpec muon;
 
     bool operator==(const OptimizerSpec&) const = default;
+};
+
+/// What waits in host memory while the device does not need it.
+struct OffloadSpec {
+    bool optimizer = false;     ///< the optimizer's moments
+    bool main_weights = false;  ///< the optimizer's main parameters
+    OffloadedActivations activations = OffloadedActivations::off;
+
+    bool operator==(const OffloadSpec&) const = default;
 };
 
 struct LrScheduleSpec {
@@ -249,6 +264,7 @@ struct CheckpointSpec {
     bool async = true;
     std::optional<std::filesystem::path> local = {};  ///< a folder on each node's own disk
     std::int64_t local_interval = 50;  ///< steps between the copies that are kept there
+    std::optional<std::filesystem::path> memory = {};  ///< a folder in each node's memory
 
     bool operator==(const CheckpointSpec&) const = default;
 };
@@ -353,6 +369,7 @@ struct RunSpec {
     Recompute recompute = Recompute::selective;
     bool deterministic = true;
     OptimizerSpec optimizer;
+    OffloadSpec offload;
     LrScheduleSpec lr_schedule;
     CheckpointSpec checkpoint;
     FaultsSpec faults;

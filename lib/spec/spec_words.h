@@ -166,10 +166,32 @@ constexpr auto words_of(Precision) {
 }
 
 /// The format in which weights that are not trained are kept.
-enum class FrozenWeights { compute, int8 };
+enum class FrozenWeights { compute, int8, nf4 };
 constexpr auto words_of(FrozenWeights) {
     using enum FrozenWeights;
-    return std::to_array<Word<FrozenWeights>>({{compute, "compute"}, {int8, "int8"}});
+    return std::to_array<Word<FrozenWeights>>({{compute, "compute"}, {int8, "int8"}, {nf4, "nf4"}});
+}
+
+/// What the ranks that share parameters divide among them; each value includes those before it.
+enum class Sharded { none, optimizer, gradients, weights };
+constexpr auto words_of(Sharded) {
+    using enum Sharded;
+    return std::to_array<Word<Sharded>>(
+        {{none, "none"}, {optimizer, "optimizer"}, {gradients, "gradients"}, {weights, "weights"}});
+}
+
+/// The format of AdamW's moments.
+enum class MomentFormat { fp32, bf16, eight_bit };
+constexpr auto words_of(MomentFormat) {
+    using enum MomentFormat;
+    return std::to_array<Word<MomentFormat>>({{fp32, "fp32"}, {bf16, "bf16"}, {eight_bit, "8bit"}});
+}
+
+/// Which saved activations wait for backward in host memory.
+enum class OffloadedActivations { off, blocks };
+constexpr auto words_of(OffloadedActivations) {
+    using enum OffloadedActivations;
+    return std::to_array<Word<OffloadedActivations>>({{off, "off"}, {blocks, "blocks"}});
 }
 
 enum class Recompute { none, selective, full };
