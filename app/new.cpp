@@ -22,8 +22,10 @@
 #include "help/shell_text.h"
 #include "lines.h"
 #include "memory_headroom.h"
+#include "new_options.h"
 #include "new_spec.h"
 #include "planner/mesh_cost.h"
+#include "search/training_ways.h"
 #include "spec/spec_keys.h"
 #include "tokenizer/tokenizer.h"
 
@@ -33,23 +35,6 @@ namespace {
 constexpr double min_hours = 1e-3;
 constexpr double max_hours = 1e6;
 constexpr double used_time = 0.9;  // a run that takes a smaller share of its hours has a reason
-constexpr double usual_validation = 0.05;  // of the data
-constexpr double most_validation_tokens = 10e6;
-
-struct NewOptions {
-    std::string data;
-    std::string tokenizer;
-    std::optional<double> hours;
-    std::optional<std::int64_t> tokens;
-    std::optional<std::int64_t> experts;
-    std::string device;
-    std::optional<std::int64_t> ranks;  ///< default: 1
-    std::string hardware;
-    std::string memory_headroom = std::string(default_headroom);
-    std::string output;
-
-    std::int64_t rank_count() const { return ranks.value_or(1); }
-};
 
 CLI::Validator hours_range() {
     return hours_between(min_hours, max_hours);
@@ -57,29 +42,6 @@ CLI::Validator hours_range() {
 
 CLI::Validator ranks_range() {
     return whole_number(1, max_planned_ranks).description("");
-}
-
-void check_cores(const NewOptions& options, const HardwareProfile& cpu) {
-    if (options.rank_count() <= cpu.node.devices) return;
-    fail(ExitCode::usage, "--ranks ", options.rank_count(), ": this machine has ",
-         counted(cpu.node.devices, "core"), "; for more machines give --hardware FILE");
-}
-
-HardwareProfile hardware_of(const NewOptions& options) {
-    if (!options.hardware.empty()) {
-        HardwareProfile profile = find_hardware(options.hardware);
-        plan_for_cuda(parse_device(options.device), &profile);  // checks that they agree
-        if (means_this_cpu(options.hardware)) check_cores(options, profile);
-        return profile;
-    }
-    if (plan_for_cuda(parse_device(options.device))) {
-        fail(ExitCode::usage,
-             "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
-    }
-    HardwareProfile profile = this_cpu();
-    profile.name = text("the CPU of this machine, ", counted(profile.node.devices, "core"));
-    check_cores(options, profile);
-    return profile;
 }
 
 /// The tokenizer given or, where its file lies next to the token files, the one that made them.
@@ -104,41 +66,6 @@ std::int64_t vocabulary_of(const IndexedDataset& data, const std::string& tokeni
     if (data.meta()) return data.meta()->vocab_size;
     fail(ExitCode::usage, data.prefix().string(),
          ": no .meta.json names its tokenizer; give --tokenizer FILE");
-}
-
-/// The usual share of the data to validate with, or less if that is more tokens than a validation
-/// needs, but one document at least.
-std::string split_of(const IndexedDataset& data) {
-    const double least = 1.0 / static_cast<double>(std::max<std::int64_t>(1, data.num_sequences()));
-    const double most =
-        most_validation_tokens / static_cast<double>(std::max<std::int64_t>(1, data.num_tokens()));
-    const double percent = 100 * std::min(usual_validation, std::max(least, most));
-    const int digits = std::max(0, -static_cast<int>(std::floor(std::log10(percent))));
-    return text(fixed(100 - percent, digits), ",", fixed(percent, digits), ",0");
-}
-
-/// "stories" of data/stories_text_document, or of the file to write.
-std::string name_of_run(const NewOptions& options) {
-    std::string name = std::filesystem::path(options.output).stem().string();
-    if (name.empty()) name = std::filesystem::path(options.data).filename().string();
-    constexpr std::string_view ending = "_text_document";
-    if (name.ends_with(ending) && name.size() > ending.size())
-        name.resize(name.size() - ending.size());
-    return name;
-}
-
-/// The file to write.
-std::string output_of(const NewOptions& options) {
-    return options.output.empty() ? name_of_run(options) + ".yaml" : options.output;
-}
-
-void check_output(const std::string& output) {
-    if (!named_yaml(output)) {
-        fail(ExitCode::usage, "--output ", output,
-             ": the name must end in .yaml or .yml, so that gptrain recognises a run spec");
-    }
-    check_output_file(output, "--output");
-    require_new(output, "--output");
 }
 
 /// Asks questions on a terminal.
@@ -231,20 +158,6 @@ void ask_for_the_rest(NewOptions& options) {
     }
 }
 
-std::string shown_command(const NewOptions& options) {
-    std::string out = text("gptrain new --data ", shell_word(options.data));
-    if (!options.tokenizer.empty()) out += text(" --tokenizer ", shell_word(options.tokenizer));
-    if (options.hours) out += text(" --hours ", *options.hours);
-    if (options.tokens) out += text(" --tokens ", *options.tokens);
-    if (options.experts) out += text(" --experts ", *options.experts);
-    if (!options.device.empty()) out += text(" --device ", options.device);
-    if (options.rank_count() != 1) out += text(" --ranks ", options.rank_count());
-    if (!options.hardware.empty()) out += text(" --hardware ", shell_word(options.hardware));
-    if (options.memory_headroom != default_headroom)
-        out += text(" --memory-headroom ", options.memory_headroom);
-    return without_controls(out);
-}
-
 /// The inputs that determine the size of a run.
 struct NewRun {
     RunSpec base;
@@ -313,6 +226,7 @@ void print_new_run(const SizedRun& run, const NewOptions& options, const std::st
 }
 
 ExitCode write_new_spec(NewOptions options) {
+    if (!options.model.empty()) return write_tuning_spec(std::move(options));
     if (options.data.empty()) ask_for_the_rest(options);
     const std::string name = name_of_run(options);
     options.output = output_of(options);
@@ -361,6 +275,29 @@ void add_data_options(CLI::App& command, NewOptions& options) {
         ->check(whole_number(2, expert_count.high).description(""));
 }
 
+void add_model_options(CLI::App& command, NewOptions& options) {
+    CLI::Option* model =
+        command
+            .add_option("--model", options.model,
+                        "A Hugging Face model folder to fine-tune, of which config.json is enough; "
+                        "prints the ways in which the machine can train it")
+            ->type_name("HF-DIR")
+            ->check(CLI::ExistingDirectory)
+            ->excludes("--hours", "--experts")
+            ->needs("--data");
+    command
+        .add_option("--way", options.way,
+                    text("How to train that model: ", way_words(),
+                         "; default: the first of these that fits"))
+        ->type_name("WAY")
+        ->needs(model);
+    command
+        .add_option("--host-memory", options.host_memory,
+                    "Host memory of a node, such as 64GB; default: the profile's")
+        ->type_name("SIZE")
+        ->needs(model);
+}
+
 void add_machine_options(CLI::App& command, NewOptions& options) {
     command
         .add_option("--device", options.device,
@@ -380,10 +317,12 @@ void add_machine_options(CLI::App& command, NewOptions& options) {
 }  // namespace
 
 void add_new(CLI::App& app, Command& chosen) {
-    CLI::App* command = app.add_subcommand(
-        "new", "Write a run spec for token files and a machine, with a model of the right size");
+    CLI::App* command = app.add_subcommand("new",
+                                           "Write a run spec for token files and a machine, with a "
+                                           "model of the right size or one that exists");
     auto options = std::make_shared<NewOptions>();
     add_data_options(*command, *options);
+    add_model_options(*command, *options);
     add_machine_options(*command, *options);
     command
         ->add_option("--output", options->output,

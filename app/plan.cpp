@@ -13,9 +13,11 @@
 #include "commands.h"
 #include "device.h"
 #include "help/option_checks.h"
+#include "model_ways.h"
 #include "plan_problem.h"
 #include "search/search_picture.h"
 #include "search/table_text.h"
+#include "spec/spec_keys.h"
 
 namespace gptrain {
 namespace {
@@ -103,6 +105,25 @@ ExitCode plan_training(const PlanOptions& options) {
     } else {
         plan_scaling(options, training, sizes);
     }
+    return ExitCode::done;
+}
+
+ExitCode plan_ways(const PlanOptions& options) {
+    const std::vector<std::int64_t> sizes =
+        options.world_size.empty() ? std::vector<std::int64_t>{1}
+                                   : parse_sizes("--world-size", options.world_size, rank_counts);
+    if (sizes.size() > 1) {
+        fail(ExitCode::usage, "--world-size ", options.world_size,
+             ": --model takes one number of ranks");
+    }
+    const WaysAnswer answer = try_ways({.model = options.model,
+                                        .host_memory = options.host_memory,
+                                        .hardware = read_hardware(options.hardware),
+                                        .headroom = headroom_share(options.memory_headroom),
+                                        .ranks = sizes.front(),
+                                        .seq_length = options.seq_length},
+                                       "");
+    print_raw(answer.table);
     return ExitCode::done;
 }
 
@@ -198,7 +219,35 @@ void add_measure_options(CLI::App& command, PlanOptions& options) {
         ->needs(measure);
 }
 
+void add_model_options(CLI::App& command, PlanOptions& options) {
+    CLI::Option* model =
+        command
+            .add_option("--model", options.model,
+                        "A Hugging Face model folder, of which config.json is enough: shows the "
+                        "ways in which the hardware can train it")
+            ->type_name("HF-DIR")
+            ->check(CLI::ExistingDirectory)
+            ->excludes("--config", "--set", "--fix", "--global-batch", "--max-days", "--write",
+                       "--picture", "--json", "--inference", "--measure", "--calibrate");
+    command
+        .add_option("--host-memory", options.host_memory,
+                    "Host memory of a node, such as 64GB; default: the profile's")
+        ->type_name("SIZE")
+        ->needs(model);
+    command
+        .add_option("--seq-length", options.seq_length,
+                    text("Tokens of a sample; default: ", tuning_length,
+                         ", or the model's positions if those are fewer"))
+        ->type_name("T")
+        ->check(whole_number(1, token_count.high))
+        ->needs(model);
+}
+
 void require_options(const PlanOptions& options) {
+    if (!options.model.empty()) {
+        if (options.hardware.empty()) throw CLI::RequiredError("plan --model: --hardware");
+        return;
+    }
     if (options.config.empty()) throw CLI::RequiredError("plan: --config");
     if (options.hardware.empty()) throw CLI::RequiredError("plan: --hardware");
     if (options.measure > 0) return;
@@ -235,6 +284,7 @@ void add_plan(CLI::App& app, Command& chosen) {
     add_inference_options(*command, *options);
     add_measure_options(*command, *options);
     add_calibrate_options(*command, *options);
+    add_model_options(*command, *options);
     command->final_callback([&chosen, options] {
         if (!options->calibrate.empty()) {
             const DeviceChoice device = parse_device(options->device);
@@ -243,6 +293,7 @@ void add_plan(CLI::App& app, Command& chosen) {
         }
         require_options(*options);
         chosen = [options] {
+            if (!options->model.empty()) return plan_ways(*options);
             if (options->inference) return plan_inference(*options);
             return options->measure > 0 ? plan_measure(*options) : plan_training(*options);
         };

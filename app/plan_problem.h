@@ -38,6 +38,9 @@ struct PlanOptions {
     std::optional<double> max_latency;  ///< seconds
     std::int64_t measure = 0;           ///< candidates; 0: none
     std::string learn;
+    std::string model;  ///< folder of a model to fine-tune, instead of a config
+    std::string host_memory;
+    std::int64_t seq_length = 0;  ///< 0: the usual
 };
 
 /// The spec and the hardware of a question. A search context refers to it.

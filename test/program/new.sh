@@ -135,6 +135,28 @@ expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output giv
     --tokenizer tok.model
 [[ ! -e no.yaml ]] || fail "a refused spec was written"
 
+# A model that exists: the ways in which the machine can train it, and the first that fits.
+models=$(dirname "$0")/../interop/models
+mkdir tiny
+cp "$models/llama/config.json" tiny
+expect_exit 0 "$gptrain" plan --model tiny --hardware cpu
+says out "full " "lora " "qlora "
+expect_exit 0 "$gptrain" plan --model tiny --hardware rtx-4090 --world-size 2 --seq-length 16
+expect_exit 2 "$gptrain" plan --model tiny --hardware cpu --config tiny.yaml
+expect_exit 3 "$gptrain" plan --model runs --hardware cpu
+says err "runs/config.json"
+expect_exit 2 "$gptrain" new --data longer --model tiny --way half --device cpu --output half.yaml
+says err "--way half: give one of full"
+expect_exit 2 "$gptrain" new --data longer --model tiny --hardware rtx-4090 --host-memory 1MB \
+    --way full --output half.yaml
+says err "cannot be trained"
+[[ ! -e half.yaml ]] || fail "a refused spec was written"
+expect_exit 0 "$gptrain" import "$models/gpt2" --output imported
+expect_exit 0 "$gptrain" new --data longer --model "$models/gpt2" --way lora --device cpu --output lora.yaml
+says out "LoRA" "train with: gptrain train lora.yaml"
+says lora.yaml "--way lora" "adapter:"
+expect_exit 0 "$gptrain" inspect lora.yaml
+
 # A terminal is asked for what is missing.
 printf 'text_text_document\n\ncpu\n\nasked.yaml\n' >answers
 ask() {

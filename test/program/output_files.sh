@@ -21,7 +21,8 @@ inputs="--config --hardware --inject --resume --set train:--config train:--hardw
     eval:--task eval:--task-data eval:--template eval:--tokenizer export:--adapted export:--tokenizer
     export:--tokenizer-from generate:--adapted generate:--checkpoint generate:--prompt-file
     generate:--set generate:--template generate:--tokenizer inspect:--set inspect:--tokenizer
-    new:--data new:--hardware new:--tokenizer plan:--config plan:--fix plan:--hardware plan:--set
+    new:--data new:--hardware new:--model new:--tokenizer plan:--config plan:--fix plan:--hardware
+    plan:--model plan:--set
     report:--hardware report:--timeline serve:--adapted serve:--checkpoint serve:--set
     serve:--template serve:--token-file serve:--tokenizer"
 new="export:--output import:--output new:--output plan:--write"

@@ -1,0 +1,92 @@
+// gptrain new --model: a run spec that trains a model that exists, in a way that the machine
+// allows.
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/output_file.h"
+#include "commands.h"
+#include "data/training_data.h"
+#include "help/shell_text.h"
+#include "model_ways.h"
+#include "new_options.h"
+#include "spec/spec_settings.h"
+
+namespace gptrain {
+namespace {
+
+/// Passes over the data: more help little, and the model forgets what it knew.
+constexpr std::int64_t tuning_passes = 3;
+/// Of all weights, as in Stanford Alpaca (2023).
+constexpr double full_lr = 2.0e-5;
+/// Of an adapter (Dettmers et al. 2023, arXiv 2305.14314).
+constexpr double adapter_lr = 2.0e-4;
+
+/// Steps, learning rate and intervals for so many tokens.
+void set_training(RunSpec& spec, std::int64_t tokens) {
+    TrainingSpec& training = spec.training;
+    const std::int64_t step_tokens = *training.global_batch_size * training.seq_length;
+    training.steps = std::max<std::int64_t>(1, tokens / step_tokens);
+    training.eval_interval = std::max<std::int64_t>(1, training.steps / 10);
+    training.eval_steps = 5;
+    spec.optimizer.lr = spec.adapter ? adapter_lr : full_lr;
+    spec.optimizer.weight_decay = 0;
+    spec.lr_schedule.warmup_steps = std::max<std::int64_t>(1, training.steps * 3 / 100);
+    spec.checkpoint.interval = std::clamp<std::int64_t>(training.steps / 10, 1, 500);
+    spec.logging.interval = std::clamp<std::int64_t>(training.steps / 50, 1, 10);
+}
+
+/// The keys in which `spec` differs from the defaults, and those of the model.
+std::string spec_text(const RunSpec& spec) {
+    YamlNode root(YamlNode::Kind::map, {});
+    for (const std::string& setting : changed_keys(RunSpec(), spec))
+        apply_setting(root, setting);
+    return to_yaml(root);
+}
+
+const WayOutcome& chosen(const WaysAnswer& answer, const NewOptions& options) {
+    const auto fits = std::find_if(answer.outcomes.begin(), answer.outcomes.end(),
+                                   [](const WayOutcome& each) { return each.fastest.has_value(); });
+    if (fits != answer.outcomes.end()) return *fits;
+    fail(ExitCode::usage, "new: ", options.model, " cannot be trained on ", options.hardware,
+         options.way.empty() ? " in any of these ways" : " so",
+         "; use more --ranks, other --hardware or a smaller model");
+}
+
+}  // namespace
+
+ExitCode write_tuning_spec(NewOptions options) {
+    require_token_files(options.data);
+    options.output = output_of(options);
+    check_output(options.output);
+    const IndexedDataset data(options.data);
+    const WaysAnswer answer = try_ways({.model = options.model,
+                                        .host_memory = options.host_memory,
+                                        .hardware = hardware_of(options),
+                                        .headroom = headroom_share(options.memory_headroom),
+                                        .ranks = options.rank_count()},
+                                       options.way);
+    print_raw(answer.table);
+    const WayOutcome& way = chosen(answer, options);
+    RunSpec spec = way.spec;
+    spec.name = name_of_run(options);
+    spec.output_dir = "runs/" + spec.name;
+    spec.data.train = {{.prefix = options.data}};
+    spec.data.split = split_of(data);
+    if (!options.tokenizer.empty()) spec.data.tokenizer = options.tokenizer;
+    const std::int64_t pass = count_training_tokens(spec.data).value_or(0);
+    set_training(spec, options.tokens.value_or(tuning_passes * pass));
+    const double seconds =
+        static_cast<double>(spec.training.steps) * way.fastest->estimate.step.seconds;
+    write_output_file(options.output, text("# Written by: ", shown_command(options), "\n# ",
+                                           way.way->words, ", about ", human_time(seconds), " on ",
+                                           options.hardware, ".\n", spec_text(spec)));
+    print(options.output, ": ", way.way->words, ", ", counted(spec.training.steps, "step"),
+          ", about ", human_time(seconds));
+    const std::int64_t ranks = options.rank_count();
+    print("train with: ", ranks > 1 ? text("mpirun -n ", ranks, " ") : "", "gptrain train ",
+          shell_word(options.output));
+    return ExitCode::done;
+}
+
+}  // namespace gptrain
