@@ -292,6 +292,7 @@ struct TimeLimit {
 
 struct FaultsSpec {
     std::int64_t hang_seconds = 600;
+    double silence_factor = 3;  ///< 0: hang_seconds alone counts
     std::int64_t max_skipped_steps = 10;
     std::int64_t replica_check_interval = 0;
     std::optional<LossSpike> loss_spike;

@@ -273,6 +273,7 @@ void visit_keys(auto& keys, LossSpike& spike) {
 
 void visit_keys(auto& keys, FaultsSpec& faults) {
     keys.value("hang_seconds", faults.hang_seconds, seconds_count);
+    keys.value("silence_factor", faults.silence_factor, not_negative);
     keys.value("max_skipped_steps", faults.max_skipped_steps, step_interval);
     keys.value("replica_check_interval", faults.replica_check_interval, step_interval);
     keys.open("loss_spike", faults.loss_spike, "none");

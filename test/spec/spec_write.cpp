@@ -117,6 +117,7 @@ checkpoint:
   local_interval: 50
 faults:
   hang_seconds: 600
+  silence_factor: 3
   max_skipped_steps: 10
   replica_check_interval: 0
   loss_spike: none
