@@ -263,6 +263,8 @@ void visit_keys(auto& keys, CheckpointSpec& checkpoint) {
     keys.value("async", checkpoint.async);
     keys.open("local", checkpoint.local, "none");
     keys.value("local_interval", checkpoint.local_interval, step_count);
+    keys.open("memory", checkpoint.memory, "none");
+    keys.value("memory_interval", checkpoint.memory_interval, step_count);
 }
 
 void visit_keys(auto& keys, LossSpike& spike) {

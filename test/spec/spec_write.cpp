@@ -115,6 +115,8 @@ checkpoint:
   async: true
   local: none
   local_interval: 50
+  memory: none
+  memory_interval: 10
 faults:
   hang_seconds: 600
   silence_factor: 3
