@@ -12,6 +12,7 @@
 #include "device.h"
 #include "engine/long_step.h"
 #include "engine/memory_check.h"
+#include "failure_cost.h"
 #include "metrics/comm_metrics.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
@@ -376,6 +377,10 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     const bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
     print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
+    const NodeMemory node = {std::min(target.world_size, target.ranks_per_node),
+                             largest_of(memory, cuda).rank->cost.memory, !cuda};
+    const auto seconds = estimate ? std::optional(estimate->step.seconds) : std::nullopt;
+    print_failure_cost(spec.checkpoint, node, seconds);
     if (for_rings) {
         print("deterministic: true takes ", plain_seconds(*for_rings),
               " s of the step: sums over ranks go around rings, not through trees or switches");

@@ -43,6 +43,7 @@ Ranks::~Ranks() {
 
 Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
     WatchdogOptions options = {.hang_seconds = static_cast<double>(spec.faults.hang_seconds),
+                               .silence_factor = spec.faults.silence_factor,
                                .mesh = mesh};
     if (session_.size() == 1 && !cuda) options.hang_seconds = 0;
     watchdog_ = std::make_unique<Watchdog>(session_, options);

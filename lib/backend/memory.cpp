@@ -62,10 +62,12 @@ Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
     arenas_.reserve(memory_uses);
     for (int i = 0; i < memory_uses; ++i) {
         const auto use = static_cast<MemoryUse>(i);
+        const bool on_demand =
+            use == MemoryUse::messages || (plan && use == MemoryUse::memory_copies);
         const std::int64_t planned = plan ? (*plan)[use] : unbounded;
         try {
             arenas_.emplace_back(backend, space_of(use), std::string(name_of(use)),
-                                 use == MemoryUse::messages ? 0 : planned);
+                                 on_demand ? 0 : planned);
         } catch (const Error& error) {
             if (!plan || error.code() != ExitCode::usage) throw;
             fail(ExitCode::usage, error.what(), "; the plan: ", to_text(*plan));

@@ -32,6 +32,7 @@ enum class MemoryUse {
     host_saved,        ///< saved activations in host memory
     readback,          ///< host copies of the step state
     messages,          ///< host memory of reductions, allocated by communicators on demand
+    memory_copies,     ///< files of checkpoint.memory, made on demand
     snapshot,          ///< host copy of the state, from which a checkpoint is written
 };
 constexpr auto words_of(MemoryUse) {
@@ -54,13 +55,15 @@ constexpr auto words_of(MemoryUse) {
                                            {host_saved, "host saved activations"},
                                            {readback, "host step state"},
                                            {messages, "host messages"},
+                                           {memory_copies, "copies in memory"},
                                            {snapshot, "checkpoint snapshot"}});
 }
 constexpr int memory_uses = count_to(MemoryUse::snapshot);
 constexpr MemorySpace space_of(MemoryUse use) {
     using enum MemoryUse;
     const bool host = use == staging || use == host_optimizer || use == host_main_params ||
-                      use == host_saved || use == readback || use == messages || use == snapshot;
+                      use == host_saved || use == readback || use == messages ||
+                      use == memory_copies || use == snapshot;
     return host ? MemorySpace::host : MemorySpace::device;
 }
 
@@ -80,9 +83,9 @@ private:
 /// The nonzero uses and the totals, in one line.
 std::string to_text(const MemoryPlan& plan);
 
-/// The arenas of a run, one for each use except messages. With the run's plan they have exactly its
-/// sizes. Without a plan (on the meter, which holds no data) they are unbounded, and `peaks()` then
-/// is the plan.
+/// The arenas of a run, one for each use except messages and copies in memory. With the run's plan
+/// they have exactly its sizes. Without a plan (on the meter, which holds no data) they are
+/// unbounded, those of copies, too, and `peaks()` then is the plan.
 class Memory {
 public:
     /// If memory is short, the Error (usage) includes the plan.

@@ -109,8 +109,8 @@ LocalCopies::LocalCopies(Backend& backend, Arena& snapshot, const MpiSession& ra
     if (from_ != MpiSession::nobody) passed_bytes_ = *parse_int(at(sizes, from_));
     const auto unprotected = std::count(receivers.begin(), receivers.end(), MpiSession::nobody);
     if (unprotected == 0) return;
-    print("checkpoint.local: no other node keeps a copy of ", unprotected, " of ", ranks_.size(),
-          " ranks; if their node is lost, the run goes back to its last checkpoint");
+    print(key_of(folder_.tier), ": no other node keeps a copy of ", unprotected, " of ",
+          ranks_.size(), " ranks; if their node is lost, the run goes back to its last checkpoint");
 }
 
 bool LocalCopies::first_of_node() const {
@@ -188,11 +188,24 @@ void LocalCopies::begin_course(LocalCourse course, std::int64_t step) {
     const std::int64_t newest =
         ranks_.max(first_of_node() ? newest_save_of_other_meshes(folder_) : 0);
     if (newest > step && ranks_.rank() == 0) {
-        warn("the local copies of step ", newest, ", which are of another mesh than ", folder_.mesh,
-             ", are removed");
+        warn("the ", name_of(folder_.tier), " of step ", newest,
+             ", which are of another mesh than ", folder_.mesh, ", are removed");
     }
     ranks_.run_on_all([&] {
-        if (first_of_node()) remove_other_saves(folder_, course_.from);
+        if (!first_of_node()) return;
+        std::vector<std::string> kept = course_.older;
+        kept.push_back(course_.from);
+        remove_other_saves(folder_, kept);
+    });
+}
+
+void LocalCopies::remove_all() {
+    finish();
+    ranks_.run_on_all([&] {
+        if (!first_of_node()) return;
+        remove_other_saves(folder_, {});
+        std::error_code not_empty;
+        std::filesystem::remove(folder_.run, not_empty);
     });
 }
 
@@ -217,7 +230,7 @@ void LocalCopies::complete() {
         sync_folder(save_folder());
     });
     ranks_.run_on_all([&] {
-        if (first_of_node()) remove_other_saves(folder_, save_->name);
+        if (first_of_node()) remove_other_saves(folder_, {save_->name});
     });
 }
 
@@ -237,7 +250,9 @@ void LocalCopies::abandon(const CommonError& failure) {
     save_.reset();  // waits for its threads
     if (failure.code() != ExitCode::io) throw failure;
     if (first_of_node()) remove_or_warn(unfinished);
-    if (ranks_.rank() == 0) warn(failure.what(), "; training continues without this local copy");
+    if (ranks_.rank() != 0) return;
+    warn(failure.what(), "; training continues without ",
+         folder_.tier == CopyTier::disk ? "this local copy" : "this copy in memory");
 }
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// Saves local copies (local_folder.h).
+// Saves local copies, or copies in memory (local_folder.h).
 //
 // Each rank writes what it holds to its node's disk and passes it on to a rank of another node,
 // which writes it, too. The ranks wait while the state is copied to host memory and passed on; the
@@ -43,8 +43,11 @@ public:
     /// Completes the save in progress.
     void finish();
     /// From now on saves belong to this course, which begins after `step`. Removes all others but
-    /// the one that it continues from. Warns if there were later ones of another mesh.
+    /// those that it may continue from. Warns if there were later ones of another mesh.
     void begin_course(LocalCourse course, std::int64_t step);
+    /// Removes all saves: the run has ended, or nothing more is to be saved.
+    void remove_all();
+    CopyTier tier() const { return folder_.tier; }
 
 private:
     struct SaveInProgress {

@@ -47,7 +47,7 @@ bool has_files(const std::filesystem::path& folder, const std::vector<FileRecord
 }  // namespace
 
 LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem::path& output_dir,
-                         const MeshShape& mesh, int node) {
+                         const MeshShape& mesh, int node, CopyTier tier) {
     const std::filesystem::path run = absolute_path(output_dir);
     std::ostringstream hash;
     hash.imbue(std::locale::classic());
@@ -55,7 +55,8 @@ LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem
     return {.run = dir / text(run.filename().string(), "-", hash.str()),
             .mesh = text("dp", mesh.data, "-pp", mesh.pipeline, "-cp", mesh.context, "-tp",
                          mesh.tensor, mesh.expert > 1 ? text("-ep", mesh.expert) : ""),
-            .node = node};
+            .node = node,
+            .tier = tier};
 }
 
 std::string why_never_writable(const std::filesystem::path& dir) {
@@ -96,7 +97,7 @@ bool LocalCourse::includes(const std::string& save) const {
     const std::string course = save.substr(save.rfind('-') + 1);
     // Programs without courses wrote the time here.
     if (id.empty()) return parse_int(course).has_value();
-    return course == id || save == from;
+    return course == id || save == from || std::ranges::find(older, save) != older.end();
 }
 
 std::string new_course_id() {
@@ -109,13 +110,27 @@ std::string new_course_id() {
 }
 
 std::string to_text(const LocalCourse& course) {
-    return text(course.id, " ", course.from, "\n");
+    std::string lines = text(course.id, " ", course.from, "\n");
+    if (course.reached) lines += text("reached ", *course.reached, "\n");
+    for (const std::string& save : course.older)
+        lines += text("older ", save, "\n");
+    return lines;
 }
 
 LocalCourse local_course(const std::string& text) {
-    std::istringstream words(text);
+    std::istringstream lines(text);
     LocalCourse course;
-    words >> course.id >> course.from;
+    std::string line;
+    std::getline(lines, line);
+    std::istringstream(line) >> course.id >> course.from;
+    while (std::getline(lines, line)) {
+        std::istringstream words(line);
+        std::string key;
+        std::string value;
+        words >> key >> value;
+        if (key == "reached") course.reached = parse_int(value);
+        if (key == "older") course.older.push_back(value);
+    }
     return course;
 }
 
@@ -159,11 +174,24 @@ std::int64_t newest_save_of_other_meshes(const LocalFolder& folder) {
     return newest;
 }
 
-void remove_other_saves(const LocalFolder& folder, const std::string& save) {
+std::int64_t bytes_of_copies(const LocalFolder& folder) {
+    std::int64_t bytes = 0;
+    std::error_code error;
+    for (std::filesystem::recursive_directory_iterator entry(folder.run, error), end;
+         !error && entry != end; entry.increment(error)) {
+        std::error_code missing;
+        const auto size = std::filesystem::file_size(entry->path(), missing);
+        if (!missing) bytes += static_cast<std::int64_t>(size);
+    }
+    return bytes;
+}
+
+void remove_other_saves(const LocalFolder& folder, const std::vector<std::string>& saves) {
     for (const std::filesystem::path& mesh : folders_in(folder.run)) {
         for (const std::filesystem::path& other : folders_in(mesh)) {
             const std::string name = other.filename().string();
-            if (name != save && local_save_step(name)) remove_or_warn(other);
+            const bool kept = std::ranges::find(saves, name) != saves.end();
+            if (!kept && local_save_step(name)) remove_or_warn(other);
         }
         std::error_code not_empty;
         std::filesystem::remove(mesh, not_empty);

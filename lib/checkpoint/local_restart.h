@@ -23,6 +23,7 @@ public:
     /// The folder of the save, on every node.
     std::filesystem::path folder() const { return folder_.path() / save_; }
     const std::string& save() const { return save_; }
+    CopyTier tier() const { return folder_.tier; }
     const CheckpointMeta& meta() const { return meta_; }
     /// Ranks whose copy is on another node only.
     int moved() const { return moved_; }

@@ -36,25 +36,39 @@ void read_patiently(const MpiSession& ranks, const std::function<void()>& read) 
 }  // namespace
 
 RestartPoint::RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks,
-                           std::optional<LocalRestart> local)
+                           std::vector<LocalRestart> local)
     : candidates_(std::move(candidates)),
       ranks_(&ranks),
       count_(static_cast<std::size_t>(ranks.max(std::ssize(candidates_)))),
-      local_ahead_(std::move(local)) {
-    if (!local_ahead_) return;
-    const auto older = std::find_if(candidates_.begin(), candidates_.end(), [&](const auto& path) {
-        return checkpoint_step(path.filename()).value_or(0) < local_ahead_->meta().step;
+      ahead_(std::move(local)) {
+    std::ranges::sort(ahead_, [](const LocalRestart& a, const LocalRestart& b) {
+        return std::pair(a.meta().step, b.tier()) < std::pair(b.meta().step, a.tier());
     });
-    before_local_ = static_cast<std::size_t>(ranks.max(older - candidates_.begin()));
 }
 
 std::optional<RestartPoint> RestartPoint::find(std::vector<std::filesystem::path> candidates,
                                                const MpiSession& ranks,
-                                               std::optional<LocalRestart> local) {
+                                               std::vector<LocalRestart> local) {
     RestartPoint point(std::move(candidates), ranks, std::move(local));
-    if (point.count_ == 0 && !point.local_ahead_) return std::nullopt;
+    if (point.count_ == 0 && point.ahead_.empty()) return std::nullopt;
     point.open_next();
     return point;
+}
+
+std::size_t RestartPoint::before_copies() const {
+    const LocalRestart& copies = ahead_.back();
+    const std::int64_t step = copies.meta().step + (copies.tier() == CopyTier::memory ? 1 : 0);
+    const auto older = std::find_if(candidates_.begin(), candidates_.end(), [&](const auto& path) {
+        return checkpoint_step(path.filename()).value_or(0) < step;
+    });
+    return static_cast<std::size_t>(ranks_->max(older - candidates_.begin()));
+}
+
+std::vector<std::string> RestartPoint::untried_copies() const {
+    std::vector<std::string> saves;
+    for (const LocalRestart& copies : ahead_)
+        saves.push_back(copies.save());
+    return saves;
 }
 
 std::vector<std::filesystem::path> RestartPoint::course() const {
@@ -65,8 +79,10 @@ std::vector<std::filesystem::path> RestartPoint::course() const {
 
 void RestartPoint::open_next() {
     for (;;) {
-        if (local_ahead_ && next_ == before_local_) {
-            local_ = std::exchange(local_ahead_, std::nullopt);
+        if (!ahead_.empty() && next_ == before_copies()) {
+            local_ = std::move(ahead_.back());
+            ahead_.pop_back();
+            tried_ = local_->tier();
             folder_ = local_->folder();
             meta_ = local_->meta();
             return;
@@ -91,7 +107,7 @@ void RestartPoint::open(std::size_t candidate) {
 }
 
 void RestartPoint::skip_damaged(const Error& damage) {
-    const bool only_one = count_ == 1 && !local_ahead_;
+    const bool only_one = count_ == 1 && ahead_.empty();
     if (only_one || !is_unusable(damage)) throw;
     if (damage.code() == ExitCode::io) ++unread_;
     if (ranks_->rank() != 0) return;
@@ -101,7 +117,7 @@ void RestartPoint::skip_damaged(const Error& damage) {
 CommonError RestartPoint::nothing_left() const {
     if (count_ == 0) {
         return {ExitCode::bad_input,
-                text("the local copies of step ", meta_.step,
+                text("the ", name_of(tried_), " of step ", meta_.step,
                      " are damaged, and the run has no checkpoint; remove them (",
                      folder_.filename().string(), ") to start from scratch")};
     }
@@ -175,7 +191,7 @@ bool RestartPoint::load_local(Backend& backend, const StateSource& needed) {
     } catch (const CommonError& damage) {
         if (!is_unusable(damage)) throw;
         if (ranks_->rank() == 0)
-            warn(damage.what(), "; skipping the local copies of step ", meta_.step);
+            warn(damage.what(), "; skipping the ", name_of(tried_), " of step ", meta_.step);
     }
     local_.reset();
     return false;

@@ -24,15 +24,18 @@ public:
     /// structure verify. Skips damaged ones with a warning, and unreadable ones after a second try.
     /// If none is left: Error (bad_input, or io if one could not be read), or that candidate's own
     /// error if there is only one. Empty if there is no candidate. The session must outlive it.
-    /// `local` is ranked among the candidates by its step.
+    /// `local`, the newest copies of each tier, are ranked among the candidates by their steps; of
+    /// the same step copies in memory come first, and local copies after the checkpoint.
     static std::optional<RestartPoint> find(std::vector<std::filesystem::path> candidates,
                                             const MpiSession& ranks,
-                                            std::optional<LocalRestart> local = {});
+                                            std::vector<LocalRestart> local = {});
 
     const std::filesystem::path& folder() const { return folder_; }
     const CheckpointMeta& meta() const { return meta_; }
     /// The local copies that are loaded, if any.
     const std::optional<LocalRestart>& local() const { return local_; }
+    /// The names of copies that have not been tried.
+    std::vector<std::string> untried_copies() const;
     /// On rank 0: the checkpoint that was chosen, unless it is local copies, and the candidates
     /// after it.
     std::vector<std::filesystem::path> course() const;
@@ -55,8 +58,10 @@ public:
 
 private:
     RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks,
-                 std::optional<LocalRestart> local);
+                 std::vector<LocalRestart> local);
 
+    /// How many of the candidates come before the next copies.
+    std::size_t before_copies() const;
     /// Calls `load_one`, which loads what is open, until it returns true.
     void load_any(const std::function<bool()>& load_one,
                   const std::function<void()>& check_candidate);
@@ -77,12 +82,12 @@ private:
 
     std::vector<std::filesystem::path> candidates_;  ///< on rank 0
     const MpiSession* ranks_;
-    std::size_t count_;                        ///< of candidates
-    std::size_t next_ = 0;                     ///< next candidate to try
-    std::size_t unread_ = 0;                   ///< candidates that could not be read
-    std::optional<LocalRestart> local_ahead_;  ///< local copies to try
-    std::size_t before_local_ = 0;             ///< candidates to try before them
-    std::optional<LocalRestart> local_;        ///< if the run resumes from local copies
+    std::size_t count_;                  ///< of candidates
+    std::size_t next_ = 0;               ///< next candidate to try
+    std::size_t unread_ = 0;             ///< candidates that could not be read
+    std::vector<LocalRestart> ahead_;    ///< copies to try, the next one last
+    std::optional<LocalRestart> local_;  ///< if the run resumes from copies
+    CopyTier tried_ = CopyTier::disk;    ///< of the latest copies
     std::filesystem::path folder_;
     CheckpointMeta meta_;
     AnyManifest manifest_;  ///< of version 2 on every rank, of version 1 on rank 0

@@ -18,6 +18,12 @@ void reserve_snapshot(Engine& engine, const RunPlan& plan) {
     const StateSource source = [&](const StateVisitor& visitor) { engine.visit(visitor); };
     if (plan.async_checkpoint) allocate_snapshot(arena, owned_state(source));
     if (plan.local_copies) allocate_snapshot(arena, held_state(source));
+    if (!plan.memory_copies) return;
+    allocate_snapshot(arena, held_state(source));
+    // Two saves, each of this rank's state and of another rank's, which is as large.
+    const int copies = plan.mesh.size() > 1 ? 4 : 2;
+    for (int copy = 0; copy < copies; ++copy)
+        allocate_snapshot(engine.memory()[MemoryUse::memory_copies], held_state(source));
 }
 
 /// Gives the engine its first weights.

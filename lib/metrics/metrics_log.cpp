@@ -85,4 +85,22 @@ void MetricsLog::write(const MetricsLine& line) {
     std::visit(write, line);
 }
 
+std::optional<std::int64_t> last_logged_step(const std::filesystem::path& file) {
+    constexpr std::size_t most_bytes = std::size_t{1} << 20;
+    const MappedFile mapped(file);
+    std::string_view lines(reinterpret_cast<const char*>(mapped.bytes().data()),
+                           mapped.bytes().size());
+    lines.remove_prefix(lines.size() - std::min(lines.size(), most_bytes));
+    for (; !lines.empty(); lines.remove_suffix(last_line_of(lines).size())) {
+        std::string_view line = last_line_of(lines);
+        if (line.ends_with('\n')) line.remove_suffix(1);
+        const auto read = parse_metrics_line(line);
+        if (!read) continue;
+        if (const auto* metrics = std::get_if<StepMetrics>(&*read)) return metrics->step;
+        const auto* event = std::get_if<RunEvent>(&*read);
+        if (event != nullptr && event->kind == RunEvent::Kind::resume) return std::nullopt;
+    }
+    return std::nullopt;
+}
+
 }  // namespace gptrain

@@ -55,4 +55,8 @@ private:
     std::optional<TimeSpent> time_spent_;
 };
 
+/// The last step that the latest start of a run has logged in `file`; nothing if it has logged
+/// none. Reads the end of the file only.
+std::optional<std::int64_t> last_logged_step(const std::filesystem::path& file);
+
 }  // namespace gptrain

@@ -250,6 +250,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
     plan.local_copies = spec.checkpoint.local.has_value();
+    plan.memory_copies = spec.checkpoint.memory.has_value();
     plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);

@@ -202,6 +202,7 @@ struct RunPlan {
     Objective objective;
     bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
     bool local_copies = false;     ///< each rank's state is copied to its node's disk, the same way
+    bool memory_copies = false;    ///< and into its node's memory
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;

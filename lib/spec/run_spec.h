@@ -89,8 +89,7 @@ struct CausalSpec {
     bool operator==(const CausalSpec&) const = default;
 };
 
-/// Masked language modelling in place of predicting the next token. data/token_masking.h has the
-/// formulas.
+/// Masked language modelling in place of predicting the next token (data/token_masking.h).
 struct MlmSpec {
     static constexpr ObjectiveKind kind = ObjectiveKind::mlm;
     double mask_rate = 0.15;  ///< share of the tokens that are chosen
@@ -265,6 +264,7 @@ struct CheckpointSpec {
     std::optional<std::filesystem::path> local = {};  ///< a folder on each node's own disk
     std::int64_t local_interval = 50;  ///< steps between the copies that are kept there
     std::optional<std::filesystem::path> memory = {};  ///< a folder in each node's memory
+    std::int64_t memory_interval = 10;  ///< steps between the copies that are kept there
 
     bool operator==(const CheckpointSpec&) const = default;
 };
@@ -292,6 +292,7 @@ struct TimeLimit {
 
 struct FaultsSpec {
     std::int64_t hang_seconds = 600;
+    double silence_factor = 3;  ///< 0: hang_seconds alone counts
     std::int64_t max_skipped_steps = 10;
     std::int64_t replica_check_interval = 0;
     std::optional<LossSpike> loss_spike;
@@ -346,8 +347,7 @@ struct SpecLocations {
     std::map<std::string, std::string, std::less<>> by_key;  ///< "training.steps": "run.yaml:8:3"
     std::map<std::string, std::string, std::less<>> values;  ///< "data.tokenizer": "tok.model"
 
-    /// The location of the key that a message starts with, or else of the section around it, or
-    /// else the file; empty for a spec that was not read.
+    /// The location of the key that starts a message, else of its section, else the file; or empty.
     std::string of(std::string_view message) const;
     bool operator==(const SpecLocations&) const { return true; }
 };
@@ -380,10 +380,9 @@ struct RunSpec {
     bool operator==(const RunSpec&) const = default;
 };
 
-/// Reads a run spec from a file and applies `key.path=value` settings in order. Relative paths are
-/// resolved against the current folder and stored as absolute ones. Every mistake is an Error
-/// (usage) of the form `file:line:column: key: what is wrong`, with the nearest valid key for an
-/// unknown one. A mistake in a setting names the setting instead of a line.
+/// Reads a run spec from a file and applies `key.path=value` settings in order. Relative paths
+/// become absolute. Every mistake is an Error (usage) of the form `file:line:column: key: what is
+/// wrong`, with the nearest valid key for an unknown one; one in a setting names the setting.
 RunSpec load_run_spec(const std::filesystem::path& file,
                       const std::vector<std::string>& settings = {});
 

@@ -263,6 +263,8 @@ void visit_keys(auto& keys, CheckpointSpec& checkpoint) {
     keys.value("async", checkpoint.async);
     keys.open("local", checkpoint.local, "none");
     keys.value("local_interval", checkpoint.local_interval, step_count);
+    keys.open("memory", checkpoint.memory, "none");
+    keys.value("memory_interval", checkpoint.memory_interval, step_count);
 }
 
 void visit_keys(auto& keys, LossSpike& spike) {
@@ -273,6 +275,7 @@ void visit_keys(auto& keys, LossSpike& spike) {
 
 void visit_keys(auto& keys, FaultsSpec& faults) {
     keys.value("hang_seconds", faults.hang_seconds, seconds_count);
+    keys.value("silence_factor", faults.silence_factor, not_negative);
     keys.value("max_skipped_steps", faults.max_skipped_steps, step_interval);
     keys.value("replica_check_interval", faults.replica_check_interval, step_interval);
     keys.open("loss_spike", faults.loss_spike, "none");

@@ -80,6 +80,9 @@ std::vector<std::string> unused_keys(const RunSpec& spec) {
     unused.add(
         !spec.checkpoint.local && spec.checkpoint.local_interval != CheckpointSpec{}.local_interval,
         "checkpoint.local_interval", "without checkpoint.local");
+    unused.add(!spec.checkpoint.memory &&
+                   spec.checkpoint.memory_interval != CheckpointSpec{}.memory_interval,
+               "checkpoint.memory_interval", "without checkpoint.memory");
     unused.add(spec.device == DeviceChoice::cpu && spec.parallel.peer != ParallelSpec{}.peer,
                "parallel.peer", "with device cpu");
     return std::move(unused.warnings);

@@ -29,13 +29,13 @@ std::optional<std::int64_t> removed_before(const CheckpointMeta& copies,
     return before;
 }
 
-/// Local copies that were made after the checkpoint of step `removed`, which is gone, are not used:
+/// Copies that were made after the checkpoint of step `removed`, which is gone, are not used:
 /// somebody has removed it to go back to the one of step `newest`. If no checkpoint is left, the
 /// folder may only be unreachable for the moment.
-void ignore_copies(const std::filesystem::path& checkpoints, std::int64_t copies,
+void ignore_copies(const std::filesystem::path& checkpoints, const LocalRestart& copies,
                    std::int64_t removed, std::optional<std::int64_t> newest) {
-    const std::string made = text("the local copies of step ", copies, " were made after ",
-                                  checkpoint_name(removed), ", which is gone");
+    const std::string made = text("the ", name_of(copies.tier()), " of step ", copies.meta().step,
+                                  " were made after ", checkpoint_name(removed), ", which is gone");
     if (newest) {
         warn(checkpoints.string(), ": ", made, "; they are not used, and removed");
         return;
@@ -57,18 +57,19 @@ void check_start(const ResumeChoice& choice) {
 
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
-                                       const MpiSession& ranks,
-                                       std::optional<LocalRestart> copies) {
+                                       const MpiSession& ranks, std::vector<LocalRestart> copies) {
     std::vector<std::filesystem::path> candidates;
     ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
     const auto newest =
         candidates.empty() ? std::nullopt : checkpoint_step(candidates.front().filename());
-    std::optional<std::int64_t> removed;
-    ranks.run_on_first([&] {
-        if (copies) removed = removed_before(copies->meta(), newest);
-        if (removed) ignore_copies(checkpoints, copies->meta().step, *removed, newest);
+    std::erase_if(copies, [&](const LocalRestart& of_tier) {
+        std::optional<std::int64_t> removed;
+        ranks.run_on_first([&] {
+            removed = removed_before(of_tier.meta(), newest);
+            if (removed) ignore_copies(checkpoints, of_tier, *removed, newest);
+        });
+        return ranks.max(removed ? 1 : 0) > 0;
     });
-    if (ranks.max(removed ? 1 : 0) > 0) copies.reset();
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
 }
 

@@ -26,12 +26,12 @@ void check_start(const ResumeChoice& choice);
 
 /// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
 /// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. `copies`:
-/// for an automatic choice the run's newest local copies, which serve if they are newer than the
-/// newest whole checkpoint. Error (usage) if the choice cannot be followed.
+/// for an automatic choice the run's newest copies of each tier, which serve if they are newer than
+/// the newest whole checkpoint. Error (usage) if the choice cannot be followed.
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks,
-                                       std::optional<LocalRestart> copies = {});
+                                       std::vector<LocalRestart> copies = {});
 
 /// The peer axes of the run that the choice resumes (SavedRun), from the newest checkpoint that can
 /// be read: of the mesh, which is made before a checkpoint is chosen. Nothing for a fresh start.

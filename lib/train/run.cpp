@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A note about local copies, if the run resumes from them.
+/// A note about copies, if the run resumes from them.
 std::string local_words(const RestartPoint& checkpoint) {
     const auto& local = checkpoint.local();
     if (!local) return "";
-    if (local->moved() == 0) return " (local copies)";
-    return text(" (local copies, ", local->moved(), " of them from other nodes)");
+    if (local->moved() == 0) return text(" (", name_of(local->tier()), ")");
+    return text(" (", name_of(local->tier()), ", ", local->moved(), " of them from other nodes)");
 }
 
 /// While it lives, hang reports say that this rank waits for its data.
@@ -212,7 +212,7 @@ ExitCode Run::loop() {
         steps_.begin();
         issue_step(next_batch(*loader));
         checkpoints_.saver().poll();
-        if (LocalCopies* local = checkpoints_.local()) local->poll();
+        checkpoints_.poll_copies();
         asked = request();
         if (asked != Request::none || results_due()) record(steps_.finish());
         if (faults_.rollback_due()) {
@@ -262,8 +262,8 @@ void Run::issue_step(StepBatch batch) {
 bool Run::results_due() const {
     const std::int64_t step = state_.step + 1;
     return step == plan_.steps || due(spec_.logging.interval, step) ||
-           evaluations_due(step).any() || replica_check_due(step) || local_copy_due(step) ||
-           due(spec_.checkpoint.interval, step);
+           evaluations_due(step).any() || replica_check_due(step) ||
+           checkpoints_.copies_due(step, false) || due(spec_.checkpoint.interval, step);
 }
 
 void Run::record(const std::optional<FinishedStep>& finished) {
@@ -316,11 +316,11 @@ bool Run::evaluate_tasks() {
 void Run::save_if_due(Request asked) {
     const bool last = state_.step == plan_.steps;
     if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
-    if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) {
-        save();
-    } else if (local_copy_due(state_.step)) {
-        save_locally();
-    }
+    const bool whole =
+        last || asked != Request::none || due(spec_.checkpoint.interval, state_.step);
+    if (whole) save();
+    const bool goes_on = !last && !stops(asked);
+    if (goes_on && checkpoints_.copies_due(state_.step, whole)) save_copies(whole);
     if (asked == Request::save) {
         finish_save();
         ranks_.run_on_all([&] { requests_->clear(asked); });
@@ -339,10 +339,10 @@ void Run::save() {
     if (first && state_.step < plan_.steps) report_.print_save_interval(seconds, slowest_step_);
 }
 
-void Run::save_locally() {
+void Run::save_copies(bool with_checkpoint) {
     progress_.phase("save", state_.step);
     const Clock::time_point start = Clock::now();
-    checkpoints_.save_locally(state_);
+    checkpoints_.save_copies(state_, with_checkpoint);
     const double seconds = seconds_since(start);
     slowest_local_save_ = std::max(slowest_local_save_, seconds);
     state_.goodput.add(&TimeSpent::save, seconds);
@@ -356,8 +356,9 @@ void Run::finish_save() {
 
 void Run::wait_for_save() {
     const Clock::time_point start = Clock::now();
-    if (LocalCopies* local = checkpoints_.local()) local->finish();
+    checkpoints_.finish_copies();
     checkpoints_.saver().wait();
+    checkpoints_.release_memory();
     state_.goodput.add(&TimeSpent::save, seconds_since(start));
 }
 

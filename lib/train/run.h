@@ -62,9 +62,6 @@ private:
         const bool copied = mesh.dp_cp().size() > 1 || mesh[Axis::expert_copies].size() > 1;
         return copied && due(spec_.faults.replica_check_interval, step);
     }
-    bool local_copy_due(std::int64_t step) const {
-        return checkpoints_.local() != nullptr && due(spec_.checkpoint.local_interval, step);
-    }
     /// True if what follows the step in flight needs its results.
     bool results_due() const;
     /// The most urgent request of any rank, the same on all.
@@ -92,7 +89,7 @@ private:
     /// Saves what is due after this step or `asked` for.
     void save_if_due(Request asked);
     void save();
-    void save_locally();
+    void save_copies(bool with_checkpoint);
     /// Waits for the last save, whose failure the next step reports.
     void finish_save();
     /// Waits for the last save and throws if it failed.

@@ -8,6 +8,7 @@
 #include "base/temporary_file.h"
 #include "chat/chat_template.h"
 #include "checkpoint/folder.h"
+#include "metrics/metrics_log.h"
 #include "spec/plan_checks.h"
 #include "spec/spec_json.h"
 #include "stored/identity.h"
@@ -30,11 +31,19 @@ std::vector<WholeFile> files_of(const RunInputs& inputs) {
     return files;
 }
 
-/// Where this node keeps local copies; nothing if the spec asks for none.
-std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& plan,
-                                           const MpiSession& ranks) {
-    if (!spec.checkpoint.local) return std::nullopt;
-    return local_folder(*spec.checkpoint.local, spec.output_dir, plan.mesh, ranks.node());
+const std::optional<std::filesystem::path>& dir_for(const CheckpointSpec& spec, CopyTier tier) {
+    return tier == CopyTier::memory ? spec.memory : spec.local;
+}
+
+/// Where this node keeps copies, fastest first.
+std::vector<LocalFolder> local_folders(const RunSpec& spec, const RunPlan& plan,
+                                       const MpiSession& ranks) {
+    std::vector<LocalFolder> folders;
+    for (const CopyTier tier : {CopyTier::memory, CopyTier::disk}) {
+        if (const auto& dir = dir_for(spec.checkpoint, tier))
+            folders.push_back(local_folder(*dir, spec.output_dir, plan.mesh, ranks.node(), tier));
+    }
+    return folders;
 }
 
 /// The course of local copies that the output directory records; empty if none of them belong to
@@ -46,33 +55,69 @@ std::string noted_course(const RunPaths& paths) {
     return is_there(paths.spec()) ? to_text(LocalCourse{}) : "";
 }
 
-}  // namespace
+/// The last step that the last start of the run has logged, if any.
+std::optional<std::int64_t> last_step(const RunPaths& paths) {
+    return is_there(paths.metrics()) ? last_logged_step(paths.metrics()) : std::nullopt;
+}
 
-void check_local_folder(const RunSpec& spec, const MpiSession& ranks) {
-    if (!spec.checkpoint.local) return;
-    const std::vector<std::string> reasons =
-        ranks.exchange(why_never_writable(*spec.checkpoint.local));
+/// Error (usage) if no rank can ever write into `dir`.
+void check_folder(const RunSpec& spec, CopyTier tier, const std::filesystem::path& dir,
+                  const MpiSession& ranks) {
+    const std::vector<std::string> reasons = ranks.exchange(why_never_writable(dir));
     // A node whose disk broke before this start costs the copies, not the run.
     if (std::any_of(reasons.begin(), reasons.end(), [](const auto& why) { return why.empty(); }))
         return;
-    const std::string key = "checkpoint.local";
+    const std::string key(key_of(tier));
     ranks.run_on_first([&] {
-        fail(ExitCode::usage,
-             located(spec.locations.of(key),
-                     text(key, ": ", reasons.front(),
-                          "; give a folder on each node's own disk, or leave out the key")));
+        fail(ExitCode::usage, located(spec.locations.of(key),
+                                      text(key, ": ", reasons.front(), "; give a folder ",
+                                           tier == CopyTier::memory ? "in each node's memory"
+                                                                    : "on each node's own disk",
+                                           ", or leave out the key")));
     });
 }
 
-std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
-                                              const MpiSession& ranks) {
-    const auto folder = local_folder_of(spec, plan, ranks);
-    if (!folder) return std::nullopt;
+}  // namespace
+
+void check_local_folders(const RunSpec& spec, const MpiSession& ranks) {
+    for (const CopyTier tier : {CopyTier::memory, CopyTier::disk})
+        if (const auto& dir = dir_for(spec.checkpoint, tier)) check_folder(spec, tier, *dir, ranks);
+}
+
+std::vector<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
+                                            const MpiSession& ranks) {
+    const std::vector<LocalFolder> folders = local_folders(spec, plan, ranks);
+    if (folders.empty()) return {};
+    const RunPaths paths = {spec.output_dir};
     std::string noted;
-    ranks.run_on_first([&] { noted = noted_course({spec.output_dir}); });
+    std::optional<std::int64_t> reached;
+    ranks.run_on_first([&] {
+        noted = noted_course(paths);
+        reached = last_step(paths);
+    });
     noted = ranks.broadcast(noted);
-    if (noted.empty()) return std::nullopt;
-    return LocalRestart::find(*folder, local_course(noted), ranks);
+    if (noted.empty()) return {};
+    const LocalCourse course = local_course(noted);
+    const bool again = ranks.max(reached && reached == course.reached ? 1 : 0) == 1;
+    std::vector<LocalRestart> found;
+    for (const LocalFolder& folder : folders) {
+        auto copies = LocalRestart::find(folder, course, ranks);
+        if (!copies) continue;
+        if (!again || copies->save() != course.from) {
+            found.push_back(std::move(*copies));
+        } else if (ranks.rank() == 0) {
+            warn("the last two starts ended after step ", *reached, ", the second one from the ",
+                 name_of(folder.tier), " of step ", copies->meta().step, "; they are not used");
+        }
+    }
+    return found;
+}
+
+std::int64_t memory_of_copies(const RunSpec& spec, const RunPlan& plan, const MpiSession& ranks) {
+    std::int64_t bytes = 0;
+    for (const LocalFolder& folder : local_folders(spec, plan, ranks))
+        if (folder.tier == CopyTier::memory) bytes += bytes_of_copies(folder);
+    return bytes / ranks.local_size();
 }
 
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
@@ -89,13 +134,17 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       ranks_(ranks),
       may_commit_(std::move(may_commit)),
       failed_(std::move(failed)),
-      local_folder_(local_folder_of(effective, inputs.plan, ranks)),
       saver_(make_saver(
           {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
           effective.checkpoint.async)) {
-    if (!local_folder_) return;
-    local_ = std::make_unique<LocalCopies>(engine_.backend(), engine_.memory()[MemoryUse::snapshot],
-                                           ranks_, *local_folder_, state_source());
+    for (LocalFolder& folder : local_folders(effective, inputs.plan, ranks)) {
+        const bool in_memory = folder.tier == CopyTier::memory;
+        tiers_.push_back({.interval = in_memory ? effective.checkpoint.memory_interval
+                                                : effective.checkpoint.local_interval,
+                          .copies = std::make_unique<LocalCopies>(
+                              engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
+                              std::move(folder), state_source())});
+    }
 }
 
 std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& retention,
@@ -139,15 +188,22 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     course_ = checkpoint.course();
     saver_->continue_from(run.step,
                           checkpoint.local() ? std::filesystem::path() : checkpoint.folder());
-    begin_course(run.step, checkpoint.local() ? checkpoint.local()->save() : "");
+    LocalCourse course;
+    if (checkpoint.local()) {
+        course.from = checkpoint.local()->save();
+        course.older = checkpoint.untried_copies();
+        ranks_.run_on_first([&] { course.reached = last_step(paths_); });
+    }
+    begin_course(run.step, std::move(course));
     return saved;
 }
 
-void RunCheckpoints::begin_course(std::int64_t step, const std::string& from) {
-    const LocalCourse course = {ranks_.broadcast(new_course_id()), from};
+void RunCheckpoints::begin_course(std::int64_t step, LocalCourse course) {
+    course.id = ranks_.broadcast(new_course_id());
     unnoted_ = course;
     note_course();
-    if (local_) local_->begin_course(course, step);
+    for (const Tier& tier : tiers_)
+        tier.copies->begin_course(course, step);
 }
 
 bool RunCheckpoints::note_course() {
@@ -155,11 +211,11 @@ bool RunCheckpoints::note_course() {
     try {
         ranks_.run_on_first([&] {
             // Without local copies, earlier ones no longer count.
-            if (local_ || is_there(paths_.local_copies()))
+            if (!tiers_.empty() || is_there(paths_.local_copies()))
                 write_file_durably(paths_.local_copies(), to_text(*unnoted_));
         });
     } catch (const CommonError& error) {
-        if (!local_ || error.code() != ExitCode::io) throw;
+        if (tiers_.empty() || error.code() != ExitCode::io) throw;
         if (ranks_.rank() == 0)
             warn(error.what(), "; no local copies are made until it can be written");
         return false;
@@ -207,11 +263,37 @@ std::optional<std::int64_t> RunCheckpoints::newest_own() const {
     return checkpoint_step(course_.front().filename());
 }
 
-void RunCheckpoints::save_locally(const RunState& run) {
+bool RunCheckpoints::is_due(const Tier& tier, std::int64_t step, bool with_checkpoint) {
+    return step % tier.interval == 0 &&
+           (!with_checkpoint || tier.copies->tier() == CopyTier::memory);
+}
+
+bool RunCheckpoints::copies_due(std::int64_t step, bool with_checkpoint) const {
+    return std::ranges::any_of(
+        tiers_, [&](const Tier& tier) { return is_due(tier, step, with_checkpoint); });
+}
+
+void RunCheckpoints::save_copies(const RunState& run, bool with_checkpoint) {
     if (!note_course()) return;
     CheckpointMeta meta = meta_of(run);
     if (const auto newest = newest_own()) meta.state["newest_checkpoint"] = *newest;
-    local_->save(meta, state_source());
+    for (const Tier& tier : tiers_)
+        if (is_due(tier, run.step, with_checkpoint)) tier.copies->save(meta, state_source());
+}
+
+void RunCheckpoints::poll_copies() {
+    for (const Tier& tier : tiers_)
+        tier.copies->poll();
+}
+
+void RunCheckpoints::finish_copies() {
+    for (const Tier& tier : tiers_)
+        tier.copies->finish();
+}
+
+void RunCheckpoints::release_memory() {
+    for (const Tier& tier : tiers_)
+        if (tier.copies->tier() == CopyTier::memory) tier.copies->remove_all();
 }
 
 CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {

@@ -19,12 +19,18 @@
 
 namespace gptrain {
 
-/// Error (usage) if no rank can ever write into the folder for local copies. All ranks call it.
-void check_local_folder(const RunSpec& spec, const MpiSession& ranks);
+/// Error (usage) if no rank can ever write into a folder for copies. All ranks call it.
+void check_local_folders(const RunSpec& spec, const MpiSession& ranks);
 
-/// The newest local copies that the run may continue from, if any. All ranks call it.
-std::optional<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
-                                              const MpiSession& ranks);
+/// The newest copies of each tier that the run may continue from. If the last two starts ended
+/// after the same step, those that the second one began with are left out, with a warning. All
+/// ranks call it.
+std::vector<LocalRestart> find_local_copies(const RunSpec& spec, const RunPlan& plan,
+                                            const MpiSession& ranks);
+
+/// The host memory that earlier copies in memory take from this node, for each of its ranks. It
+/// becomes free as new ones replace them. All ranks call it.
+std::int64_t memory_of_copies(const RunSpec& spec, const RunPlan& plan, const MpiSession& ranks);
 
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
@@ -61,16 +67,29 @@ public:
     double save_seconds() const {
         return saver_->longest_save() > 0 ? saver_->longest_save() : loaded_save_seconds_;
     }
-    /// Saves a local copy. Requires local().
-    void save_locally(const RunState& run);
-    /// For poll() and wait(); null without local copies.
-    LocalCopies* local() const { return local_.get(); }
-    /// From now on only local copies made later count, plus the save `from`, if any; the state is
-    /// that after `step`. If the output directory cannot be written, a warning: no copies are made
-    /// until it can.
-    void begin_course(std::int64_t step, const std::string& from = "");
+    /// True if copies of this step are due. With a checkpoint of the step only copies in memory
+    /// are: loading them is faster.
+    bool copies_due(std::int64_t step, bool with_checkpoint) const;
+    /// Saves the copies that are due.
+    void save_copies(const RunState& run, bool with_checkpoint);
+    /// Those of LocalCopies, of every tier.
+    void poll_copies();
+    void finish_copies();
+    /// The newest checkpoint is that of the run's end: copies in memory are removed.
+    void release_memory();
+    /// From now on only copies made later count, plus those that `course` names, whose id is
+    /// ignored; the state is that after `step`. If the output directory cannot be written, a
+    /// warning: no copies are made until it can.
+    void begin_course(std::int64_t step, LocalCourse course = {});
 
 private:
+    /// A folder on each node for copies, and how often they are made.
+    struct Tier {
+        std::int64_t interval = 0;
+        std::unique_ptr<LocalCopies> copies;
+    };
+
+    static bool is_due(const Tier& tier, std::int64_t step, bool with_checkpoint);
     StateSource state_source() {
         return [this](const StateVisitor& visitor) { engine_.visit(visitor); };
     }
@@ -101,8 +120,7 @@ private:
     std::filesystem::path latest_;
     double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took
     std::vector<std::filesystem::path> course_;  ///< on rank 0: its checkpoints, newest first
-    std::optional<LocalFolder> local_folder_;
-    std::unique_ptr<LocalCopies> local_;
+    std::vector<Tier> tiers_;
     std::optional<LocalCourse> unnoted_;  ///< a course that is not yet noted
     /// Destroyed first: it finishes a save, and reports it to the members above.
     std::unique_ptr<CheckpointSaver> saver_;

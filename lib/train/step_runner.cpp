@@ -24,6 +24,7 @@ std::optional<FinishedStep> StepRunner::issue(StepBatch batch, double loss_limit
 void StepRunner::start(StepInFlight& step, Issue issue) {
     const std::int64_t microbatches = std::ssize(step.batch.microbatches);
     if (issue != Issue::first) observers_.watchdog.progress().phase("step", step.batch.step);
+    observers_.watchdog.progress().work(microbatches);
     observers_.totals.clear();
     observers_.stragglers.begin_step(microbatches);
     if (faults_ != nullptr) faults_->begin_step(step.batch.step, microbatches);

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -107,11 +108,18 @@ StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices
         return measure_run(any, devices.mesh.place(), memory_of(devices.backend));
     };
     StepCost cost = cost_of(plan);
+    // Copies of earlier starts already have their memory.
+    const std::int64_t has = memory_of_copies(spec, plan, devices.ranks);
+    const auto still_needed = [&](MemoryPlan memory) {
+        std::int64_t& copies = memory[MemoryUse::memory_copies];
+        copies -= std::min(copies, has);
+        return memory;
+    };
     const PlanTarget target = {.world_size = devices.ranks.size(),
                                .cuda = !devices.backend.is_host()};
-    check.require(cost.memory, [&] {
+    check.require(still_needed(cost.memory), [&] {
         return fit_advice(spec, target, [&](const RunPlan& other) {
-            return !check.find_shortage(cost_of(other).memory);
+            return !check.find_shortage(still_needed(cost_of(other).memory));
         });
     });
     return cost;
@@ -126,7 +134,7 @@ std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan
         remove_leftovers(paths.checkpoints());
         remove_index_leftovers(paths.cache());
     });
-    std::optional<LocalRestart> copies;
+    std::vector<LocalRestart> copies;
     if (resume.kind == ResumeChoice::Kind::automatic) copies = find_local_copies(spec, plan, ranks);
     std::optional<RestartPoint> checkpoint =
         find_start(resume, paths.checkpoints(), ranks, std::move(copies));
@@ -181,7 +189,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     });
     CheckedInputs checked;
     ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
-    check_local_folder(spec, ranks);
+    check_local_folders(spec, ranks);
     std::optional<InitialWeights> initial = initial_weights(spec, plan, resume, ranks);
     std::optional<RunDirectory> directory;
     lock_directory(directory, spec.output_dir, lock_patience(), ranks,

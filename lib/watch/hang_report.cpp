@@ -73,7 +73,7 @@ std::string to_text(const RankRecord& record) {
 }
 
 std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
-                         std::string_view sign, double hang_seconds) {
+                         std::string_view sign, const HangTime& time) {
     const Culprit culprit = find_culprit(ranks, mesh);
     const RankView& view = ranks[static_cast<std::size_t>(culprit.rank)];
     std::string out = text("hang: rank ", culprit.rank, " (", to_text(place_of(culprit.rank, mesh)),
@@ -84,9 +84,10 @@ std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
         std::count_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.alive; });
     if (lost > 1) out += text(", and ", lost - 1, " more");
     return out + text("; last seen in ", to_text(view.record), "; no rank has moved for ",
-                      hang_seconds,
-                      " s (faults.hang_seconds); restart the run, it continues from the newest "
-                      "checkpoint");
+                      fixed(time.seconds, time.learned ? 1 : 0), " s (",
+                      time.learned ? "far longer than before: faults.silence_factor"
+                                   : "faults.hang_seconds",
+                      "); restart the run, it continues from the newest checkpoint");
 }
 
 std::vector<std::string> hang_table(std::span<const RankView> ranks) {

@@ -35,10 +35,16 @@ Culprit find_culprit(std::span<const RankView> ranks, const MeshShape& mesh);
 /// "step 12, BW of microbatch 3, waits in all_reduce 35 on dp".
 std::string to_text(const RankRecord& record);
 
+/// How long nothing has moved.
+struct HangTime {
+    double seconds = 0;
+    bool learned = false;  ///< the limit is that of Silences, not faults.hang_seconds
+};
+
 /// One line: the culprit with its place in the mesh, its host, where it is, and what to do. `sign`:
 /// what else is known of its process, such as "its process is stopped"; may be empty.
 std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
-                         std::string_view sign, double hang_seconds);
+                         std::string_view sign, const HangTime& time);
 
 /// One line for each set of ranks that are at the same place, largest sets first; at most 40 lines.
 std::vector<std::string> hang_table(std::span<const RankView> ranks);

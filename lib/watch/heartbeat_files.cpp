@@ -29,12 +29,12 @@ std::int64_t number_of_launch(const MpiSession& session) {
 
 }  // namespace
 
-HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& times,
+HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& longest,
                                const std::filesystem::path& folder, const MpiSession& session)
     : heartbeats_(heartbeats),
-      times_(times),
+      longest_(longest),
       files_(folder, number_of_launch(session), heartbeats.nodes()),
-      watch_(heartbeats.duties().findings, heartbeats.node_slots(), heartbeats.node(), times) {
+      watch_(heartbeats.duties().findings, heartbeats.node_slots(), heartbeats.node(), longest) {
     session.run_on_first([&] { create_folders(folder); });
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -61,19 +61,26 @@ void HeartbeatFiles::run(const std::stop_token& stop) {
     }
 }
 
+std::int64_t HeartbeatFiles::near_period() const {
+    return watch_.times().silent < longest_.silent ? period / 2 : period;
+}
+
 void HeartbeatFiles::exchange() {
     NodeDuties& duties = heartbeats_.duties();
     const std::int64_t now = node_clock_ms();
     const std::int64_t moved = heartbeats_.moved_ms();
     const bool hangs = watch_.hang() != NodeWatch::no_hang;
     // The others wait for the news that nothing has moved here for too long.
-    const std::int64_t too_long = moved + times_.hang;
+    const WatchTimes times = watch_.times();
+    const std::int64_t too_long = moved + times.hang;
     const bool urgent = hangs || (now >= too_long && duties.files_written_ms < too_long);
-    if (claims(duties.files_written_ms, now, urgent ? look_period : period)) write();
-    if (!watch_.should_read(now, moved)) return;
-    if (claims(duties.files_read_ms, now, period)) {
+    const bool near = watch_.should_read(now, moved);
+    if (claims(duties.files_written_ms, now, urgent ? look_period : near ? near_period() : period))
+        write();
+    if (!near) return;
+    if (claims(duties.files_read_ms, now, near_period())) {
         // Until this is over no other rank reads, unless this one is stopped meanwhile.
-        duties.files_read_ms = now + times_.silent / 2;
+        duties.files_read_ms = now + times.silent / 2;
         read();
         duties.files_read_ms = now;
     }
@@ -136,7 +143,7 @@ void HeartbeatFiles::add_others(std::vector<RankView>& ranks, std::chrono::milli
         const int node = heartbeats_.node_of(static_cast<int>(entry.rank));
         if (node == heartbeats_.node()) continue;
         // Its node wrote this up to a period ago.
-        const bool beats = entry.ms_since_beat + period < times_.silent;
+        const bool beats = entry.ms_since_beat + near_period() < watch_.times().silent;
         ranks[static_cast<std::size_t>(entry.rank)] = {entry.record,
                                                        beats && watch_.is_alive(node, now)};
     }

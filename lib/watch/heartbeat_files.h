@@ -23,12 +23,13 @@ namespace gptrain {
 class HeartbeatFiles {
 public:
     /// All ranks call it together; rank 0 creates the folder. `heartbeats` must outlive it.
-    HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& times,
+    HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& longest,
                    const std::filesystem::path& folder, const MpiSession& session);
     /// Removes the node's file.
     ~HeartbeatFiles();
 
     const NodeWatch& watch() const { return watch_; }
+    NodeWatch& watch() { return watch_; }
     /// Sets the views of ranks on other nodes, for a report. Reads all files, as far as that can be
     /// done in this time.
     void add_others(std::vector<RankView>& ranks, std::chrono::milliseconds longest);
@@ -41,11 +42,13 @@ private:
     void run(const std::stop_token& stop);
     /// Writes, and if wanted reads, whatever no other rank of the node has done in this period.
     void exchange();
+    /// How often news are written and read when a hang is near; more often if its limit is learned.
+    std::int64_t near_period() const;
     void read();
     void write();
 
     Heartbeats& heartbeats_;
-    WatchTimes times_;
+    WatchTimes longest_;
     NodeFiles files_;
     NodeWatch watch_;
     bool warned_ = false;

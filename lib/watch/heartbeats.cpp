@@ -129,4 +129,11 @@ std::int64_t Heartbeats::moved_ms() const {
     return last;
 }
 
+std::int64_t Heartbeats::limit_ms(std::int64_t now, std::int64_t silent) const {
+    std::int64_t most = 0;
+    for (std::size_t index = 0; index < members_.size(); ++index)
+        if (member(index).is_alive(now, silent)) most = std::max(most, member(index).limit_ms());
+    return most;
+}
+
 }  // namespace gptrain

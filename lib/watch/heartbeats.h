@@ -38,13 +38,18 @@ public:
     /// Can be called by any thread of the rank.
     void move() { moves_.fetch_add(1, std::memory_order_relaxed); }
     std::int64_t moves() const { return moves_.load(std::memory_order_relaxed); }
-    /// The rank's watchdog runs at `now`; the rank last moved at `moved` (node_clock_ms).
-    void beat(std::int64_t now, std::int64_t moved) {
+    /// The rank's watchdog runs at `now`; the rank last moved at `moved` (node_clock_ms). As far as
+    /// this rank knows, nothing on its node may move for `limit`.
+    void beat(std::int64_t now, std::int64_t moved, std::int64_t limit) {
         moved_ms_.store(moved, std::memory_order_relaxed);
+        limit_ms_.store(limit, std::memory_order_relaxed);
         beat_ms_.store(now, std::memory_order_relaxed);
     }
     std::int64_t beat_ms() const { return beat_ms_.load(std::memory_order_relaxed); }
     std::int64_t moved_ms() const { return moved_ms_.load(std::memory_order_relaxed); }
+    std::int64_t limit_ms() const { return limit_ms_.load(std::memory_order_relaxed); }
+    /// True if the watchdog has run in the last `silent` ms.
+    bool is_alive(std::int64_t now, std::int64_t silent) const { return now - beat_ms() < silent; }
 
 private:
     SharedValue<RankRecord> record_;
@@ -52,6 +57,7 @@ private:
     std::atomic<std::int64_t> moves_;
     std::atomic<std::int64_t> beat_ms_;
     std::atomic<std::int64_t> moved_ms_;
+    std::atomic<std::int64_t> limit_ms_;
 };
 
 /// How the ranks of a node share their duties; all zeros at first.
@@ -79,6 +85,9 @@ public:
     RankSlot& member(std::size_t index) const { return slots_[index]; }
     /// When a rank of this node last moved.
     std::int64_t moved_ms() const;
+    /// How long nothing on this node may move: what the most patient rank says that has beaten in
+    /// the last `silent` ms.
+    std::int64_t limit_ms(std::int64_t now, std::int64_t silent) const;
     NodeDuties& duties() const { return *duties_; }
 
     /// The lowest ranks of all nodes, ascending. Nodes are known by their index in this list.

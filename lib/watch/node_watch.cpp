@@ -8,12 +8,30 @@ namespace {
 constexpr int monitor_count = 3;
 /// Passes must begin early enough to see that a node is silent.
 constexpr std::int64_t time_to_see = 3000;
+/// A node that looks lost ends a run no earlier than this: file systems stall for seconds.
+constexpr std::int64_t lost_limit = 30'000;
 
 }  // namespace
 
+WatchTimes watch_times(std::int64_t hang_ms, bool several_nodes) {
+    // News of other nodes are late: by up to a second where they are written and read once a
+    // second.
+    const std::int64_t least = several_nodes ? 2500 : 1000;
+    const std::int64_t silent = std::clamp<std::int64_t>(hang_ms / 2, least, 10'000);
+    return {.hang = hang_ms, .limit = std::max(hang_ms, silent + 1000), .silent = silent};
+}
+
+WatchTimes NodeWatch::times() const {
+    const std::int64_t own = findings_.own_hang;
+    return own == 0 || own >= longest_.hang ? longest_ : watch_times(own, true);
+}
+
 bool NodeWatch::should_read(std::int64_t now, std::int64_t moved) const {
+    const WatchTimes own = times();
     const std::int64_t still = now - std::max(moved, findings_.moved_ms.load());
-    return hang() != no_hang || still > times_.limit - times_.silent - time_to_see;
+    // Ranks at work are silent for a third of a learned limit at most.
+    const std::int64_t near = std::max(own.limit - own.silent - time_to_see, own.limit / 3);
+    return hang() != no_hang || still > near;
 }
 
 std::vector<int> NodeWatch::monitors() const {
@@ -43,7 +61,7 @@ void NodeWatch::begin_series(std::int64_t now, std::int64_t monitors) {
 
 std::vector<int> NodeWatch::begin_pass(std::int64_t now) {
     const std::int64_t last = std::max(findings_.pass_began, findings_.pass_ended);
-    if (now - last > times_.silent + findings_.pass_took) begin_series(now, 0);
+    if (now - last > times().silent + findings_.pass_took) begin_series(now, 0);
     findings_.pass_began = now;
     std::vector<int> wanted = monitors();
     if (is_monitor()) {
@@ -61,6 +79,7 @@ void NodeWatch::take(const NodeNews& news, std::int64_t now) {
     if (news.beat != node.beat) {
         node.beat = news.beat;
         node.ms_since_move = news.ms_since_move;
+        node.hang = news.hang;
         node.seen_ms = now;
         ++node.changes;
     }
@@ -86,7 +105,7 @@ void NodeWatch::learn_of_move(std::int64_t moved) {
 }
 
 bool NodeWatch::is_alive(int node, std::int64_t now) const {
-    return node == own_ || now - slot(node).seen_ms < times_.silent + findings_.pass_took;
+    return node == own_ || now - slot(node).seen_ms < times().silent + findings_.pass_took;
 }
 
 /// A node that is alive reports itself when it has not moved for too long: to count from older news
@@ -94,14 +113,21 @@ bool NodeWatch::is_alive(int node, std::int64_t now) const {
 /// not read all the time, so later ones must follow.
 bool NodeWatch::moves(int node, std::int64_t now) const {
     const NodeSlot& news = slot(node);
-    if (is_alive(node, now)) return news.changes < 2 || news.ms_since_move < times_.hang;
-    return news.changes >= 2 && news.ms_since_move + now - news.seen_ms < times_.hang;
+    if (is_alive(node, now)) return news.changes < 2 || news.ms_since_move < news.hang;
+    return news.changes >= 2 && news.ms_since_move + now - news.seen_ms < news.hang;
+}
+
+std::int64_t NodeWatch::limit(std::int64_t now) const {
+    const std::int64_t own = times().limit;
+    for (int node = 0; node < nodes(); ++node)
+        if (!is_alive(node, now)) return std::max(own, std::min(longest_.limit, lost_limit));
+    return own;
 }
 
 void NodeWatch::judge(std::int64_t now, std::int64_t moved) {
-    if (hang() != no_hang || !is_monitor() || now - moved < times_.limit) return;
+    if (hang() != no_hang || !is_monitor() || now - moved < limit(now)) return;
     // Whoever has not tried to read knows nothing.
-    if (now - findings_.pass_ended > times_.silent) return;
+    if (now - findings_.pass_ended > times().silent) return;
     for (int node = 0; node < nodes(); ++node)
         if (node != own_ && moves(node, now)) return;
     findings_.hang = reports(now) ? to_report : declared;
@@ -120,6 +146,7 @@ NodeNews NodeWatch::news(std::int64_t now, std::int64_t moved) const {
     news.node = own_;
     news.beat = now;
     news.ms_since_move = now - moved;
+    news.hang = times().hang;
     if (is_monitor() && findings_.moved_ms > 0)
         news.ms_since_move_elsewhere = now - findings_.moved_ms;
     news.hangs = hang() == no_hang ? 0 : 1;
@@ -128,7 +155,8 @@ NodeNews NodeWatch::news(std::int64_t now, std::int64_t moved) const {
 
 bool NodeWatch::must_decide_alone(std::int64_t now, std::int64_t moved) const {
     const std::int64_t still = now - std::max(moved, findings_.moved_ms.load());
-    return still >= times_.limit && now - findings_.read_ms > times_.silent + findings_.pass_took;
+    return still >= longest_.limit &&
+           now - findings_.read_ms > longest_.silent + findings_.pass_took;
 }
 
 }  // namespace gptrain

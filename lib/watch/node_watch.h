@@ -30,6 +30,9 @@ struct WatchTimes {
     std::int64_t silent = 0;  ///< without a beat for this long, a rank or node is lost
 };
 
+/// The times that fit a hang after this long.
+WatchTimes watch_times(std::int64_t hang_ms, bool several_nodes);
+
 /// The news that a node writes to its file.
 struct NodeNews {
     std::int64_t launch = 0;         ///< distinguishes launches that use the same folder
@@ -38,6 +41,7 @@ struct NodeNews {
     std::int64_t ms_since_move = 0;  ///< of the rank there that moved last
     /// The same for ranks of all other nodes; -1 if it knows of none, or is not a monitor.
     std::int64_t ms_since_move_elsewhere = -1;
+    std::int64_t hang = 0;      ///< WatchTimes::hang of its ranks at present
     std::int64_t hangs = 0;     ///< 1 once a hang has been declared
     std::int64_t reported = 0;  ///< 1 once this node has reported it
     std::int64_t ranks = 0;     ///< how many entries of ranks follow
@@ -48,11 +52,13 @@ struct NodeSlot {
     std::atomic<std::int64_t> beat;
     std::atomic<std::int64_t> seen_ms;        ///< when that beat was first seen
     std::atomic<std::int64_t> ms_since_move;  ///< as that beat said
+    std::atomic<std::int64_t> hang;           ///< likewise
     std::atomic<std::int64_t> changes;        ///< of the beat in this series of passes
 };
 
 /// One node's view of all others together; all zeros at first.
 struct NodeFindings {
+    std::atomic<std::int64_t> own_hang;    ///< WatchTimes::hang of this node; 0: not known yet
     std::atomic<std::int64_t> monitors;    ///< which nodes are monitors now
     std::atomic<std::int64_t> pass_began;  ///< the latest
     std::atomic<std::int64_t> pass_ended;
@@ -69,10 +75,17 @@ public:
     enum Hang : std::int64_t { no_hang, declared, to_report };
 
     /// `own` is the index of this node in the list of nodes, for which there is one slot each.
-    NodeWatch(NodeFindings& findings, std::span<NodeSlot> nodes, int own, const WatchTimes& times)
-        : findings_(findings), nodes_(nodes), own_(own), times_(times) {}
+    /// `longest`: the times of a node whose limit is not known yet, and of one that can read no
+    /// news.
+    NodeWatch(NodeFindings& findings, std::span<NodeSlot> nodes, int own, const WatchTimes& longest)
+        : findings_(findings), nodes_(nodes), own_(own), longest_(longest) {}
 
-    /// True if it is time to read news. `moved` is when a rank of this node last moved.
+    /// From now on the ranks of this node hang if nothing moves for `hang` ms.
+    void set_hang(std::int64_t hang) { findings_.own_hang = hang; }
+    WatchTimes times() const;
+
+    /// True if a hang is near: news are written and read more often. `moved` is when a rank of this
+    /// node last moved.
     bool should_read(std::int64_t now, std::int64_t moved) const;
     /// Begins a pass and returns the nodes whose news to read.
     std::vector<int> begin_pass(std::int64_t now);
@@ -85,8 +98,8 @@ public:
     NodeNews news(std::int64_t now, std::int64_t moved) const;
 
     Hang hang() const { return static_cast<Hang>(findings_.hang.load()); }
-    /// True if nothing has moved for too long on this node and, as far as known, elsewhere, and it
-    /// cannot read any news: it must decide alone.
+    /// True if nothing has moved on this node and, as far as known, elsewhere for the longest
+    /// limit, and it cannot read any news: it must decide alone.
     bool must_decide_alone(std::int64_t now, std::int64_t moved) const;
     bool is_alive(int node, std::int64_t now) const;
     bool is_monitor() const;
@@ -97,13 +110,15 @@ private:
     bool reports(std::int64_t now) const;
     bool moves(int node, std::int64_t now) const;
     void learn_of_move(std::int64_t moved);
+    /// When to declare a hang, later if a node looks lost: its file may only be slow.
+    std::int64_t limit(std::int64_t now) const;
     NodeSlot& slot(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
     int nodes() const { return static_cast<int>(nodes_.size()); }
 
     NodeFindings& findings_;
     std::span<NodeSlot> nodes_;
     int own_;
-    WatchTimes times_;
+    WatchTimes longest_;
 };
 
 }  // namespace gptrain

@@ -29,6 +29,11 @@ void Progress::action(std::string_view what) {
     publish();
 }
 
+void Progress::work(std::int64_t microbatches) {
+    record_.work = microbatches;
+    publish();
+}
+
 void Progress::record(const CommCall& call, bool waiting) {
     record_.axis = ShortText<24>(name_of(call.axis));
     record_.operation = ShortText<16>(call.operation);

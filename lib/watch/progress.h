@@ -8,11 +8,9 @@
 #include "comm/mpi_session.h"
 #include "schedule/action_listener.h"
 #include "watch/heartbeats.h"
+#include "watch/silences.h"
 
 namespace gptrain {
-
-/// The action of a rank that waits for its data.
-inline constexpr std::string_view loading_batch = "loading the batch";
 
 /// Every call counts as a move of the rank; a rank that does not move for long hangs. Only the
 /// training thread makes calls, except for `record_move` and `on_device`.
@@ -25,6 +23,8 @@ public:
     void phase(std::string_view name, std::int64_t step);
     /// Records the current action of the rank, for callers without a list of actions.
     void action(std::string_view what);
+    /// The rank has this many microbatches in the step.
+    void work(std::int64_t microbatches);
     /// Part of a long operation is done. Can be called by any thread.
     void record_move() { slot_.move(); }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <future>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -15,29 +16,26 @@ namespace gptrain {
 namespace {
 
 constexpr std::chrono::milliseconds tick{250};
+/// A rank that has not beaten for so long does not say how long the others may wait.
+constexpr std::int64_t several_ticks = 2000;
 /// Time for the report: a stderr that nobody reads must not keep the ranks from exiting.
 constexpr std::chrono::seconds report_timeout{2};
 /// The part of it that is for reading the files of other nodes.
 constexpr std::chrono::milliseconds time_to_read{1200};
 
-WatchTimes times_of(double hang_seconds, bool several_nodes) {
-    // News of other nodes are a few seconds late: they are written once a second and read once a
-    // second.
-    const double least = several_nodes ? 4 : 1;
-    constexpr double most = 10;
-    const double silent = std::clamp(hang_seconds / 2, least, most);
-    const auto ms = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e3); };
-    return {.hang = ms(hang_seconds),
-            .limit = ms(std::max(hang_seconds, silent + 1)),
-            .silent = ms(silent)};
-}
-
 /// Bytes per tick above which a process counts as working on files: more than a log and the
 /// launcher write.
 constexpr std::int64_t file_work = 65536;
 
-/// Processor time per tick above which a process counts as computing.
-constexpr std::clock_t some_computing = CLOCKS_PER_SEC / 8;
+/// Processor time per tick above which a process counts as computing: more than its watching
+/// threads take, even where it has a small share of a core.
+constexpr std::clock_t some_computing = CLOCKS_PER_SEC / 50;
+/// The same for milliseconds in which its first thread is ready to run and has no core.
+constexpr std::int64_t some_waiting = 20;
+/// A rank computes if it did so within this time: between two ops it may look idle.
+constexpr std::int64_t lately = 1000;
+/// The processor time to count as moving while it loads or saves.
+constexpr std::clock_t much_computing = CLOCKS_PER_SEC / 8;
 
 /// True while a rank reads or writes files, or makes the order of a pass over the data, without
 /// reporting moves.
@@ -46,16 +44,14 @@ bool loads_or_saves(const RankRecord& record) {
            record.action.view() == loading_batch;
 }
 
-bool is_alive(const RankSlot& slot, const WatchTimes& times) {
-    return node_clock_ms() - slot.beat_ms() < times.silent;
-}
-
 }  // namespace
 
 Watchdog::Watchdog(const MpiSession& session, const WatchdogOptions& options)
     : options_(options),
       heartbeats_(session),
-      times_(times_of(options.hang_seconds, heartbeats_.several_nodes())),
+      longest_(watch_times(static_cast<std::int64_t>(options.hang_seconds * 1e3),
+                           heartbeats_.several_nodes())),
+      silences_(longest_.hang, options.silence_factor),
       progress_(heartbeats_.own()) {
     own_moves_ = heartbeats_.own().moves();
     moved_ms_ = checked_ms_ = node_clock_ms();
@@ -69,7 +65,7 @@ Watchdog::~Watchdog() {
 
 void Watchdog::connect_nodes(const std::filesystem::path& folder, const MpiSession& session) {
     if (!heartbeats_.several_nodes() || options_.hang_seconds <= 0) return;
-    files_ = std::make_unique<HeartbeatFiles>(heartbeats_, times_, folder, session);
+    files_ = std::make_unique<HeartbeatFiles>(heartbeats_, longest_, folder, session);
     shared_files_ = files_.get();
 }
 
@@ -83,37 +79,54 @@ void Watchdog::run(const std::stop_token& stop) {
     }
 }
 
+WatchTimes Watchdog::times() const {
+    // Without news of other nodes only the longest limit is safe.
+    if (heartbeats_.several_nodes() && shared_files_ == nullptr) return longest_;
+    const std::int64_t own = heartbeats_.limit_ms(node_clock_ms(), several_ticks);
+    if (own == 0 || own >= longest_.hang) return longest_;
+    return watch_times(own, heartbeats_.several_nodes());
+}
+
 void Watchdog::check() {
     const std::int64_t now = node_clock_ms();
     // This process was itself stopped: start counting again.
-    if (now - checked_ms_ > times_.silent) moved_ms_ = now;
+    if (now - checked_ms_ > times().silent) moved_ms_ = now;
     checked_ms_ = now;
-    count_silent_moves();
+    const RankRecord record = heartbeats_.own().record();
+    const CoreUse cores = use_of_cores(now);
+    count_silent_moves(record);
     if (const std::int64_t own = heartbeats_.own().moves(); own != own_moves_) {
         own_moves_ = own;
         moved_ms_ = now;
     }
-    heartbeats_.own().beat(now, moved_ms_);
+    heartbeats_.own().beat(now, moved_ms_, silences_.limit(record, cores));
     const std::int64_t moved = heartbeats_.moved_ms();
-    if (const HeartbeatFiles* files = shared_files_) {
+    silences_.observe(record, cores, now, moved);
+    if (HeartbeatFiles* files = shared_files_) {
+        files->watch().set_hang(times().hang);
         if (files->watch().hang() != NodeWatch::no_hang) end(false);
         if (files->watch().must_decide_alone(now, moved)) end(true);
-    } else if (now - moved >= times_.limit) {
+    } else if (now - moved >= times().limit) {
         end(true);
     }
 }
 
-void Watchdog::count_silent_moves() {
-    const RankRecord record = heartbeats_.own().record();
+CoreUse Watchdog::use_of_cores(std::int64_t now) {
+    const std::clock_t cpu_time = std::clock();
+    computed_ = cpu_time - std::exchange(cpu_time_, cpu_time);
+    const std::int64_t waited = ms_without_core();
+    const bool ready = waited - std::exchange(waited_ms_, waited) >= some_waiting;
+    if (computed_ >= some_computing || ready || is_blocked()) computed_ms_ = now;
+    return {.computes = now - computed_ms_ < lately, .waited_ms = waited};
+}
+
+void Watchdog::count_silent_moves(const RankRecord& record) {
     if (!loads_or_saves(record)) return;
     const HeartbeatFiles* files = shared_files_;
     const std::int64_t bytes = bytes_read_and_written() - (files == nullptr ? 0 : files->bytes());
-    const std::clock_t computed = std::clock();
-    // Who waits for others may spin.
-    const bool computes = record.waiting == 0 && computed - computed_ >= some_computing;
+    const bool computes = record.waiting == 0 && computed_ >= much_computing;
     if (bytes - file_bytes_ >= file_work || computes) progress_.record_move();
     file_bytes_ = bytes;
-    computed_ = computed;
 }
 
 /// The lowest rank that is alive on the node that reports.
@@ -122,7 +135,7 @@ bool Watchdog::reports(bool alone) const {
     if (!alone && files->watch().hang() != NodeWatch::to_report) return false;
     for (std::size_t i = 0; i < heartbeats_.members().size(); ++i) {
         if (heartbeats_.members()[i] == heartbeats_.rank()) return true;
-        if (is_alive(heartbeats_.member(i), times_)) return false;
+        if (heartbeats_.member(i).is_alive(node_clock_ms(), times().silent)) return false;
     }
     return false;
 }
@@ -154,8 +167,8 @@ void Watchdog::report() {
     std::vector<RankView> ranks(static_cast<std::size_t>(heartbeats_.ranks()), RankView{{}, false});
     for (std::size_t i = 0; i < heartbeats_.members().size(); ++i) {
         const RankSlot& slot = heartbeats_.member(i);
-        ranks[static_cast<std::size_t>(heartbeats_.members()[i])] = {slot.record(),
-                                                                     is_alive(slot, times_)};
+        ranks[static_cast<std::size_t>(heartbeats_.members()[i])] = {
+            slot.record(), slot.is_alive(node_clock_ms(), times().silent)};
     }
     if (HeartbeatFiles* files = shared_files_) files->add_others(ranks, time_to_read);
     const int culprit = find_culprit(ranks, options_.mesh).rank;
@@ -166,7 +179,10 @@ void Watchdog::report() {
     warn("the run hangs; ranks are at:");
     for (const std::string& line : hang_table(ranks))
         warn("  ", line);
-    error_line(options_.program, hang_message(ranks, options_.mesh, sign, options_.hang_seconds));
+    const std::int64_t hang = times().hang;
+    error_line(options_.program, hang_message(ranks, options_.mesh, sign,
+                                              {.seconds = static_cast<double>(hang) / 1e3,
+                                               .learned = hang < longest_.hang}));
 }
 
 }  // namespace gptrain

@@ -24,12 +24,13 @@ const MpiSession& ranks() {
 constexpr int ranks_of_node = 2;
 
 /// The copies of node `node`, whose disk is a folder.
-LocalFolder disk_of(const fs::path& folder, int node) {
-    return local_folder(folder / text("disk-", node), folder / "run", {}, node);
+LocalFolder disk_of(const fs::path& folder, int node, CopyTier tier = CopyTier::disk) {
+    const std::string_view name = tier == CopyTier::disk ? "disk-" : "memory-";
+    return local_folder(folder / text(name, node), folder / "run", {}, node, tier);
 }
 
-LocalFolder own_disk(const fs::path& folder) {
-    return disk_of(folder, ranks().rank() / ranks_of_node);
+LocalFolder own_disk(const fs::path& folder, CopyTier tier = CopyTier::disk) {
+    return disk_of(folder, ranks().rank() / ranks_of_node, tier);
 }
 
 const LocalCourse first_course = {.id = "c0", .from = ""};
@@ -39,12 +40,22 @@ std::optional<LocalRestart> find_copies(const fs::path& folder,
     return LocalRestart::find(own_disk(folder), course, ranks());
 }
 
+/// The newest copies of both tiers.
+std::vector<LocalRestart> all_copies(const fs::path& folder) {
+    std::vector<LocalRestart> all;
+    for (const CopyTier tier : {CopyTier::memory, CopyTier::disk}) {
+        auto found = LocalRestart::find(own_disk(folder, tier), first_course, ranks());
+        if (found) all.push_back(std::move(*found));
+    }
+    return all;
+}
+
 /// This rank of a run whose data ranks hold the same values; a replica owns nothing.
 struct CopyingRun {
-    explicit CopyingRun(const fs::path& folder)
+    explicit CopyingRun(const fs::path& folder, CopyTier tier = CopyTier::disk)
         : state({1, ranks().size()}, ranks().rank()),
           arena(backend, MemorySpace::host, "snapshot", 1 << 20),
-          copies(backend, arena, ranks(), own_disk(folder), state.source()) {
+          copies(backend, arena, ranks(), own_disk(folder, tier), state.source()) {
         copies.begin_course(first_course, 0);
     }
 
@@ -98,7 +109,7 @@ void flip_byte(const fs::path& file, std::streamoff at) {
 void check_fallback(const fs::path& folder) {
     HostBackend backend;
     RankState state({1, ranks().size()}, ranks().rank());
-    auto point = RestartPoint::find({}, ranks(), find_copies(folder));
+    auto point = RestartPoint::find({}, ranks(), all_copies(folder));
     REQUIRE(point);
     CHECK(contains(common_error([&] { point->load(backend, state.source(), [] {}); }),
                    "the run has no checkpoint"));
@@ -107,7 +118,7 @@ void check_fallback(const fs::path& folder) {
         fs::create_directories(checkpoints);
         save_mesh(checkpoints, {1, ranks().size()}, 2);
     });
-    point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(), find_copies(folder));
+    point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(), all_copies(folder));
     REQUIRE(point);
     CHECK(point->meta().step == 3);
     int refused = 0;
@@ -223,9 +234,95 @@ TEST_CASE("A course has its own copies, and one of those before it") {
     const LocalCourse old = local_course(to_text(LocalCourse{}));
     CHECK(old.includes("step-000005-1732500000000000000"));
     CHECK_FALSE(old.includes("step-000005-c0"));
+    // One that continues from copies in memory still has the local ones behind them.
+    const LocalCourse two = local_course(to_text(
+        {.id = "c2", .from = "step-000015-c1", .older = {"step-000010-c1"}, .reached = 17}));
+    CHECK(two.from == "step-000015-c1");
+    CHECK(two.includes("step-000010-c1"));
+    CHECK_FALSE(two.includes("step-000005-c1"));
+    CHECK(two.reached == 17);
+    CHECK_FALSE(course.reached);
+    const LocalCourse fresh = local_course(to_text({.id = "c3", .from = "", .reached = 2}));
+    CHECK(fresh.from.empty());
+    CHECK(fresh.reached == 2);
     const std::string id = new_course_id();
     CHECK(id != new_course_id());
     CHECK_FALSE(old.includes(local_save_name(5, id)));
+}
+
+TEST_CASE("Copies in memory come before local ones, and these before checkpoints") {
+    const CommonFolder folder("tiers");
+    CopyingRun disk(folder.path());
+    CopyingRun memory(folder.path(), CopyTier::memory);
+    const fs::path checkpoints = folder.path() / "checkpoints";
+    ranks().run_on_first([&] {
+        fs::create_directories(checkpoints);
+        for (const std::int64_t step : {2, 4})
+            save_mesh(checkpoints, {1, ranks().size()}, step);
+    });
+    disk.save(3);
+    disk.copies.finish();
+    memory.save(4);
+    memory.copies.finish();
+    const std::vector<fs::path> newest_first = {checkpoints / checkpoint_name(4),
+                                                checkpoints / checkpoint_name(2)};
+    HostBackend backend;
+    RankState state({1, ranks().size()}, ranks().rank());
+    auto point = RestartPoint::find(newest_first, ranks(), all_copies(folder.path()));
+    REQUIRE(point);
+    // Of the same step as the newest checkpoint.
+    REQUIRE(point->local());
+    CHECK(point->local()->tier() == CopyTier::memory);
+    CHECK(point->untried_copies() == std::vector{local_save_name(3, first_course.id)});
+    if (ranks().rank() == 0) CHECK(point->course() == newest_first);
+
+    // Each tier takes the place of a damaged one before it.
+    const int last = ranks().size() - 1;
+    const auto damage = [&](CopyTier tier) {
+        for (int node = 0; node < node_count(); ++node) {
+            const fs::path copy =
+                only_save(disk_of(folder.path(), node, tier)) / copy_file_name(last);
+            if (ranks().rank() == last && fs::exists(copy)) flip_byte(copy, 100);
+        }
+        ranks().max(0);
+    };
+    const auto loaded = [&](const std::vector<fs::path>& candidates) {
+        point = RestartPoint::find(candidates, ranks(), all_copies(folder.path()));
+        point->load(backend, state.source(), [] {});
+        CHECK(state.holds(point->meta().step));
+        return point->meta().step;
+    };
+    damage(CopyTier::memory);
+    CHECK(loaded({newest_first.back()}) == 3);
+    CHECK(point->local()->tier() == CopyTier::disk);
+    CHECK(point->untried_copies().empty());
+    CHECK(loaded(newest_first) == 4);
+    CHECK_FALSE(point->local());
+    damage(CopyTier::disk);
+    CHECK(loaded({newest_first.back()}) == 2);
+
+    // A course keeps the copies that it may fall back on, until it has its own.
+    memory.save(6);
+    const LocalCourse second = {.id = "c1",
+                                .from = local_save_name(6, first_course.id),
+                                .older = {local_save_name(3, first_course.id)}};
+    for (CopyingRun* run : {&disk, &memory})
+        run->copies.begin_course(second, 6);
+    const auto step_on = [&](CopyTier tier) {
+        return local_save_step(only_save(own_disk(folder.path(), tier)).filename());
+    };
+    CHECK(step_on(CopyTier::memory) == 6);
+    CHECK(step_on(CopyTier::disk) == 3);
+    ranks().max(0);
+    disk.save(9);
+    disk.copies.finish();
+    CHECK(step_on(CopyTier::disk) == 9);
+    CHECK(bytes_of_copies(own_disk(folder.path(), CopyTier::memory)) > 0);
+    ranks().max(0);
+    memory.copies.remove_all();
+    CHECK(bytes_of_copies(own_disk(folder.path(), CopyTier::memory)) == 0);
+    CHECK_FALSE(fs::exists(own_disk(folder.path(), CopyTier::memory).run));
+    CHECK(step_on(CopyTier::disk) == 9);
 }
 
 TEST_CASE("A local copy that cannot be written costs nothing but itself") {

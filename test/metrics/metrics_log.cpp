@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "base/json.h"
@@ -105,6 +106,27 @@ TEST_CASE("an evaluation counts until the run resumes from before it") {
     };
     check(log);
     check(MetricsLog(file));
+}
+
+TEST_CASE("the last step that the latest start has logged is found from the end") {
+    const TempFolder folder;
+    const auto file = folder / "metrics.jsonl";
+    MetricsLog log(file);
+    CHECK_FALSE(last_logged_step(file));
+    log.write(StepMetrics{16});
+    log.write(StepMetrics{17});
+    log.write(Validation{17, 2.5});
+    CHECK(last_logged_step(file) == 17);
+    log.write(RunEvent{.kind = RunEvent::Kind::skip, .step = 18, .reason = "nan"});
+    CHECK(last_logged_step(file) == 17);
+    // A start that has ended before its first step.
+    log.write(RunEvent{.step = 15});
+    CHECK_FALSE(last_logged_step(file));
+    log.write(StepMetrics{16});
+    CHECK(last_logged_step(file) == 16);
+    // A line torn by a crash.
+    std::ofstream(file, std::ios::app) << "{\"step\": 17, \"lo";
+    CHECK(last_logged_step(file) == 16);
 }
 
 TEST_CASE("the time of a start's last save is there for the next start") {

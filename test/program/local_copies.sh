@@ -66,13 +66,15 @@ says out "resumed from $work/disk/" "after step $step (local copies)" \
 same_shards whole broken 20
 (($(grep -c . warnings) == 0)) || fail "warnings: $(<warnings)"
 
-# A node has been replaced by another one.
+# A node has been replaced by another one. Copies in memory have the layout of local ones, and leave
+# nothing behind.
 rm -rf disk-nodea disk-nodeb broken
 mv again broken && mv again-a disk-nodea && mv again-b disk-nodeb
 rm -rf disk-nodeb/*
-run 0 broken "${local[@]}"
-says out "after step $step (local copies, 2 of them from other nodes)"
+run 0 broken checkpoint.memory="$work/disk" checkpoint.memory_interval=5
+says out "after step $step (copies in memory, 2 of them from other nodes)"
 same_shards whole broken 20
+[[ -z $(ls -d disk-node[ab]/broken-* 2>/dev/null) ]] || fail "left in memory: $(ls disk-node[ab])"
 
 # Copies that are older than the last checkpoint are not used, nor those of other meshes, nor
 # those that have been damaged on both nodes.

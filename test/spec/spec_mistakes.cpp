@@ -100,6 +100,7 @@ const std::vector<std::string> outside_range = {
     "checkpoint.keep_last=1",
     "checkpoint.keep_every=-1",
     "checkpoint.local_interval=0",
+    "checkpoint.memory_interval=0",
     "faults.hang_seconds=-1",
     "faults.max_skipped_steps=-1",
     "faults.replica_check_interval=-1",

@@ -111,6 +111,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK(plain.deterministic);
     CHECK(plain.async_checkpoint);
     CHECK_FALSE(plain.local_copies);
+    CHECK_FALSE(plain.memory_copies);
     CHECK_FALSE(plain.scores_tasks);
     CHECK_FALSE(plain.messages_in_order);
     CHECK(plain.optimizer.shard);
@@ -118,7 +119,8 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     const RunPlan plan = plan_of(
         {"seed=9", "deterministic=false", "recompute=full", "precision.grad_reduce=bf16",
          "optimizer={betas: [0.5, 0.75], eps: 0.125, weight_decay: 2, clip_grad: 3}",
-         "parallel.shard_optimizer=false", "checkpoint={async: false, local: /disk}",
+         "parallel.shard_optimizer=false",
+         "checkpoint={async: false, local: /disk, memory: /dev/shm}",
          "data={train: [{prefix: /x}], eod_id: 7, eod_mask_loss: true, reset_at_eod: true}"});
     CHECK(plan.seed == 9);
     CHECK_FALSE(plan.deterministic);
@@ -131,6 +133,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK_FALSE(plan.optimizer.shard);
     CHECK_FALSE(plan.async_checkpoint);
     CHECK(plan.local_copies);
+    CHECK(plan.memory_copies);
     CHECK(plan.end_of_document.id == 7);
     CHECK(plan.end_of_document.mask_loss);
     CHECK(plan.end_of_document.reset);

@@ -98,8 +98,9 @@ recompute: full
 deterministic: false
 optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2}
 lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_decay_steps: 90}
-checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5}
-faults: {hang_seconds: 60, max_skipped_steps: 3, replica_check_interval: 8,
+checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5,
+             memory: /dev/shm, memory_interval: 2}
+faults: {hang_seconds: 60, silence_factor: 2, max_skipped_steps: 3, replica_check_interval: 8,
          loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
 logging: {interval: 5, tensorboard: false, prometheus: run.prom}
 )";
@@ -179,9 +180,9 @@ TEST_CASE("every key of the design is read") {
     CHECK(!spec.deterministic);
     CHECK(spec.optimizer == OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, {}});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
-    CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5});
-    CHECK(spec.faults ==
-          FaultsSpec{60, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback}, TimeLimit{true, 0}});
+    CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});
+    CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback},
+                                    TimeLimit{true, 0}});
     CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
 }
 

@@ -42,6 +42,9 @@ TEST_CASE("a key that does nothing is reported") {
     CHECK(unused({"checkpoint.local_interval=5"}) ==
           Warnings{"checkpoint.local_interval does nothing without checkpoint.local"});
     CHECK(unused({"checkpoint.local_interval=5", "checkpoint.local=/scratch"}).empty());
+    CHECK(unused({"checkpoint.memory_interval=5"}) ==
+          Warnings{"checkpoint.memory_interval does nothing without checkpoint.memory"});
+    CHECK(unused({"checkpoint.memory_interval=5", "checkpoint.memory=/dev/shm"}).empty());
     CHECK(unused({"parallel.peer=auto", "device=cpu"}) ==
           Warnings{"parallel.peer does nothing with device cpu"});
     CHECK(unused({"parallel.peer=auto", "device=auto"}).empty());

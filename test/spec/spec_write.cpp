@@ -115,8 +115,11 @@ checkpoint:
   async: true
   local: none
   local_interval: 50
+  memory: none
+  memory_interval: 10
 faults:
   hang_seconds: 600
+  silence_factor: 3
   max_skipped_steps: 10
   replica_check_interval: 0
   loss_spike: none

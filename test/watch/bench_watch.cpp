@@ -52,7 +52,7 @@ public:
             std::int64_t moved = 0;
             for (const RankSlot& slot : slots_)
                 moved = std::max(moved, slot.moved_ms());
-            slots_[0].beat(node_clock_ms(), moved);
+            slots_[0].beat(node_clock_ms(), moved, times.hang);
             write(1);
             return 1;
         });
@@ -79,7 +79,7 @@ public:
                 views[static_cast<std::size_t>(entry.rank)] = {entry.record, entry.rank != 17};
             if (find_culprit(views, mesh_) != Culprit{17, HangCause::lost})
                 fail(ExitCode::bug, "the wrong rank is blamed");
-            hang_message(views, mesh_, "", 600);
+            hang_message(views, mesh_, "", {.seconds = 600});
             hang_table(views);
             return std::ssize(all);
         });

@@ -25,9 +25,10 @@ struct Node {
     std::unique_ptr<NodeWatch> watch;
     std::int64_t clock = 0;  ///< minus the simulation's
     std::int64_t moved = 0;
+    std::int64_t hang = 0;  ///< that it has learned, if not that of all
     std::int64_t lost_at = never;
     std::int64_t next_look = 0;
-    std::int64_t next_write = 0;
+    std::int64_t wrote = -second;
     std::int64_t next_pass = 0;
     std::int64_t hang_at = never;  ///< when it knows of a hang
     std::int64_t opens = 0;
@@ -63,6 +64,7 @@ public:
     }
 
     std::int64_t most_delay = 200;             ///< of news
+    std::int64_t hang = 0;                     ///< that the nodes have learned; 0: none
     std::map<int, std::int64_t> move_periods;  ///< of nodes that move again and again
 
     /// Until that time, or until all nodes that run know of a hang.
@@ -113,16 +115,20 @@ private:
         if (moves != move_periods.end() && now_ - node.moved >= moves->second) node.moved = now_;
         const std::int64_t now = now_ + node.clock;
         const std::int64_t moved = node.moved + node.clock;
-        const std::int64_t too_long = node.moved + times_.hang;
-        const bool urgent = now_ >= too_long && node.next_write - second < too_long;
-        if (now_ >= node.next_write || urgent) {
+        node.watch->set_hang(node.hang != 0 ? node.hang : hang);
+        const WatchTimes times = node.watch->times();
+        const std::int64_t too_long = node.moved + times.hang;
+        const bool urgent = now_ >= too_long && node.wrote < too_long;
+        const bool near = node.watch->should_read(now, moved);
+        const std::int64_t period = near && times.silent < times_.silent ? second / 2 : second;
+        if (now_ >= node.wrote + period || urgent) {
             write(i);
-            node.next_write = now_ + second;
+            node.wrote = now_;
         }
-        if (node.hang_at != never || !node.watch->should_read(now, moved)) return;
+        if (node.hang_at != never || !near) return;
         if (now_ >= node.next_pass) {
             pass(node, now);
-            node.next_pass = now_ + second;
+            node.next_pass = now_ + period;
         }
         node.watch->judge(now, moved);
         if (node.watch->hang() == NodeWatch::no_hang) return;
@@ -289,6 +295,60 @@ TEST_CASE("two nodes end a short hang as soon as the other one counts as silent"
         CHECK(cluster[0].hang_at < lost_at + times.limit + 2 * second);
         CHECK_FALSE(cluster[0].watch->is_alive(1, cluster[0].hang_at + cluster[0].clock));
         CHECK(cluster.reporters() == std::vector<int>{0});
+    }
+}
+
+TEST_CASE("nodes that have learned a short limit end soon after it") {
+    for (const int nodes : {2, 3, 100}) {
+        for (unsigned seed = 0; seed < 30; ++seed) {
+            CAPTURE(nodes, seed);
+            Cluster cluster(nodes, seed);
+            cluster.hang = 5 * second;
+            for (int i = 0; i < nodes; ++i)
+                cluster.move_periods[i] = second + cluster.below(second / 2);
+            const std::int64_t end = 20 * second + cluster.below(2 * second);
+            cluster.run_until(end);
+            REQUIRE_FALSE(cluster.any_knows());
+            // Silences of ordinary length cost no read.
+            CHECK(cluster.opens() == 0);
+            cluster.move_periods.clear();
+            cluster.run_until(60 * second);
+            CHECK(cluster.first_to_know() >= end + 3 * second);
+            CHECK(cluster.last_to_know() < end + 7 * second);
+            CHECK(cluster.reporters().size() == 1);
+        }
+    }
+}
+
+TEST_CASE("one node that has learned nothing keeps all others alive") {
+    for (unsigned seed = 0; seed < 30; ++seed) {
+        CAPTURE(seed);
+        Cluster cluster(20, seed);
+        cluster.hang = 5 * second;
+        const int patient = static_cast<int>(cluster.below(20));
+        cluster[patient].hang = minute.hang;
+        cluster.run_until(58 * second);
+        REQUIRE_FALSE(cluster.any_knows());
+        cluster.run_until(90 * second);
+        CHECK(cluster.all_know());
+        CHECK(cluster.last_to_know() < minute.limit + 4 * second);
+    }
+}
+
+TEST_CASE("a node that looks lost leaves the others half a minute") {
+    for (unsigned seed = 0; seed < 30; ++seed) {
+        CAPTURE(seed);
+        Cluster cluster(20, seed);
+        cluster.hang = 5 * second;
+        for (int i = 0; i < 20; ++i)
+            cluster.move_periods[i] = second;
+        const int lost = static_cast<int>(cluster.below(20));
+        cluster[lost].lost_at = 10 * second;
+        cluster.run_until(10 * second);
+        cluster.move_periods.clear();
+        cluster.run_until(100 * second);
+        CHECK(cluster.first_to_know() >= 38 * second);
+        CHECK(cluster.last_to_know() < 50 * second);
     }
 }
 
