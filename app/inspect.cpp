@@ -26,6 +26,7 @@
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "spec/yaml_tree.h"
+#include "train/choose_resets.h"
 
 namespace gptrain {
 namespace {
@@ -68,7 +69,8 @@ void print_blend(std::string_view what, const std::vector<DataSource>& sources) 
 }
 
 void inspect_spec(const InspectCommand& options) {
-    const RunSpec spec = load_run_spec(options.path, options.settings);
+    RunSpec spec = load_run_spec(options.path, options.settings);
+    choose_resets(spec);
     const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
                                           .cuda = plan_for_cuda(spec.device),
                                           .dry_run = true});

@@ -12,13 +12,15 @@ says out "wrote qa_text_document.bin, .idx, .mask, .chat_template.jinja and .met
 expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
 make_spec
 sed -i 's/tok.model/tok.json/; s/text_text_document/qa_text_document/' run.yaml
-masked() { train "$1" "$2" training.seq_length=64 data.reset_at_eod=true training.steps=40 \
+masked() { train "$1" "$2" training.seq_length=64 training.steps=40 \
     training.global_batch_size=4 lr_schedule.decay_steps=40 optimizer.lr=0.02 data.num_samples=auto \
     training.eval_interval=20 training.eval_steps=2 "${@:3}"; }
 
 # The loss of learned tokens falls, in training and validation.
 masked 0 straight
-says out "training tokens, " " of them learned, "
+says out "training tokens, " " of them learned, " \
+    "data.reset_at_eod: true (auto): $work/qa_text_document holds conversations"
+says straight/spec.yaml "reset_at_eod: true"
 awk -F '[:,}]' '
     /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
     /"loss"/ { last = $4; if (!first) first = $4; ++lines }
@@ -41,8 +43,25 @@ for variant in "recompute=none" \
     masked 0 parts "$variant"
     same_run whole parts 40
 done
-masked 0 full recompute=full
+masked 0 full recompute=full data.reset_at_eod=true
 same "$(checkpoint straight 40)/shard-00000.h5" "$(checkpoint full 40)/shard-00000.h5"
+
+# A run that resumes keeps what its checkpoint has, of whatever version.
+for steps in 4 8; do masked 0 whole_false data.reset_at_eod=false training.steps=$steps; done
+masked 0 kept data.reset_at_eod=false training.steps=4
+masked 0 kept training.steps=8
+says out "data.reset_at_eod: false (auto): as in the checkpoint"
+says_not out "changed since the checkpoint: data.reset_at_eod"
+same "$(checkpoint whole_false 8)/shard-00000.h5" "$(checkpoint kept 8)/shard-00000.h5"
+masked 0 kept training.steps=9 data.reset_at_eod=true
+says out "changed since the checkpoint: data.reset_at_eod: false -> true"
+# A plan looks at the data as a fresh start does, and needs none.
+for command in "inspect run.yaml" "train run.yaml --dry-run"; do
+    expect_exit 0 "$gptrain" $command
+    says out "data.reset_at_eod: true (auto): "
+    expect_exit 0 "$gptrain" $command --set 'data.train=[{prefix: absent}]'
+    says_not out "data.reset_at_eod"
+done
 
 # eval measures learned tokens alone, and as many as inspect counts (the first token has no input).
 expect_exit 0 "$gptrain" eval --checkpoint straight --data qa_text_document
