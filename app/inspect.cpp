@@ -121,6 +121,8 @@ void inspect_tokens(const InspectCommand& options) {
     if (data.masked()) {
         const std::int64_t learned = data.learned_tokens(0, data.num_sequences());
         print("  learned      ", learned, " (", percent(learned, data.num_tokens()), ")");
+        if (data.weighted())
+            print("  weights      ", data.weighted_tokens(), " of them count less than 1");
     }
     if (!options.tokenizer.empty()) show_documents(data, options.tokenizer);
 }

@@ -75,6 +75,33 @@ says masked_eval "\"tokens\":$learned}"
 awk -F '[:,]' 'NR == 1 { masked = $2 } NR == 2 { exit !(masked < $2) }' masked_eval all_eval ||
     fail "learned tokens are not easier: $(cat masked_eval all_eval)"
 
+# With weights the loss is the weighted mean over the learned tokens: of two halves of the
+# conversations, one with the weight 0.25, from the losses of each half alone.
+for part in first second both; do
+    awk -v part=$part 'BEGIN { w["first", 0] = w["second", 1] = 1; w["both", 0] = 0.25; w["both", 1] = 1 }
+        { split($0, t, "\""); printf "{\"messages\": ["
+          for (turn = 0; turn < 2; ++turn)
+              printf "%s{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\", \"weight\": %s}",
+                  turn ? ", " : "", t[4], turn ? t[4] : t[8], w[part, turn] + 0
+          print "]}" }' qa.jsonl >weighted.jsonl
+    chat --input weighted.jsonl --output-prefix $part
+    expect_exit 0 "$gptrain" eval --checkpoint straight --data ${part}_text_document
+    tail -n 1 out >>weighted_evals
+done
+awk -F '[:,}]' '{ loss[NR] = $2; tokens[NR] = $6 } END {
+    mean = (0.25 * tokens[1] * loss[1] + tokens[2] * loss[2]) / (0.25 * tokens[1] + tokens[2])
+    apart = loss[3] / mean - 1; sum = 0.25 * tokens[1] + tokens[2] - tokens[3]
+    exit !(apart < 1e-5 && apart > -1e-5 && sum <= 0.5 && sum >= -0.5 && loss[1] != loss[2]) }' weighted_evals ||
+    fail "weights: $(cat weighted_evals)"
+expect_exit 0 "$gptrain" inspect both_text_document
+says out "of them count less than 1"
+masked 0 weighted training.steps=4 'data.train=[{prefix: both_text_document}]'
+masked 0 unweighted training.steps=4 'data.train=[{prefix: second_text_document}]'
+differ weighted/metrics.jsonl unweighted/metrics.jsonl
+sed -i '1s/^/x/' both_text_document.weights
+masked 3 damaged_weights 'data.train=[{prefix: both_text_document}]'
+says err "both_text_document.weights: does not start with GPTWGHT"
+
 # inspect shows the documents, learned text between marks; on a terminal in colour (terminal.sh).
 expect_exit 0 "$gptrain" inspect qa_text_document --tokenizer tok.json
 word=$(sed -n '1s/.*"response": "\(.*\)".*/\1/p' qa.jsonl)
