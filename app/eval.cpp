@@ -40,7 +40,7 @@ void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
 EvaluationData with_tokenizer(const EvalCommand& options, const ModelSource& source) {
     EvaluationData data = options.data;
     data.tokenizer = options.model.tokenizer;
-    if (data.tokenizer.empty() && source.hf() == nullptr)
+    if (data.tokenizer.empty() && source.whole().is_checkpoint())
         data.tokenizer = source.spec().data.tokenizer.value_or("");
     return data;
 }

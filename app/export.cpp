@@ -106,8 +106,9 @@ void add_export(CLI::App& app, Command& chosen) {
         "export", "Write a trained model for Hugging Face's transformers or llama.cpp");
     auto options = std::make_shared<ExportCommand>();
     add_checkpoint(*command, options->model.checkpoint,
-                   "A checkpoint, or an output directory (its newest valid checkpoint)",
-                   "OUTPUT-DIR|CHECKPOINT");
+                   "A checkpoint, an output directory (its newest valid checkpoint), or an adapter "
+                   "of PEFT",
+                   "OUTPUT-DIR|CHECKPOINT|PEFT-DIR");
     command
         ->add_option("--format", options->format,
                      "hf: a folder with config.json, weights as safetensors and tokenizer files, "

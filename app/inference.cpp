@@ -52,8 +52,8 @@ void add_checkpoint(CLI::App& command, std::string& checkpoint, const std::strin
 void add_adapted_option(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--adapted", options.adapted,
-                    "For the checkpoint of an adapter: the folder of the model that it adapts, "
-                    "if that has moved from the run's init_from")
+                    "For an adapter: the folder of the model that it adapts, if that is not at the "
+                    "run's init_from, or where an adapter of PEFT names it")
         ->type_name("DIR");
 }
 
@@ -96,7 +96,7 @@ Json template_kwargs(const std::string& given) {
 void add_model_options(CLI::App& command, ModelOptions& options) {
     add_checkpoint(command, options.checkpoint,
                    "A checkpoint, its model.h5, an output directory (its newest valid "
-                   "checkpoint), or a Hugging Face model folder",
+                   "checkpoint), or a Hugging Face folder of a model or of an adapter (PEFT)",
                    "OUTPUT-DIR|CHECKPOINT|HF-DIR");
     add_adapted_option(command, options);
     add_tokenizer_option(command, options);

@@ -26,6 +26,7 @@
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "spec/yaml_tree.h"
+#include "train/choose_resets.h"
 
 namespace gptrain {
 namespace {
@@ -68,7 +69,8 @@ void print_blend(std::string_view what, const std::vector<DataSource>& sources) 
 }
 
 void inspect_spec(const InspectCommand& options) {
-    const RunSpec spec = load_run_spec(options.path, options.settings);
+    RunSpec spec = load_run_spec(options.path, options.settings);
+    choose_resets(spec);
     const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
                                           .cuda = plan_for_cuda(spec.device),
                                           .dry_run = true});
@@ -119,6 +121,8 @@ void inspect_tokens(const InspectCommand& options) {
     if (data.masked()) {
         const std::int64_t learned = data.learned_tokens(0, data.num_sequences());
         print("  learned      ", learned, " (", percent(learned, data.num_tokens()), ")");
+        if (data.weighted())
+            print("  weights      ", data.weighted_tokens(), " of them count less than 1");
     }
     if (!options.tokenizer.empty()) show_documents(data, options.tokenizer);
 }

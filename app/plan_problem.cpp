@@ -11,6 +11,7 @@
 #include "device.h"
 #include "spec/spec_keys.h"
 #include "spec/spec_settings.h"
+#include "train/choose_resets.h"
 
 namespace gptrain {
 namespace {
@@ -108,6 +109,7 @@ PlanProblem read_problem(const PlanOptions& options, std::int64_t cores) {
                            .headroom = headroom_share(options.memory_headroom),
                            .needs = {}};
     check_outputs(options);  // before the first line is printed
+    choose_resets(problem.spec);
     problem.hardware = read_hardware(options.hardware, cores);
     problem.cuda = plan_for_cuda(problem.spec.device, &problem.hardware);
     problem.needs = backend_memory(problem.cuda);

@@ -43,7 +43,7 @@ std::string read_token(const std::string& file) {
 
 /// The run's name, or that of a Hugging Face model's folder.
 std::string name_of(const ModelSource& source) {
-    if (source.hf() == nullptr) return source.spec().name;
+    if (source.is_checkpoint()) return source.spec().name;
     return std::filesystem::canonical(source.folder()).filename().string();
 }
 

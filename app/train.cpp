@@ -22,6 +22,7 @@
 #include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
+#include "train/choose_resets.h"
 #include "train/trainer.h"
 #include "watch/stop_signals.h"
 
@@ -109,6 +110,8 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
         check_same_directory(options, spec);
         warn_of_unused_keys(spec);
     });
+    const ResumeChoice resume = resume_choice(options.resume);
+    choose_resets(spec, resume, session);
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     RunPlan plan = common.plan;
@@ -121,7 +124,6 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
         observers.comm.add(*recorder);
         observers.actions.add(*recorder);
     }
-    const ResumeChoice resume = resume_choice(options.resume);
     std::optional<PeerAxes> saved;
     if (plan.peer_messages)
         saved = saved_peer_axes(resume, RunPaths{spec.output_dir}.checkpoints(), session);
@@ -147,7 +149,8 @@ std::int64_t dry_run_ranks(const TrainCommand& options, const ParallelSpec& para
 }
 
 void dry_run(const TrainCommand& options) {
-    const RunSpec spec = load_training(options);
+    RunSpec spec = load_training(options);
+    choose_resets(spec);
     check_output_file(options.json, "--json");
     DryRunOptions dry;
     dry.timeline = options.timeline;

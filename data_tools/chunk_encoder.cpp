@@ -6,6 +6,23 @@
 #include "unread_keys.h"
 
 namespace gptrain {
+namespace {
+
+/// Adds the weights of a document behind those of the ids so far.
+void add_weights(const ChatDocument& document, EncodedChunk& encoded) {
+    if (document.weights.empty() && encoded.weights.empty()) return;
+    if (encoded.weights.empty())
+        encoded.weights.assign(encoded.learned.begin(), encoded.learned.end());
+    if (document.weights.empty()) {
+        encoded.weights.insert(encoded.weights.end(), document.learned.begin(),
+                               document.learned.end());
+    } else {
+        encoded.weights.insert(encoded.weights.end(), document.weights.begin(),
+                               document.weights.end());
+    }
+}
+
+}  // namespace
 
 EncodedChunk ChunkEncoder::operator()(Chunk chunk) const {
     const std::string& path = options_.corpus.inputs[chunk.file];
@@ -38,6 +55,7 @@ std::optional<FaultyDocument> ChunkEncoder::add_conversation(Record& record,
     auto fault = chat_->encode(record, format, place_of(record, path), line);
     if (fault) return fault;
     for (const ChatDocument& document : line.documents) {
+        add_weights(document, encoded);
         encoded.ids.insert(encoded.ids.end(), document.ids.begin(), document.ids.end());
         encoded.learned.insert(encoded.learned.end(), document.learned.begin(),
                                document.learned.end());

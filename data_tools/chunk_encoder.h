@@ -18,6 +18,7 @@ struct EncodedChunk {
     std::int64_t bytes = 0;
     std::vector<std::int32_t> ids;      // of all documents, concatenated
     std::vector<std::uint8_t> learned;  // 1 or 0 for each id of conversations, else empty
+    std::vector<float> weights;         // of all ids if a message has a weight below 1, else empty
     std::vector<std::size_t> lengths;   // one per document
     std::int64_t ended_inside = 0;      // documents with an end of document before their end
     std::int64_t repeating = 0;         // conversations that became several documents

@@ -30,12 +30,16 @@ namespace {
 void write_chunk(const EncodedChunk& chunk, IndexedWriter& writer) {
     std::span<const std::int32_t> rest = chunk.ids;
     std::span<const std::uint8_t> learned = chunk.learned;
+    std::span<const float> weights = chunk.weights;
     for (const std::size_t length : chunk.lengths) {
         const std::size_t bits = writer.masked() ? length : 0;
-        if (length > 0) writer.add_sequence(rest.first(length), learned.first(bits));
+        const std::size_t weighted = weights.empty() ? 0 : length;
+        if (length > 0)
+            writer.add_sequence(rest.first(length), learned.first(bits), weights.first(weighted));
         writer.end_document();
         rest = rest.subspan(length);
         learned = learned.subspan(bits);
+        weights = weights.subspan(weighted);
     }
 }
 

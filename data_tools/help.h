@@ -81,7 +81,8 @@ constexpr const char* chat_description =
   gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
 
 Writes P_text_document.bin, .idx and .meta.json, P_text_document.mask, which marks the learned
-tokens, and P_text_document.chat_template.jinja, the template that was used. Training and gptrain
+tokens, P_text_document.weights if some of them count less than 1, and
+P_text_document.chat_template.jinja, the template that was used. Training and gptrain
 eval find and use the mask; training stores the template in its checkpoints.)";
 
 constexpr const char* chat_section = R"(
@@ -91,9 +92,9 @@ Input:
   {"prompt": "...", "response": "..."}, a conversation of ShareGPT ("conversations", "from",
   "value") or of Alpaca ("instruction", "input", "output"). The chat template makes one text of
   it. Without a template a prompt and its response follow each other, and other forms are an
-  error. "weight": 0 keeps a message of the assistant from being learned. "tools",
-  "documents" and "chat_template_kwargs" go to the template, which must use them and all keys of the
-  messages.
+  error. The "weight" of a message of the assistant is how much it counts: a number from 0, with
+  which it is not learned, to 1. "tools", "documents" and "chat_template_kwargs" go to the template,
+  which must use them and all keys of the messages.
 
 Learned:
   What the template marks with {% generation %}, or else what it adds to the generation prompt

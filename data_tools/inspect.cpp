@@ -80,6 +80,8 @@ void inspect_token_files(const InspectOptions& options) {
     if (dataset.masked()) {
         const std::int64_t learned = dataset.learned_tokens(0, dataset.num_sequences());
         print("learned: ", learned, " tokens (", percent(learned, dataset.num_tokens()), ")");
+        if (dataset.weighted())
+            print("weights: ", dataset.weighted_tokens(), " of them count less than 1");
     }
     print_tokenizer(dataset, options);
     if (dataset.num_documents() == 0) return;

@@ -16,6 +16,7 @@ namespace {
 void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> learned;
+    std::vector<float> weights;
     for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
         const std::int64_t end = dataset.document_begin(document + 1);
         for (std::int64_t i = dataset.document_begin(document); i < end; ++i) {
@@ -23,7 +24,9 @@ void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
             dataset.read(i, 0, dataset.sequence_length(i), ids.data());
             learned.resize(writer.masked() ? ids.size() : 0);
             if (writer.masked()) dataset.read_learned(i, 0, learned);
-            writer.add_sequence(ids, learned);
+            weights.resize(dataset.weighted() ? ids.size() : 0);
+            if (dataset.weighted()) dataset.read_weights(i, 0, weights);
+            writer.add_sequence(ids, learned, weights);
         }
         writer.end_document();
     }

@@ -18,6 +18,8 @@
 #               and every gradient of one step, weights after three steps of AdamW
 #   families    one small random model of each newer family of transformers (olmo2, gemma3, ...): the same
 #               claims as one-step
+#   peft        small LoRA adapters that PEFT saved: their loss, their logits once merged, and where
+#               training goes on from them
 #   parquet     files of pyarrow, DuckDB and Polars, in every codec, encoding and version of pages: the
 #               token files of the same rows as JSON lines
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
@@ -36,7 +38,7 @@ root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
 ((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step families tokenizer-kinds
-    parquet)
+    peft parquet)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -81,6 +83,10 @@ choose() {
             file=${1/-/_}.py
             alone=$torch
             packages="$torch_needs $transformers h5py==3.16.0" ;;
+        peft)
+            file=peft_adapters.py
+            alone="$torch peft==0.21.2"
+            packages="$torch_needs $transformers" ;;
         parquet)
             file=parquet.py
             packages="pyarrow==26.0.1 duckdb==2.0.1 polars==2.1.0" ;;

@@ -21,8 +21,8 @@ public:
             id = static_cast<std::int32_t>(next++ * 7919 % vocab_);
         return std::ssize(tokens);
     }
-    void learned(std::int64_t, std::span<std::uint8_t> learned) const override {
-        std::fill(learned.begin(), learned.end(), std::uint8_t{1});
+    void weights(std::int64_t, std::span<float> weights) const override {
+        std::fill(weights.begin(), weights.end(), 1.0f);
     }
     std::string place_of(std::int64_t, std::int64_t) const override { return "made-up tokens"; }
 

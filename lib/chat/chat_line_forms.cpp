@@ -91,17 +91,22 @@ Json renamed(const Json& given, const std::string& name, const ChatLineKeys& key
     return message;
 }
 
-/// Takes the weight off a message; false if it is 0.
-bool take_weight(Json& message, const std::string& name) {
+/// Takes the weight off a message. That of an assistant's is 1 where there is none.
+float take_weight(Json& message, const std::string& name) {
     const auto found = message.find("weight");
-    if (found == message.end()) return true;
+    if (found == message.end()) return 1;
     const Json weight = *found;
     message.erase(found);
-    if (weight.is_null()) return true;
-    if (weight != 0 && weight != 1) refuse(name, ": its 'weight' must be 0 or 1");
-    if (message.at("role") == "assistant") return weight == 1;
-    if (weight == 1) refuse(name, ": 'weight' is 1, but only the assistant's messages are learned");
-    return true;
+    if (weight.is_null()) return 1;
+    if (!weight.is_number()) refuse(name, ": its 'weight' must be a number from 0 to 1");
+    const auto value = weight.get<double>();
+    // Smaller ones would be 0, or of little precision, in fp32.
+    const bool fits = value == 0 || (value >= 1e-30 && value <= 1);
+    if (!fits) refuse(name, ": its 'weight' is ", value, ", but must be from 0 to 1");
+    if (message.at("role") == "assistant") return static_cast<float>(value);
+    if (value > 0)
+        refuse(name, ": 'weight' is ", value, ", but only the assistant's messages are learned");
+    return 1;
 }
 
 void read_messages(const Json& given, const ChatLineKeys& keys, ChatLine& line) {
@@ -112,16 +117,14 @@ void read_messages(const Json& given, const ChatLineKeys& keys, ChatLine& line) 
         Json message = renamed(given[i], name, keys);
         check_message(message, name);
         const bool says = message.at("role") == "assistant";
-        if (!take_weight(message, name)) {
-            line.unlearned.insert(i);
-        } else {
-            learned = learned || says;
-        }
+        const float weight = take_weight(message, name);
+        if (weight < 1) line.weights[i] = weight;
+        learned = learned || (says && weight > 0);
         line.messages.push_back(std::move(message));
     }
     if (learned) return;
     refuse("'", line.source, "' has no message of the assistant",
-           line.unlearned.empty() ? "" : " with a weight of 1", ": there is nothing to learn");
+           line.weights.empty() ? "" : " with a weight above 0", ": there is nothing to learn");
 }
 
 /// The user's text and the assistant's.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,18 +28,18 @@ struct ChatLine {
         pair,  ///< a prompt and its response, which without a template follow each other
     };
     Form form = Form::conversation;
-    std::string source;                   ///< the key of the messages, for errors
-    Json messages = Json::array();        ///< [{"role": ..., "content": ..., ...}]
-    std::set<std::size_t> unlearned;      ///< messages of the assistant whose weight is 0
-    Json variables = Json::object();      ///< tools, documents and chat_template_kwargs
-    std::set<std::string> unread_keys{};  ///< of the line; nothing of a conversation
+    std::string source;                    ///< the key of the messages, for errors
+    Json messages = Json::array();         ///< [{"role": ..., "content": ..., ...}]
+    std::map<std::size_t, float> weights;  ///< of the assistant's messages, where below 1
+    Json variables = Json::object();       ///< tools, documents and chat_template_kwargs
+    std::set<std::string> unread_keys{};   ///< of the line; nothing of a conversation
 };
 
 /// Reads one of these forms:
 /// - a list of messages under the key of messages, or "conversations" without it. The prompt may
 ///   stand next to it once more, as in UltraChat. A message has a
 ///   role and a content, or "from" and "value" (ShareGPT), whose roles human and gpt become user
-///   and assistant. The key "weight" of the assistant's messages is 0 or 1;
+///   and assistant. The key "weight" of the assistant's messages is a number from 0 to 1;
 /// - a prompt and a response;
 /// - "instruction", "input" and "output" (Alpaca): instruction and input, if any, are the user's.
 /// Errors (bad_input), without a place: neither or several of them, or another key that holds words

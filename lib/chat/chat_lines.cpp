@@ -145,7 +145,7 @@ std::vector<LearnedText> ChatEncoder::texts_of(const ChatLine& line,
     }
     const auto& prompt = line.messages[0].at("content").get_ref<const std::string&>();
     const auto& response = line.messages[1].at("content").get_ref<const std::string&>();
-    return {{prompt + response, {{prompt.size(), prompt.size() + response.size()}}}};
+    return {{prompt + response, {{prompt.size(), prompt.size() + response.size()}}, {1.0f}}};
 }
 
 std::vector<LearnedText> ChatEncoder::conversation_texts(const ChatLine& line) const {
@@ -153,7 +153,7 @@ std::vector<LearnedText> ChatEncoder::conversation_texts(const ChatLine& line) c
     Json variables = variables_;
     variables.update(line.variables);
     const std::vector<LearnedText> texts =
-        render_learned(*template_, {line.messages, line.unlearned, line.source}, variables);
+        render_learned(*template_, {line.messages, line.weights, line.source}, variables);
     const auto learns = [](const LearnedText& text) {
         return std::any_of(text.learned.begin(), text.learned.end(),
                            [](const TextRange& part) { return part.end > part.begin; });
@@ -180,12 +180,16 @@ ChatDocument ChatEncoder::document_of(const LearnedText& text) const {
     LocatedIds located = marked_->encode(text.text);
     ChatDocument document;
     document.learned = learned_tokens(located.begins, text.learned);
+    if (std::any_of(text.weights.begin(), text.weights.end(), [](float w) { return w < 1; }))
+        document.weights = token_weights(located.begins, text);
     document.ids = std::move(located.ids);
     const bool ended = !document.ids.empty() && document.ids.back() == end_of_document_;
     if (!ended) {
         const bool learned = !text.learned.empty() && text.learned.back().end == text.text.size();
         document.ids.push_back(end_of_document_);
         document.learned.push_back(learned ? 1 : 0);
+        if (!document.weights.empty())
+            document.weights.push_back(learned ? text.weights.back() : 0.0f);
     }
     document.ends_inside = std::find(document.ids.begin(), std::prev(document.ids.end()),
                                      end_of_document_) != std::prev(document.ids.end());

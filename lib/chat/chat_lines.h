@@ -27,6 +27,8 @@ struct ChatLineOptions {
 struct ChatDocument {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> learned;
+    /// The weight of each, 0 where `learned` is; empty if no message has one below 1.
+    std::vector<float> weights = {};
     /// The end-of-document id also occurs earlier, because the template writes it after each turn.
     bool ends_inside = false;
 };

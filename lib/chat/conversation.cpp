@@ -21,24 +21,35 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
     return static_cast<std::size_t>(differ.first - a.begin());
 }
 
-/// Removes the texts of the messages `unlearned` from the learned ones.
-void remove_unlearned(const LearnedMessages& conversation, std::vector<TextRange>& learned) {
+float weight_of(const LearnedMessages& conversation, std::size_t at) {
+    const auto found = conversation.weights.find(at);
+    return found == conversation.weights.end() ? 1.0f : found->second;
+}
+
+/// Gives the learned parts of a text the weights of their messages, and removes those of weight 0.
+void weigh(const LearnedMessages& conversation, LearnedText& text) {
     const Json& messages = conversation.messages;
-    if (conversation.unlearned.empty()) return;
+    text.weights.assign(text.learned.size(), 1.0f);
+    if (conversation.weights.empty()) return;
     const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
-    if (turns != std::ssize(learned)) {
-        fail(ExitCode::bad_input, "the template encloses ", learned.size(),
+    if (turns != std::ssize(text.learned)) {
+        fail(ExitCode::bad_input, "the template encloses ", text.learned.size(),
              " texts in {% generation %} for ", turns, " messages of the assistant, so it is ",
-             "not known which has the weight 0; leave that message out");
+             "not known which has a weight; leave that message or its weight out");
     }
-    std::vector<TextRange> rest;
-    auto range = learned.begin();
+    LearnedText rest;
+    auto range = text.learned.begin();
     for (std::size_t at = 0; at < messages.size(); ++at) {
         if (!is_assistant(messages[at])) continue;
-        if (!conversation.unlearned.contains(at)) rest.push_back(*range);
+        const float weight = weight_of(conversation, at);
+        if (weight > 0) {
+            rest.learned.push_back(*range);
+            rest.weights.push_back(weight);
+        }
         ++range;
     }
-    learned = std::move(rest);
+    text.learned = std::move(rest.learned);
+    text.weights = std::move(rest.weights);
 }
 
 /// The texts of one message of the assistant with a template that has no {% generation %}.
@@ -56,8 +67,9 @@ public:
 
     /// The text in which the message is the last.
     LearnedText last() const {
-        LearnedText said = {render(with(conversation_.messages[at_]), false), {}};
+        LearnedText said = {render(with(conversation_.messages[at_]), false), {}, {}};
         said.learned.push_back({answer_begin(said.text), said.text.size()});
+        said.weights.push_back(weight_of(conversation_, at_));
         require_reasoning(said);
         return said;
     }
@@ -165,6 +177,7 @@ void add_turn(LearnedText turn, std::vector<LearnedText>& texts) {
         const bool apart = text.learned.empty() || learned.end <= text.learned.front().begin;
         if (!apart || !text.text.starts_with(turn.text)) continue;
         text.learned.insert(text.learned.begin(), learned);
+        text.weights.insert(text.weights.begin(), turn.weights.front());
         return;
     }
     texts.push_back(std::move(turn));
@@ -220,12 +233,12 @@ std::vector<LearnedText> render_learned(const ChatTemplate& chat_template,
     texts[0].text = render_messages(chat_template, messages, variables, false, conversation.name);
     if (marked) {
         chat_template.render(messages, variables, texts[0].learned);
-        remove_unlearned(conversation, texts[0].learned);
+        weigh(conversation, texts[0]);
         return texts;
     }
     std::size_t bytes = 0;
     for (std::size_t at = messages.size(); at-- > 0;) {
-        if (!is_assistant(messages[at]) || conversation.unlearned.contains(at)) continue;
+        if (!is_assistant(messages[at]) || weight_of(conversation, at) == 0) continue;
         add_turn(Turn(chat_template, conversation, variables, at).last(), texts);
         bytes = std::accumulate(
             texts.begin(), texts.end(), std::size_t{0},
@@ -250,6 +263,19 @@ std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
         tokens.push_back(!learned.empty() && learned.front().begin <= begin ? 1 : 0);
     }
     return tokens;
+}
+
+std::vector<float> token_weights(std::span<const std::size_t> begins, const LearnedText& text) {
+    std::vector<float> weights;
+    weights.reserve(begins.size());
+    std::size_t part = 0;
+    for (const std::size_t begin : begins) {
+        while (part < text.learned.size() && text.learned[part].end <= begin)
+            ++part;
+        const bool inside = part < text.learned.size() && text.learned[part].begin <= begin;
+        weights.push_back(inside ? text.weights[part] : 0.0f);
+    }
+    return weights;
 }
 
 LearnedMarks learned_marks() {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +19,7 @@ namespace gptrain {
 struct LearnedText {
     std::string text;
     std::vector<TextRange> learned;
+    std::vector<float> weights = {};  ///< of each part, above 0 and at most 1
 };
 
 /// More assistant's turns than this need a template with {% generation %}.
@@ -34,8 +35,9 @@ std::string render_messages(const ChatTemplate& chat_template, const Json& messa
 
 /// The messages that a model learns from, and the name of the conversation in errors.
 struct LearnedMessages {
-    const Json& messages;                  ///< as ChatTemplate::render takes them, each with a role
-    std::set<std::size_t> unlearned = {};  ///< the assistant's messages that are not learned
+    const Json& messages;  ///< as ChatTemplate::render takes them, each with a role
+    /// Those of the assistant's messages that count less than 1; with 0 they are not learned.
+    std::map<std::size_t, float> weights = {};
     std::string_view name = "messages";
 };
 
@@ -48,14 +50,17 @@ struct LearnedMessages {
 /// whole conversation if the template only ever appends.
 ///
 /// Errors (bad_input): those of render_messages, too many turns or bytes, a template that writes
-/// no answer behind its generation prompt, reasoning that it leaves out, and with unlearned
-/// messages {% generation %} that does not enclose each message of the assistant once.
+/// no answer behind its generation prompt, reasoning that it leaves out, and with weights
+/// {% generation %} that does not enclose each message of the assistant once.
 std::vector<LearnedText> render_learned(const ChatTemplate& chat_template,
                                         const LearnedMessages& conversation, const Json& variables);
 
 /// 1 for each token that begins in a learned part of its text, 0 for each other.
 std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
                                          std::span<const TextRange> learned);
+
+/// The weight of the learned part in which each token begins, 0 for each other.
+std::vector<float> token_weights(std::span<const std::size_t> begins, const LearnedText& text);
 
 /// The marks before and after learned text where it is shown.
 struct LearnedMarks {

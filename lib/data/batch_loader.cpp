@@ -26,10 +26,10 @@ void check_ids(const SampleSource& source, std::int64_t index, std::span<const s
 /// One sample. The first `real` tokens are not padding.
 struct Sample {
     std::vector<std::int32_t> tokens;
-    std::vector<std::uint8_t> learned;
+    std::vector<float> weights;
     std::int64_t real = 0;
 
-    explicit Sample(std::size_t size) : tokens(size), learned(size) {}
+    explicit Sample(std::size_t size) : tokens(size), weights(size) {}
 };
 
 /// Appends the sequence of sample `index` to a microbatch.
@@ -46,7 +46,7 @@ void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& 
     std::int32_t document_begin = 0;
     for (std::int32_t i = 0; i < shape.seq_length; ++i) {
         const bool ends_document = shape.eod_id && at(inputs, i) == *shape.eod_id;
-        const bool learned = at(sample.learned, i + ahead) != 0;
+        const bool learned = at(sample.weights, i + ahead) > 0;
         const bool counts =
             i + ahead < sample.real && learned && !(ends_document && shape.eod_mask_loss);
         counted.push_back(counts ? 1 : 0);
@@ -61,7 +61,8 @@ void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& 
     }
     if (shape.masking)
         mask_tokens(*shape.masking, index, std::span(batch.ids).last(length), counted);
-    batch.weights.insert(batch.weights.end(), counted.begin(), counted.end());
+    for (std::int32_t i = 0; i < shape.seq_length; ++i)
+        batch.weights.push_back(at(counted, i) != 0 ? at(sample.weights, i + ahead) : 0.0f);
 }
 
 Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
@@ -82,7 +83,7 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
     for (std::int64_t b = 0; b < shape.micro_batch_size; ++b) {
         const std::int64_t index = first_sample + first_sequence + b;
         sample.real = source.sample(index, sample.tokens);
-        source.learned(index, sample.learned);
+        source.weights(index, sample.weights);
         check_ids(source, index,
                   std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)), shape);
         append_sequence(batch, sample, shape, index);

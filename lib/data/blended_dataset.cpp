@@ -128,8 +128,8 @@ std::int64_t BlendedDataset::sample(std::int64_t index, std::span<std::int32_t> 
     return samples_of(index).sample(sample_of(index), tokens);
 }
 
-void BlendedDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
-    samples_of(index).learned(sample_of(index), learned);
+void BlendedDataset::weights(std::int64_t index, std::span<float> weights) const {
+    samples_of(index).weights(sample_of(index), weights);
 }
 
 std::string BlendedDataset::place_of(std::int64_t index, std::int64_t offset) const {

@@ -187,9 +187,9 @@ std::int64_t SourceStream::sample(std::int64_t index, std::span<std::int32_t> to
     return place.order->sample(place.index, tokens);
 }
 
-void SourceStream::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+void SourceStream::weights(std::int64_t index, std::span<float> weights) const {
     const Place place = find(index);
-    place.order->learned(place.index, learned);
+    place.order->weights(place.index, weights);
 }
 
 std::string SourceStream::place_of(std::int64_t index, std::int64_t offset) const {
@@ -226,9 +226,9 @@ std::int64_t ContinuedDataset::sample(std::int64_t index, std::span<std::int32_t
     return place.stream.sample(place.index, tokens);
 }
 
-void ContinuedDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+void ContinuedDataset::weights(std::int64_t index, std::span<float> weights) const {
     const Place place = find(index);
-    place.stream.learned(place.index, learned);
+    place.stream.weights(place.index, weights);
 }
 
 std::string ContinuedDataset::place_of(std::int64_t index, std::int64_t offset) const {

@@ -109,7 +109,7 @@ public:
                  const IndexCache& cache);
 
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const;
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const;
+    void weights(std::int64_t index, std::span<float> weights) const;
     std::string place_of(std::int64_t index, std::int64_t offset) const;
 
 private:
@@ -144,7 +144,7 @@ public:
     std::int64_t size() const override;
     /// `index` counts the samples of the run; those before the phase are Errors (bug).
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
+    void weights(std::int64_t index, std::span<float> weights) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
 private:

@@ -38,8 +38,8 @@ std::int64_t EndlessDataset::sample(std::int64_t index, std::span<std::int32_t> 
     return pass_of(index)->sample(index % samples_per_pass_, tokens);
 }
 
-void EndlessDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
-    pass_of(index)->learned(index % samples_per_pass_, learned);
+void EndlessDataset::weights(std::int64_t index, std::span<float> weights) const {
+    pass_of(index)->weights(index % samples_per_pass_, weights);
 }
 
 std::string EndlessDataset::place_of(std::int64_t index, std::int64_t offset) const {

@@ -32,7 +32,7 @@ public:
     /// The largest index, as there is no end.
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
+    void weights(std::int64_t index, std::span<float> weights) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
 private:

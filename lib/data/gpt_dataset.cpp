@@ -174,11 +174,11 @@ void GptDataset::read(std::int64_t window, std::int64_t offset,
                   });
 }
 
-void GptDataset::read_learned(std::int64_t window, std::int64_t offset,
-                              std::span<std::uint8_t> learned) const {
-    for_each_part(window, offset, learned,
-                  [&](std::int32_t sequence, std::int64_t begin, std::span<std::uint8_t> part) {
-                      tokens_->read_learned(sequence, begin, part);
+void GptDataset::read_weights(std::int64_t window, std::int64_t offset,
+                              std::span<float> weights) const {
+    for_each_part(window, offset, weights,
+                  [&](std::int32_t sequence, std::int64_t begin, std::span<float> part) {
+                      tokens_->read_weights(sequence, begin, part);
                   });
 }
 

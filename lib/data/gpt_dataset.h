@@ -45,8 +45,8 @@ public:
     std::int64_t window_of(std::int64_t index) const override;
     void read(std::int64_t window, std::int64_t offset,
               std::span<std::int32_t> tokens) const override;
-    void read_learned(std::int64_t window, std::int64_t offset,
-                      std::span<std::uint8_t> learned) const override;
+    void read_weights(std::int64_t window, std::int64_t offset,
+                      std::span<float> weights) const override;
     std::string place_in(std::int64_t window, std::int64_t offset) const override;
     const std::string& key() const override { return key_; }
 

@@ -35,14 +35,18 @@ std::uint32_t sampled_crc(std::span<const std::byte> bytes, std::int64_t blocks,
 
 /// Differs in practice between token files that differ, for a few reads.
 std::string quick_fingerprint(const MappedFile& idx, const MappedFile& bin,
-                              const std::filesystem::path& mask) {
+                              const std::filesystem::path& prefix) {
     constexpr std::int64_t blocks = 4;
     const auto of = [](const MappedFile& file) {
         return text(file.bytes().size(), ".", sampled_crc(file.bytes(), blocks));
     };
-    std::error_code unreadable;
-    const bool masked = std::filesystem::is_regular_file(mask, unreadable);
-    return text(of(idx), "-", of(bin), "-", masked ? of(MappedFile(mask)) : "");
+    const auto of_path = [&](const std::filesystem::path& path) {
+        std::error_code unreadable;
+        const bool there = std::filesystem::is_regular_file(path, unreadable);
+        return there ? of(MappedFile(path)) : "";
+    };
+    return text(of(idx), "-", of(bin), "-", of_path(mask_path(prefix)), "-",
+                of_path(weights_path(prefix)));
 }
 
 template <class T>
@@ -63,6 +67,7 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix, std::int64_t
     begun_sequences_ = facts.index.begun_sequences;
     read_meta();
     open_mask(ranks);
+    open_weights(ranks);
     fingerprint_ = make_fingerprint(facts);
 }
 
@@ -76,15 +81,14 @@ IndexedDataset::Facts IndexedDataset::check_together(const MpiSession& ranks) co
     std::string own;
     ranks.run_on_all([&] {
         facts = check({ranks.rank(), ranks.size()});
-        own = quick_fingerprint(index_.idx(), index_.bin(), mask_path(prefix_));
+        own = quick_fingerprint(index_.idx(), index_.bin(), prefix_);
     });
     const std::string first = ranks.broadcast(own);
     ranks.run_on_all([&] {
         if (own == first) return;
         fail(ExitCode::bad_input, index_.idx().path().string(),
-             ": it, its .bin or its .mask differs from the file that rank 0 reads under this name; "
-             "all ranks "
-             "need the same data");
+             ": it, its .bin, .mask or .weights differs from the file that rank 0 reads under this "
+             "name; all ranks need the same data");
     });
     const std::uint64_t crcs =
         ranks.exclusive_or(std::uint64_t{facts.index.crc} << 32 | facts.bin_crc);
@@ -123,10 +127,30 @@ void IndexedDataset::open_mask(const MpiSession* ranks) {
          "); restore its own, or regenerate the token files with gpt-preprocess chat");
 }
 
+void IndexedDataset::open_weights(const MpiSession* ranks) {
+    const std::filesystem::path path = weights_path(prefix_);
+    const std::string meta = meta_path(prefix_).string();
+    if (!meta_ || !meta_->weights) {
+        std::error_code unreadable;
+        if (!std::filesystem::exists(path, unreadable)) return;
+        fail(ExitCode::bad_input, path.string(), ": no ", meta,
+             " names these weights; restore that file, or remove the weights to learn all messages "
+             "alike");
+    }
+    GPTRAIN_CHECK(mask_);  // parse_token_meta
+    weights_.emplace(path, *mask_, ranks);
+    if (weights_->checksum() == meta_->weights->crc32c && weights_->runs() == meta_->weights->runs)
+        return;
+    fail(ExitCode::bad_input, path.string(), ": has the weights of other token files (CRC-32C ",
+         weights_->checksum(), ", but ", meta, " names ", meta_->weights->crc32c,
+         "); restore its own, or regenerate the token files with gpt-preprocess chat");
+}
+
 std::string IndexedDataset::make_fingerprint(const Facts& facts) const {
     const std::string mask = mask_ ? text("-mask.", mask_->checksum()) : "";
+    const std::string weights = weights_ ? text("-weights.", weights_->checksum()) : "";
     return text(index_.idx().bytes().size(), ".", facts.index.crc, "-", index_.bin().bytes().size(),
-                ".", facts.bin_crc, mask);
+                ".", facts.bin_crc, mask, weights);
 }
 
 std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
@@ -151,18 +175,32 @@ std::int64_t IndexedDataset::virtual_among(std::int64_t begin, std::int64_t coun
     return std::clamp<std::int64_t>(virtual_tokens_ - begin, 0, count);
 }
 
-void IndexedDataset::read_learned(std::int64_t sequence, std::int64_t begin,
-                                  std::span<std::uint8_t> out) const {
+template <class T>
+std::int64_t IndexedDataset::read_mask(std::int64_t sequence, std::int64_t begin,
+                                       std::span<T>& out) const {
     const std::int64_t length = sequence_length(sequence);
     GPTRAIN_CHECK(begin >= 0 && begin <= length && std::ssize(out) <= length - begin, begin);
     const std::int64_t before = virtual_among(begin, std::ssize(out));
-    const auto stored = out.subspan(static_cast<std::size_t>(before));
-    std::fill_n(out.begin(), before, std::uint8_t{0});
-    if (mask_ && !stored.empty()) {
-        mask_->read(index_.first_token(sequence) + begin + before - virtual_tokens_, stored);
+    std::fill_n(out.begin(), before, T{0});
+    out = out.subspan(static_cast<std::size_t>(before));
+    const std::int64_t first = index_.first_token(sequence) + begin + before - virtual_tokens_;
+    if (mask_ && !out.empty()) {
+        mask_->read(first, out);
     } else {
-        std::fill(stored.begin(), stored.end(), std::uint8_t{1});
+        std::fill(out.begin(), out.end(), T{1});
     }
+    return first;
+}
+
+void IndexedDataset::read_learned(std::int64_t sequence, std::int64_t begin,
+                                  std::span<std::uint8_t> out) const {
+    read_mask(sequence, begin, out);
+}
+
+void IndexedDataset::read_weights(std::int64_t sequence, std::int64_t begin,
+                                  std::span<float> out) const {
+    const std::int64_t first = read_mask(sequence, begin, out);
+    if (weights_ && !out.empty()) weights_->apply(first, out);
 }
 
 std::int64_t IndexedDataset::learned_tokens(std::int64_t begin, std::int64_t end) const {

@@ -8,8 +8,8 @@
 //   idx  34  i32[N]   tokens of each sequence
 //            i64[N]   byte offset of each sequence in .bin
 //            i64[D]   document index: document d is the sequences [index[d], index[d + 1])
-// Next to them there may be PREFIX.meta.json (token_meta.h), and PREFIX.mask (loss_mask.h) where
-// that names one.
+// Next to them there may be PREFIX.meta.json (token_meta.h), and PREFIX.mask (loss_mask.h) and
+// PREFIX.weights (token_weights.h) where that names them.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include "data/loss_mask.h"
 #include "data/token_index.h"
 #include "data/token_meta.h"
+#include "data/token_weights.h"
 
 namespace gptrain {
 
@@ -37,8 +38,9 @@ public:
     /// Opens PREFIX.idx and PREFIX.bin, with the prefix that `token_prefix` finds. Validates every
     /// header field, length, offset and document entry against the sizes of both files; a fault is
     /// an Error (bad_input) that names the file. It does not read ids: the loader checks those that
-    /// it uses. A .meta.json or .mask that is faulty or describes other token files, a missing mask
-    /// that the .meta.json names, and a mask that no .meta.json names, are also Errors (bad_input).
+    /// it uses. A .meta.json, .mask or .weights that is faulty or describes other token files, a
+    /// missing one of the last two that the .meta.json names, and one that no .meta.json names, are
+    /// also Errors (bad_input).
     ///
     /// With `ranks` all ranks call it together, in work that run_on_all runs. Each rank validates
     /// its share of the lengths, offsets and entries, and later checks those that it reads; a rank
@@ -80,12 +82,19 @@ public:
     bool masked() const { return mask_.has_value(); }
     /// Writes 1 for each learned token from `begin` of a sequence on, 0 for each other.
     void read_learned(std::int64_t sequence, std::int64_t begin, std::span<std::uint8_t> out) const;
+    /// True if some learned tokens have a weight below 1.
+    bool weighted() const { return weights_.has_value(); }
+    /// The number of these.
+    std::int64_t weighted_tokens() const { return weights_ ? weights_->tokens() : 0; }
+    /// Writes the weight of each token: 0 if it is not learned, else above 0 and at most 1.
+    void read_weights(std::int64_t sequence, std::int64_t begin, std::span<float> out) const;
     /// The learned tokens of sequences [begin, end).
     std::int64_t learned_tokens(std::int64_t begin, std::int64_t end) const;
 
     /// A cheap identity of the contents: "idx-bytes.crc-bin-bytes.crc", with the CRC-32C of the
     /// whole .idx and of .bin: all of it up to 1 MiB, else 256 blocks of 4 KiB spread evenly over
-    /// it. Data sets that differ only between those blocks look equal. A mask adds "-mask.crc".
+    /// it. Data sets that differ only between those blocks look equal. A mask adds "-mask.crc",
+    /// weights "-weights.crc".
     const std::string& fingerprint() const { return fingerprint_; }
 
 private:
@@ -98,6 +107,11 @@ private:
     Facts check_together(const MpiSession& ranks) const;
     void read_meta();
     void open_mask(const MpiSession* ranks);
+    void open_weights(const MpiSession* ranks);
+    /// Writes 0 for virtual tokens, 1 or what the mask has for the others; the place of these in
+    /// the files is returned, `out` becomes their part.
+    template <class T>
+    std::int64_t read_mask(std::int64_t sequence, std::int64_t begin, std::span<T>& out) const;
     /// The virtual tokens among the `count` tokens of a sequence from `begin` on.
     std::int64_t virtual_among(std::int64_t begin, std::int64_t count) const;
     void read_stored(std::int64_t sequence, std::int64_t begin, std::span<std::int32_t> out) const;
@@ -109,6 +123,7 @@ private:
     std::int64_t begun_sequences_ = 0;  ///< those that have tokens
     std::optional<TokenMeta> meta_;
     std::optional<LossMask> mask_;
+    std::optional<TokenWeights> weights_;
     std::string fingerprint_;
 };
 

@@ -136,8 +136,8 @@ void IndexedWriter::Spool::sync() {
 }
 
 std::vector<std::filesystem::path> IndexedWriter::files_of(const std::filesystem::path& prefix) {
-    return {bin_path_of(prefix), idx_path_of(prefix), meta_path(prefix), mask_path(prefix),
-            template_path(prefix)};
+    return {bin_path_of(prefix), idx_path_of(prefix),  meta_path(prefix),
+            mask_path(prefix),   weights_path(prefix), template_path(prefix)};
 }
 
 std::vector<std::filesystem::path> IndexedWriter::unfinished_files_of(
@@ -154,6 +154,7 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, b
       idx_path_(idx_path_of(prefix)),
       meta_path_(meta_path(prefix)),
       mask_path_(mask_path(prefix)),
+      weights_path_(weights_path(prefix)),
       template_path_(template_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
@@ -166,7 +167,9 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, b
     idx_.write(unset.data(), unset.size());
     const std::int64_t first = 0;
     documents_.write(&first, sizeof first);
-    if (masked) mask_.emplace(mask_path_);
+    if (!masked) return;
+    mask_.emplace(mask_path_);
+    weights_.emplace(weights_path_);
 }
 
 IndexedWriter::Mask::Mask(const std::filesystem::path& path) : file(path) {
@@ -187,10 +190,30 @@ void IndexedWriter::Mask::finish() {
     file.sync();
 }
 
+IndexedWriter::Weights::Weights(const std::filesystem::path& path) : file(path) {
+    const std::array<std::byte, weights_header_bytes> unset{};
+    file.write(unset.data(), unset.size());
+}
+
+void IndexedWriter::Weights::add(std::int64_t first, std::span<const float> weights) {
+    bytes.clear();
+    packer.add(first, weights, bytes);
+    file.write(bytes.data(), bytes.size());
+}
+
+void IndexedWriter::Weights::add_runs(std::span<const std::byte> runs, std::int64_t shift) {
+    bytes.clear();
+    packer.add_runs(runs, shift, bytes);
+    file.write(bytes.data(), bytes.size());
+}
+
 void IndexedWriter::add_sequence(std::span<const std::int32_t> ids,
-                                 std::span<const std::uint8_t> learned) {
+                                 std::span<const std::uint8_t> learned,
+                                 std::span<const float> weights) {
     GPTRAIN_CHECK(learned.size() == (mask_ ? ids.size() : 0), learned.size());
+    GPTRAIN_CHECK(weights.empty() || (mask_ && weights.size() == ids.size()), weights.size());
     if (mask_) mask_->add(learned);
+    if (weights_) weights_->add(counts_.tokens, weights);
     require_sequences(1);
     const auto length = narrow<std::int32_t>(std::ssize(ids));
     if (dtype_ == DType::i32) {
@@ -218,6 +241,7 @@ void IndexedWriter::finish_part() {
     idx_.sync();
     documents_.sync();
     if (mask_) mask_->finish();
+    if (weights_) weights_->file.sync();
 }
 
 void IndexedWriter::require_sequences(std::int64_t more) const {
@@ -248,6 +272,7 @@ void IndexedWriter::append_part(const std::filesystem::path& prefix, const Token
                        });
                    });
     if (mask_) append_mask(prefix, counts.tokens);
+    if (weights_) append_weights(prefix);
     for (const File* file : {&bin, &idx, &documents})
         empty(*file);
     counts_.sequences += counts.sequences;
@@ -273,6 +298,15 @@ void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_
     empty(part);
 }
 
+void IndexedWriter::append_weights(const std::filesystem::path& prefix) {
+    const File part(temporary_path_of(weights_path(prefix)), File::Mode::read);
+    static_assert(buffer_bytes % weight_run_bytes == 0);
+    for_each_block(part, weights_header_bytes, part.size(), [&](std::span<const std::byte> runs) {
+        weights_->add_runs(runs, counts_.tokens);
+    });
+    empty(part);
+}
+
 void IndexedWriter::commit(const std::optional<TokenMeta>& meta, std::string_view chat_template) {
     bin_.sync();
     idx_.flush();
@@ -287,6 +321,12 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta, std::string_vie
         mask_->file.file().write_at(0, mask_->packer.header());
         mask_->file.sync();
     }
+    if (weights_ && weights_->packer.runs() == 0) weights_.reset();
+    if (weights_) {
+        weights_->file.flush();
+        weights_->file.file().write_at(0, weights_->packer.header(counts_.tokens));
+        weights_->file.sync();
+    }
     std::optional<Spool> description;
     if (meta) description.emplace(meta_path_).write_whole(meta_text(*meta));
     std::optional<Spool> conversations;
@@ -299,8 +339,8 @@ void IndexedWriter::replace_files(std::optional<Spool>& description,
                                   std::optional<Spool>& chat_template) {
     const DeferSignals held;
     // Without its index the old .bin is no data set, so no crash can combine a new .bin with an old
-    // index, description, mask or template.
-    for (const auto* old : {&idx_path_, &meta_path_, &mask_path_, &template_path_})
+    // index, description, mask, weights or template.
+    for (const auto* old : {&idx_path_, &meta_path_, &mask_path_, &weights_path_, &template_path_})
         remove_old(*old);
     bin_.move_into_place();
     std::vector<std::string> others = {".idx"};
@@ -309,6 +349,7 @@ void IndexedWriter::replace_files(std::optional<Spool>& description,
         others.push_back(std::move(name));
     };
     if (mask_) add(mask_->file, ".mask");
+    if (weights_) add(weights_->file, ".weights");
     if (chat_template) add(*chat_template, template_path("").string());
     if (description) add(*description, ".meta.json");
     idx_.move_into_place();
@@ -322,6 +363,9 @@ std::string IndexedWriter::meta_text(TokenMeta meta) const {
     meta.tokens = counts_.tokens;
     meta.mask = std::nullopt;
     if (mask_) meta.mask = {mask_->packer.checksum(), mask_->packer.learned()};
+    meta.weights = std::nullopt;
+    if (weights_)
+        meta.weights = {weights_->packer.checksum(counts_.tokens), weights_->packer.runs()};
     return to_text(meta);
 }
 

@@ -15,6 +15,7 @@
 #include "base/temporary_file.h"
 #include "data/loss_mask.h"
 #include "data/token_meta.h"
+#include "data/token_weights.h"
 
 namespace gptrain {
 
@@ -32,9 +33,10 @@ struct TokenCounts {
 
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, once both are complete and
 /// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given, PREFIX.mask
-/// (loss_mask.h) if they are masked, and PREFIX.chat_template.jinja (chat_template_file.h) if a
-/// chat template is given. Until then PREFIX.bin.tmp, PREFIX.idx.tmp,
-/// PREFIX.documents.tmp and PREFIX.mask.tmp grow; they are removed when the writer is destroyed and
+/// (loss_mask.h) if they are masked, PREFIX.weights (token_weights.h) if one of their learned
+/// tokens has a weight below 1, and PREFIX.chat_template.jinja (chat_template_file.h) if a chat
+/// template is given. Until then PREFIX.bin.tmp, PREFIX.idx.tmp, PREFIX.documents.tmp,
+/// PREFIX.mask.tmp and PREFIX.weights.tmp grow; they are removed when the writer is destroyed and
 /// when a signal ends the process. They are locked: two writers of one prefix are an Error (io) of
 /// the second. Memory does not grow with the data: lengths and document entries are on disk, too.
 /// Disk faults are Errors (io).
@@ -51,10 +53,12 @@ public:
     IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked = false);
 
     /// Adds a sequence to the current document. `learned`: 1 or 0 for each id if the files are
-    /// masked, else empty. Ids that the type cannot hold, and more than 2^31 - 1 ids, are Errors
-    /// (bug). More than 2^31 - 1 sequences, here and in append_part, are an Error (bad_input).
-    void add_sequence(std::span<const std::int32_t> ids,
-                      std::span<const std::uint8_t> learned = {});
+    /// masked, else empty. `weights`: those of the ids (TokenWeights), 0 where `learned` is; empty
+    /// if all learned ones are 1. Ids that the type cannot hold, and more than 2^31 - 1 ids, are
+    /// Errors (bug). More than 2^31 - 1 sequences, here and in append_part, are an Error
+    /// (bad_input).
+    void add_sequence(std::span<const std::int32_t> ids, std::span<const std::uint8_t> learned = {},
+                      std::span<const float> weights = {});
     /// Ends the current document, which may be empty.
     void end_document();
     /// Makes everything added so far readable for another writer's `append_part`, also in another
@@ -108,9 +112,21 @@ private:
         void finish();
     };
 
+    /// The weights under their temporary name, which becomes the file's if there are runs.
+    struct Weights {
+        Spool file;
+        WeightPacker packer;
+        std::vector<std::byte> bytes;
+
+        explicit Weights(const std::filesystem::path& path);
+        void add(std::int64_t first, std::span<const float> weights);
+        void add_runs(std::span<const std::byte> runs, std::int64_t shift);
+    };
+
     /// Error (bad_input) if the files cannot hold that many more sequences.
     void require_sequences(std::int64_t more) const;
     void append_mask(const std::filesystem::path& prefix, std::int64_t tokens);
+    void append_weights(const std::filesystem::path& prefix);
     void write_offsets();
     void write_documents();
     /// The contents of .meta.json.
@@ -122,12 +138,14 @@ private:
     std::filesystem::path idx_path_;
     std::filesystem::path meta_path_;
     std::filesystem::path mask_path_;
+    std::filesystem::path weights_path_;
     std::filesystem::path template_path_;
     DType dtype_;
     Spool bin_;
     Spool idx_;
     Spool documents_;
     std::optional<Mask> mask_;
+    std::optional<Weights> weights_;  ///< next to the mask
     TokenCounts counts_;
     std::string written_;
     std::vector<std::uint16_t> narrow_;

@@ -115,10 +115,19 @@ bool LossMask::bit(std::int64_t token) const {
     return (std::to_integer<unsigned>(byte) >> (token % 8) & 1U) != 0;
 }
 
-void LossMask::read(std::int64_t begin, std::span<std::uint8_t> out) const {
+template <class T>
+void LossMask::read_as(std::int64_t begin, std::span<T> out) const {
     GPTRAIN_CHECK(begin >= 0 && begin <= tokens_ && std::ssize(out) <= tokens_ - begin, begin);
-    for (std::uint8_t& learned : out)
-        learned = bit(begin++) ? 1 : 0;
+    for (T& learned : out)
+        learned = bit(begin++) ? T{1} : T{0};
+}
+
+void LossMask::read(std::int64_t begin, std::span<std::uint8_t> out) const {
+    read_as(begin, out);
+}
+
+void LossMask::read(std::int64_t begin, std::span<float> out) const {
+    read_as(begin, out);
 }
 
 std::int64_t LossMask::count(std::int64_t begin, std::int64_t end) const {

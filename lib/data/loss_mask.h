@@ -47,6 +47,7 @@ public:
     /// Writes 1 for each learned token from `begin` on, 0 for each other. A range outside the mask
     /// is an Error (bug).
     void read(std::int64_t begin, std::span<std::uint8_t> out) const;
+    void read(std::int64_t begin, std::span<float> out) const;
     /// The learned tokens of [begin, end).
     std::int64_t count(std::int64_t begin, std::int64_t end) const;
 
@@ -61,6 +62,8 @@ private:
     Facts check_together(const MpiSession& ranks) const;
     void require(const Facts& found) const;
     bool bit(std::int64_t token) const;
+    template <class T>
+    void read_as(std::int64_t begin, std::span<T> out) const;
 
     MappedFile file_;
     std::int64_t tokens_ = 0;

@@ -21,9 +21,9 @@ struct TokenFields {
     Values<std::int32_t> ids;  ///< those of virtual tokens are below 0
     /// The next token's id; with masking, the id that the text has there.
     Values<std::int32_t> targets;
-    /// Loss weight of each token: 1, or 0 if the target is padding or excluded by a loss mask, or
-    /// if eod_mask_loss is set and the input is an end of document. With masking, only tokens that
-    /// would have weight 1 may be chosen, and only the chosen ones have it.
+    /// Loss weight of each token: that of its target (SampleSource::weights), or 0 if eod_mask_loss
+    /// is set and the input is an end of document. With masking, only tokens that would have a
+    /// weight above 0 may be chosen, and only the chosen ones have it.
     Values<float> weights;
     /// Index in the sequence; with reset_at_eod, index since the last end of document.
     Values<std::int32_t> positions;

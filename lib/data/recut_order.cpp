@@ -114,10 +114,10 @@ void RecutOrder::read(std::int64_t window, std::int64_t offset,
     });
 }
 
-void RecutOrder::read_learned(std::int64_t window, std::int64_t offset,
-                              std::span<std::uint8_t> learned) const {
-    for_each_part(window, offset, learned, [&](const Place& place, std::span<std::uint8_t> part) {
-        order_->read_learned(place.window, place.offset, part);
+void RecutOrder::read_weights(std::int64_t window, std::int64_t offset,
+                              std::span<float> weights) const {
+    for_each_part(window, offset, weights, [&](const Place& place, std::span<float> part) {
+        order_->read_weights(place.window, place.offset, part);
     });
 }
 

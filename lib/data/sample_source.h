@@ -21,9 +21,10 @@ public:
     /// the others are 0.
     virtual std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
 
-    /// Writes for each of the S + 1 tokens of sample `index` whether it is learned: 1, or 0 if a
-    /// loss mask excludes it, or if it is not real.
-    virtual void learned(std::int64_t index, std::span<std::uint8_t> learned) const = 0;
+    /// Writes for each of the S + 1 tokens of sample `index` how much its loss counts: 1, a weight
+    /// above 0 and below 1 (token_weights.h), or 0 if a loss mask excludes it, or if it is not
+    /// real.
+    virtual void weights(std::int64_t index, std::span<float> weights) const = 0;
 
     /// The index of a sample's source among the blended ones.
     virtual std::int64_t source_of(std::int64_t /*index*/) const { return 0; }

@@ -82,27 +82,27 @@ std::int64_t SequentialDataset::sample(std::int64_t index, std::span<std::int32_
     return real;
 }
 
-void SequentialDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
-    const auto real = learned.first(static_cast<std::size_t>(real_tokens(index)));
-    std::fill(learned.begin(), learned.end(), std::uint8_t{0});
-    std::fill(real.begin(), real.end(), std::uint8_t{1});
+void SequentialDataset::weights(std::int64_t index, std::span<float> weights) const {
+    const auto real = weights.first(static_cast<std::size_t>(real_tokens(index)));
+    std::fill(weights.begin(), weights.end(), 0.0f);
+    std::fill(real.begin(), real.end(), 1.0f);
     if (real.empty()) return;
     const std::int64_t repeated = index * seq_length_ - begin_of(index);
     if (dataset_) {
-        read_learned(begin_of(index), real);
+        read_weights(begin_of(index), real);
     } else {
         const auto ids = ids_.begin() + begin_of(index);
         std::transform(ids, ids + std::ssize(real), real.begin(),
-                       [](std::int32_t id) { return std::uint8_t{id >= 0}; });
+                       [](std::int32_t id) { return id >= 0 ? 1.0f : 0.0f; });
     }
-    std::fill_n(real.begin(), repeated, std::uint8_t{0});
+    std::fill_n(real.begin(), repeated, 0.0f);
 }
 
-void SequentialDataset::read_learned(std::int64_t begin, std::span<std::uint8_t> real) const {
+void SequentialDataset::read_weights(std::int64_t begin, std::span<float> real) const {
     for_each_part(
         begin, std::ssize(real),
         [&](std::int64_t sequence, std::int64_t offset, std::int64_t at, std::int64_t count) {
-            dataset_->read_learned(
+            dataset_->read_weights(
                 sequence, offset,
                 real.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
         });

@@ -35,7 +35,7 @@ public:
 
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
+    void weights(std::int64_t index, std::span<float> weights) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::int64_t num_tokens() const { return num_tokens_; }
@@ -55,8 +55,8 @@ private:
     /// [begin, begin + count) of the data set, in order.
     void for_each_part(std::int64_t begin, std::int64_t count, const auto& read) const;
     void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
-    /// Marks in `real` the learned tokens of a data set, from `begin` on.
-    void read_learned(std::int64_t begin, std::span<std::uint8_t> real) const;
+    /// Writes to `real` the weights of a data set, from `begin` on.
+    void read_weights(std::int64_t begin, std::span<float> real) const;
 
     std::shared_ptr<const IndexedDataset> dataset_;  ///< null: reads ids_
     std::vector<std::int64_t> starts_;  ///< start of each sequence in the whole text, then the end

@@ -45,6 +45,14 @@ MaskMeta mask_in(const Json& json, std::int64_t tokens, const std::string& sourc
             .learned = integer_in(reader, "learned", tokens, inner)};
 }
 
+WeightsMeta weights_in(const Json& json, std::int64_t learned, const std::string& source) {
+    const std::string inner = source + ": weights";
+    const JsonReader reader(json, inner);
+    reader.allow_only({"crc32c", "runs"});
+    return {.crc32c = static_cast<std::uint32_t>(integer_in(reader, "crc32c", 0xffffffff, inner)),
+            .runs = integer_in(reader, "runs", learned, inner)};
+}
+
 }  // namespace
 
 std::filesystem::path meta_path(const std::filesystem::path& prefix) {
@@ -63,6 +71,8 @@ std::string to_text(const TokenMeta& meta) {
                  {"tokens", meta.tokens},
                  {"program", meta.program}};
     if (meta.mask) json["mask"] = {{"crc32c", meta.mask->crc32c}, {"learned", meta.mask->learned}};
+    if (meta.weights)
+        json["weights"] = {{"crc32c", meta.weights->crc32c}, {"runs", meta.weights->runs}};
     return to_line(json) + "\n";
 }
 
@@ -76,8 +86,8 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
         fail(ExitCode::bad_input, source, ": unsupported version ", reader.integer("version"),
              " (this program reads version 1); use a newer program");
     }
-    reader.allow_only(
-        {"format", "version", "tokenizer", "append_eod", "documents", "tokens", "program", "mask"});
+    reader.allow_only({"format", "version", "tokenizer", "append_eod", "documents", "tokens",
+                       "program", "mask", "weights"});
     const std::string inner = source + ": tokenizer";
     const JsonReader tokenizer(reader.object("tokenizer"), inner);
     tokenizer.allow_only({"file", "crc32c", "vocab_size"});
@@ -93,6 +103,9 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
     meta.tokens = integer_in(reader, "tokens", largest, source);
     meta.program = word_in(reader, "program", source);
     if (reader.has("mask")) meta.mask = mask_in(reader.object("mask"), meta.tokens, source);
+    if (!reader.has("weights")) return meta;
+    if (!meta.mask) fail(ExitCode::bad_input, source, ": has 'weights' but no 'mask'");
+    meta.weights = weights_in(reader.object("weights"), meta.mask->learned, source);
     return meta;
 }
 

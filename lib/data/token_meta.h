@@ -6,6 +6,8 @@
 //   "documents", "tokens": as in PREFIX.idx
 //   "mask": {"crc32c", "learned"}, only where PREFIX.mask (loss_mask.h) belongs to the files: its
 //       checksum and the number of learned tokens
+//   "weights": {"crc32c", "runs"}, only next to "mask" and where PREFIX.weights (token_weights.h)
+//       belongs to the files: its checksum and the number of its runs
 //   "program": the program that wrote it, "gptrain 0.2.0"
 // Token files of other tools have none; Megatron ignores it.
 #pragma once
@@ -26,6 +28,14 @@ struct MaskMeta {
     bool operator==(const MaskMeta&) const = default;
 };
 
+/// The weights of learned tokens.
+struct WeightsMeta {
+    std::uint32_t crc32c = 0;
+    std::int64_t runs = 0;
+
+    bool operator==(const WeightsMeta&) const = default;
+};
+
 struct TokenMeta {
     std::string tokenizer_file;
     std::uint32_t tokenizer_crc32c = 0;
@@ -35,6 +45,7 @@ struct TokenMeta {
     std::int64_t tokens = 0;
     std::string program;
     std::optional<MaskMeta> mask = {};
+    std::optional<WeightsMeta> weights = {};
 
     bool operator==(const TokenMeta&) const = default;
 };

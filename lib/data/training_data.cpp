@@ -56,8 +56,9 @@ void check_tokenizers(const std::vector<OpenedSource>& sources,
 std::vector<std::string> end_warnings(const std::vector<OpenedSource>& sources,
                                       const DataSpec& spec) {
     std::vector<std::string> warnings;
-    if (!spec.reset_at_eod && !spec.eod_mask_loss) return warnings;
-    const std::string_view key = spec.reset_at_eod ? "data.reset_at_eod" : "data.eod_mask_loss";
+    const bool resets = spec.reset_at_eod.value_or(false);
+    if (!resets && !spec.eod_mask_loss) return warnings;
+    const std::string_view key = resets ? "data.reset_at_eod" : "data.eod_mask_loss";
     for (const OpenedSource& source : sources) {
         const std::optional<TokenMeta>& meta = source.tokens->meta();
         if (!meta || meta->append_eod) continue;

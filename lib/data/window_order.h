@@ -20,9 +20,9 @@ public:
     /// Writes tokens of a window, from its token `offset` < S on.
     virtual void read(std::int64_t window, std::int64_t offset,
                       std::span<std::int32_t> tokens) const = 0;
-    /// Writes whether these tokens are learned (SampleSource::learned).
-    virtual void read_learned(std::int64_t window, std::int64_t offset,
-                              std::span<std::uint8_t> learned) const = 0;
+    /// Writes how much these tokens count (SampleSource::weights).
+    virtual void read_weights(std::int64_t window, std::int64_t offset,
+                              std::span<float> weights) const = 0;
     /// SampleSource::place_of a token of a window.
     virtual std::string place_in(std::int64_t window, std::int64_t offset) const = 0;
     /// The data and settings from which the order was made, as text. Orders with the same key are
@@ -34,9 +34,9 @@ public:
         read(window_of(index), 0, tokens);
         return seq_length() + 1;
     }
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override {
-        GPTRAIN_CHECK(std::ssize(learned) == seq_length() + 1, learned.size());
-        read_learned(window_of(index), 0, learned);
+    void weights(std::int64_t index, std::span<float> weights) const override {
+        GPTRAIN_CHECK(std::ssize(weights) == seq_length() + 1, weights.size());
+        read_weights(window_of(index), 0, weights);
     }
     std::string place_of(std::int64_t index, std::int64_t offset) const override {
         return place_in(window_of(index), offset);

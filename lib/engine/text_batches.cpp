@@ -34,11 +34,11 @@ public:
         return length(index) + 1;
     }
 
-    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override {
-        std::fill(learned.begin(), learned.end(), std::uint8_t{0});
+    void weights(std::int64_t index, std::span<float> weights) const override {
+        std::fill(weights.begin(), weights.end(), 0.0f);
         if (index >= size()) return;
-        const auto end = learned.begin() + length(index) + 1;
-        std::fill(end - at(index).scored, end, std::uint8_t{1});
+        const auto end = weights.begin() + length(index) + 1;
+        std::fill(end - at(index).scored, end, 1.0f);
     }
 
     std::string place_of(std::int64_t index, std::int64_t offset) const override {

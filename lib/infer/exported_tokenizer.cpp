@@ -52,8 +52,9 @@ void put_file(std::vector<NamedFile>& files, std::string name, std::string conte
 /// checkpoint comes first.
 std::vector<NamedFile> shared_files(const InferenceRun& run, const std::filesystem::path& from) {
     std::vector<NamedFile> files;
+    if (run.source.hf() != nullptr) run.source.checkpoint();  // an Error: there is no run to export
     const auto take = [&](std::string_view name) {
-        auto contents = run.source.checkpoint().whole_file(std::string(name), max_hf_file_bytes);
+        auto contents = run.source.whole_file(std::string(name), max_hf_file_bytes);
         if (contents) put_file(files, std::string(name), *std::move(contents));
     };
     if (from.empty()) {

@@ -55,7 +55,7 @@ Json model_of(const CheckpointMeta& meta) {
 
 /// Checks the checkpoint that `source` has opened after a damaged one.
 std::function<void()> same_model(ModelSource& source) {
-    if (source.hf() != nullptr) return [] {};
+    if (!source.is_checkpoint()) return [] {};
     return [&source, model = model_of(source.checkpoint().meta())] {
         const RestartPoint& checkpoint = source.checkpoint();
         if (model_of(checkpoint.meta()) == model) return;
@@ -73,9 +73,10 @@ RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta
 }
 
 RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings) {
-    if (source.hf() == nullptr)
+    if (source.is_checkpoint())
         return inference_spec(source.folder(), source.checkpoint().meta(), settings);
-    return with_settings(source.spec(), (source.folder() / hf_config_name).string(), settings);
+    return with_settings(source.spec(), (source.whole().folder() / hf_config_name).string(),
+                         settings);
 }
 
 void require_causal(const Objective& objective, const std::filesystem::path& source,

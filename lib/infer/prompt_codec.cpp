@@ -47,8 +47,9 @@ std::optional<ConfigFile> read_config(const ModelSource& source, std::string_vie
 /// True if the weights, or those that the run began with, are an imported model's. Token files have
 /// no begin-of-text tokens, so a model of gptrain alone has never seen one.
 bool is_from_elsewhere(const ModelSource& source) {
-    if (source.hf() != nullptr || saved_run(source.checkpoint().meta()).weights_only) return true;
-    return source.spec().init_from.has_value();
+    const ModelSource& whole = source.whole();
+    if (!whole.is_checkpoint() || saved_run(whole.checkpoint().meta()).weights_only) return true;
+    return whole.spec().init_from.has_value();
 }
 
 /// The text with "\x.." for each byte that is not a printable ASCII character.
@@ -80,8 +81,9 @@ PromptCodec::PromptCodec(const InferenceRun& run)
 void PromptCodec::read_generation_config(const ModelSource& source) {
     const auto config = read_config(source, hf_generation_name);
     if (config) return ends_.add_generation_config(config->json, config->source, vocab_);
-    if (source.hf() == nullptr) return;
-    for (const std::int64_t id : source.hf()->config().ids.more_eos)
+    const HfFolder* folder = source.whole().hf();
+    if (folder == nullptr) return;
+    for (const std::int64_t id : folder->config().ids.more_eos)
         if (id < vocab_) ends_.add(id);
 }
 

@@ -11,10 +11,11 @@ namespace gptrain {
 
 RunTokenizer::RunTokenizer(const ModelSource& source, const RunSpec& spec,
                            const std::filesystem::path& given, const MpiSession& ranks) {
-    if (source.hf() == nullptr) {
-        read_saved(source.checkpoint(), spec, given, ranks);
+    const ModelSource& whole = source.whole();
+    if (whole.is_checkpoint()) {
+        read_saved(whole.checkpoint(), spec, given, ranks);
     } else {
-        ranks.run_on_all([&] { read_folder_tokenizer(*source.hf(), given, ranks.rank() == 0); });
+        ranks.run_on_all([&] { read_folder_tokenizer(*whole.hf(), given, ranks.rank() == 0); });
     }
 }
 

@@ -86,7 +86,7 @@ void check_data(const RunSpec& spec) {
                 ": true needs an end-of-document id; set data.eod_id or data.tokenizer");
     };
     need_eod(data.eod_mask_loss, "data.eod_mask_loss");
-    need_eod(data.reset_at_eod, "data.reset_at_eod");
+    need_eod(data.reset_at_eod.value_or(false), "data.reset_at_eod");
     require(data.eod_id.value_or(0) < spec.model.vocab_size, "data.eod_id ",
             data.eod_id.value_or(0), " is not below model.vocab_size ", spec.model.vocab_size,
             "; lower it or raise model.vocab_size");
@@ -233,7 +233,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_data(spec);
     plan.end_of_document = {.id = spec.data.eod_id,
                             .mask_loss = spec.data.eod_mask_loss,
-                            .reset = spec.data.reset_at_eod};
+                            .reset = spec.data.reset_at_eod.value_or(false)};
     check_objective(spec);
     plan.objective = spec.objective;
     set_precision(plan, spec, target);
@@ -312,6 +312,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.objective = plan.objective;
     effective.data.num_samples = plan.num_samples;
     effective.data.eod_id = plan.end_of_document.id;
+    effective.data.reset_at_eod = plan.end_of_document.reset;
     effective.training.global_batch_size = plan.batch.global_batch_size;
     effective.parallel.data = plan.mesh.data;
     effective.precision.compute = precision_of(plan);

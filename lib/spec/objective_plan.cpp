@@ -36,7 +36,7 @@ void check(const RunSpec& spec, const MlmSpec& mlm) {
             spec.adapter ? name_of(spec.adapter->kind) : "",
             " cannot be used with objective mlm; use lora");
     require(
-        !spec.data.reset_at_eod,
+        !spec.data.reset_at_eod.value_or(false),
         "data.reset_at_eod: true cannot be used with objective mlm, in which every token sees the "
         "whole sequence; remove it");
     require(

@@ -140,7 +140,7 @@ struct DataSpec {
     OnChange on_change = OnChange::refuse;  ///< training data other than the checkpoint's
     std::optional<std::int64_t> eod_id;
     bool eod_mask_loss = false;
-    bool reset_at_eod = false;
+    std::optional<bool> reset_at_eod;  ///< empty: true for conversations
 
     bool operator==(const DataSpec&) const = default;
 };

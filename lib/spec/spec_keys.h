@@ -180,7 +180,7 @@ void visit_keys(auto& keys, DataSpec& data) {
     keys.value("on_change", data.on_change);
     keys.open("eod_id", data.eod_id, "auto", IntRange{0, token_count.high - 1});
     keys.value("eod_mask_loss", data.eod_mask_loss);
-    keys.value("reset_at_eod", data.reset_at_eod);
+    keys.open("reset_at_eod", data.reset_at_eod, "auto");
 }
 
 void visit_keys(auto& keys, RampupSpec& rampup) {

@@ -1,5 +1,6 @@
 #include "stored/initial_weights.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -35,6 +36,22 @@ std::vector<float> drawn_embeddings(const ModelSource& source, std::int64_t coun
         rest = rest.subspan(values.size());
     }
     return table;
+}
+
+/// The weights' place: of an adapter of PEFT, that of its base model.
+std::filesystem::path place_of_weights(const std::filesystem::path& from, bool adapted,
+                                       const MpiSession& ranks) {
+    std::filesystem::path place = from;
+    ranks.run_on_all([&] {
+        if (!is_peft_folder(from)) return;
+        if (!adapted) {
+            fail(ExitCode::usage, "init_from: ", from.string(),
+                 ": is an adapter of PEFT; to train it on, give the run its section adapter: ",
+                 "{kind: lora, ...}, or merge it into its model with gptrain export --merge");
+        }
+        place = peft_base(from, "give its folder there");
+    });
+    return place;
 }
 
 /// Error (usage) that names the key if two models differ in it.
@@ -127,8 +144,48 @@ InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& mod
       model_(model),
       adapted_(adapted),
       ranks_(ranks),
-      source_(from_, ranks) {
+      source_(place_of_weights(from_, adapted, ranks), ranks) {
     ranks.run_on_all([&] { check(); });
+}
+
+void InitialWeights::open_adapter(const ModelShape& model) {
+    if (!is_peft_folder(from_)) return;
+    peft_ = open_peft(from_, source_);
+    const AdapterSpec& theirs = peft_->adapter();
+    if (!model.lora) {
+        fail(ExitCode::usage, "init_from: ", from_.string(),
+             ": is a LoRA adapter, but adapter.kind is another one; set adapter.kind: lora");
+    }
+    const auto compare = [&](std::string_view key, const auto& there, const auto& here) {
+        if (there == here) return;
+        fail(ExitCode::usage, "init_from: ", from_.string(), ": adapter.", key, " is ", there,
+             " there, but ", here, " in this run; make them equal");
+    };
+    const auto words = [](std::vector<LinearName> targets) {
+        std::sort(targets.begin(), targets.end());
+        std::string list;
+        for (const LinearName target : targets)
+            list += text(list.empty() ? "[" : ", ", name_of(target));
+        return list + "]";
+    };
+    compare("rank", theirs.rank, model.lora->rank);
+    compare("targets", words(theirs.targets), words(model.lora->targets));
+    compare("alpha", text(theirs.alpha),
+            text(model.lora->scale * static_cast<double>(model.lora->rank)));
+}
+
+void InitialWeights::load_adapter(Backend& backend, const StateSource& adapter) {
+    if (!peft_) return;
+    const WeightReader read = [&](const Shard& part, std::span<float> to) {
+        peft_->read(part, to);
+    };
+    ranks_.run_on_all([&] {
+        adapter([&](const NamedState& state) {
+            if (state.group != "weight" || !is_adapter_parameter(state.shard.name)) return;
+            read_weights(read, backend, state);
+        });
+    });
+    print("starting with the adapter of ", from_.string());
 }
 
 std::string InitialWeights::fingerprint() const {
@@ -209,8 +266,12 @@ void InitialWeights::load(Backend& backend, const StateSource& weights, std::uin
 
 void InitialWeights::load_alike(Backend& backend, const StateSource& weights) {
     if (const HfFolder* folder = source_.hf()) {
-        ranks_.run_on_all(
-            [&] { weights([&](const NamedState& one) { read_weights(*folder, backend, one); }); });
+        ranks_.run_on_all([&] {
+            const WeightReader read = [&](const Shard& part, std::span<float> to) {
+                folder->read(part, to);
+            };
+            weights([&](const NamedState& one) { read_weights(read, backend, one); });
+        });
     } else {
         source_.checkpoint().load(backend, weights, [&] { check_older(); });
     }
@@ -227,8 +288,8 @@ void InitialWeights::load_streamed(Backend& backend, std::span<const StreamedSta
 }
 
 void InitialWeights::report() const {
-    print("starting with the weights of ",
-          source_.hf() != nullptr ? from_.string() : source_.folder().string());
+    const bool as_given = source_.hf() != nullptr && !peft_;
+    print("starting with the weights of ", as_given ? from_.string() : source_.folder().string());
 }
 
 }  // namespace gptrain

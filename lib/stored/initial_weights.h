@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -23,13 +24,18 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
 /// All ranks construct it and call it together.
 class InitialWeights {
 public:
-    /// `from`: a checkpoint, its model.h5, an output directory, or a Hugging Face model folder.
+    /// `from`: a checkpoint, its model.h5, an output directory, a Hugging Face model folder, or for
+    /// a run with an adapter one of PEFT, whose base model counts then (peft_base).
     /// Error (usage) if the model differs (check_same_weights), except that experts can start as
     /// copies of an mlp (upcycling.h), or there is none. The session must
     /// outlive it. `adapted`: an adapter belongs to the weights, so load refuses the next older
     /// checkpoint where it finds the newest one damaged.
     InitialWeights(std::filesystem::path from, const ModelShape& model, bool adapted,
                    const MpiSession& ranks);
+
+    /// Where `from` is an adapter of PEFT, opens it, for load_adapter. Error (usage) if the adapter
+    /// of `model` has another rank, factor or targets; (bad_input): those of PeftFolder.
+    void open_adapter(const ModelShape& model);
 
     /// The folder with the tokenizer of the weights, for data.tokenizer; empty if they have none.
     std::filesystem::path tokenizer_folder() const;
@@ -43,6 +49,10 @@ public:
     void load(Backend& backend, const StateSource& weights, std::uint64_t seed);
     /// The same, one state at a time.
     void load_streamed(Backend& backend, std::span<const StreamedState> weights);
+
+    /// Gives a LoRA adapter the values of the one that open_adapter has opened, if it has, and
+    /// prints where they come from. `adapter`: the state that holds it.
+    void load_adapter(Backend& backend, const StateSource& adapter);
 
     /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.
     /// `adapter`: the state that holds `prompt`.
@@ -64,6 +74,7 @@ private:
     bool adapted_;
     const MpiSession& ranks_;
     ModelSource source_;
+    std::unique_ptr<const PeftFolder> peft_;
 };
 
 }  // namespace gptrain

@@ -41,12 +41,14 @@ void load_checkpoint(RestartPoint& checkpoint, Backend& backend,
 void load_streamed(ModelSource& source, Backend& backend, const MpiSession& ranks,
                    std::span<const StreamedState> states,
                    const std::function<void()>& check_candidate) {
-    const HfFolder* folder = source.hf();
-    if (folder == nullptr)
+    if (source.is_checkpoint())
         return load_checkpoint(source.checkpoint(), backend, states, check_candidate);
+    const WeightReader weights = [&](const Shard& part, std::span<float> to) {
+        source.hf() != nullptr ? source.hf()->read(part, to) : source.peft()->read(part, to);
+    };
     ranks.run_on_all([&] {
         for (const StreamedState& state : states) {
-            read_weights(*folder, backend, named(state));
+            read_weights(weights, backend, named(state));
             notify(state);
         }
     });

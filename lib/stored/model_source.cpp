@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/float_values.h"
 #include "checkpoint/manifest.h"
+#include "interop/hf_classes.h"
 #include "spec/make_plan.h"
 #include "stored/find_checkpoint.h"
 #include "stored/saved_run.h"
@@ -19,10 +20,10 @@ constexpr std::int64_t piece_elements = std::int64_t{1} << 22;
 
 void refuse_without_config(const std::filesystem::path& folder) {
     std::error_code ignored;
-    if (std::filesystem::exists(folder / "adapter_config.json", ignored))
+    if (is_peft_folder(folder))
         fail(ExitCode::usage, folder.string(),
-             ": is an adapter for PEFT, which gptrain writes but does not read; give the run that "
-             "trained it, or a whole model (gptrain export --merge)");
+             ": is an adapter of PEFT, but a whole model is needed here; merge it into its model "
+             "with gptrain export --merge, or give the model");
     for (const std::string_view name : {hf_weights_name, hf_index_name}) {
         if (!std::filesystem::exists(folder / name, ignored)) continue;
         fail(ExitCode::usage, folder.string(), ": has ", name, ", but no ", hf_config_name,
@@ -48,6 +49,26 @@ ModelSource::ModelSource(const std::filesystem::path& path, const MpiSession& ra
     if (!is_hf) checkpoint_ = open_checkpoint(folder, ranks);
 }
 
+ModelSource::ModelSource(const std::filesystem::path& path, std::unique_ptr<ModelSource> adapted,
+                         const MpiSession& ranks)
+    : ranks_(&ranks), adapted_(std::move(adapted)) {
+    ranks.run_on_all([&] {
+        peft_ = open_peft(path, *adapted_);
+        if (ranks.rank() == 0) warn_of_other_base(path, peft_->config(), adapted_->folder());
+    });
+}
+
+std::unique_ptr<const PeftFolder> open_peft(const std::filesystem::path& path,
+                                            const ModelSource& adapted) {
+    const ModelShape model = adapted.model();
+    if (model.lora || model.prompt)
+        fail(ExitCode::usage, adapted.folder().string(), ": is an adapter itself, which ",
+             path.string(), " cannot adapt; give the whole model");
+    const HfClass hf_class =
+        adapted.hf() != nullptr ? adapted.hf()->config().hf_class : hf_class_of(model);
+    return std::make_unique<const PeftFolder>(path, model, hf_class);
+}
+
 ModelShape ModelSource::model() const {
     RunSpec own = spec();
     own.parallel = {};
@@ -57,19 +78,26 @@ ModelShape ModelSource::model() const {
 }
 
 const std::filesystem::path& ModelSource::folder() const {
-    return hf_ ? hf_->path() : checkpoint_->folder();
+    return hf_ ? hf_->path() : peft_ ? peft_->path() : checkpoint_->folder();
 }
 
 RunSpec ModelSource::spec() const {
     if (hf_) return hf_->spec();
+    if (peft_) {
+        RunSpec own = adapted_->spec();
+        own.adapter = peft_->adapter();
+        own.init_from = adapted_->folder();
+        own.training.frozen.clear();
+        return own;
+    }
     const std::string source = (folder() / "manifest.json").string() + ": state.spec";
     return parse_run_spec(saved_run(checkpoint_->meta()).spec_yaml, source);
 }
 
 const RestartPoint& ModelSource::checkpoint() const {
     if (!checkpoint_) {
-        fail(ExitCode::usage, folder().string(), ": is a Hugging Face model folder; ",
-             "gptrain import makes a checkpoint of it");
+        fail(ExitCode::usage, folder().string(), ": is a Hugging Face ",
+             hf_ ? "model folder; gptrain import makes a checkpoint of it" : "adapter");
     }
     return *checkpoint_;
 }
@@ -89,11 +117,12 @@ std::optional<std::string> ModelSource::whole_file(const std::string& name,
         if (std::filesystem::exists(path, ignored)) message = text("+", read_file(path, limit));
     });
     message = ranks_->broadcast(message);
+    if (message.empty() && peft_) return adapted_->whole_file(name, limit);
     if (message.empty()) return std::nullopt;
     return message.substr(1);
 }
 
-void read_weights(const HfFolder& folder, Backend& backend, const NamedState& state) {
+void read_weights(const WeightReader& weights, Backend& backend, const NamedState& state) {
     const Shard& shard = state.shard;
     const Tensor values = state.values.view({shard.elements()});
     std::vector<float> buffer;
@@ -102,7 +131,7 @@ void read_weights(const HfFolder& folder, Backend& backend, const NamedState& st
         part.flat_begin += at;
         part.flat_end = std::min(part.flat_begin + piece_elements, shard.flat_end);
         buffer.resize(static_cast<std::size_t>(part.elements()));
-        folder.read(part, buffer);
+        weights(part, buffer);
         backend.upload(values.slice(0, at, part.elements()), from_floats(buffer, values.dtype()));
     }
 }

@@ -11,7 +11,9 @@ namespace {
 /// Where the model is that the adapter adapts. Error (usage) if the path does not exist.
 std::filesystem::path place_of_adapted(const ModelSource& adapter, const RunSpec& spec,
                                        const std::filesystem::path& given) {
-    const std::filesystem::path path = given.empty() ? spec.init_from.value_or("") : given;
+    std::filesystem::path path = given.empty() ? spec.init_from.value_or("") : given;
+    if (given.empty() && is_peft_folder(path))
+        path = peft_base(path, "give --adapted DIR, where the model is");
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored)) return path;
     fail(ExitCode::usage, adapter.folder().string(), ": is an adapter of ", path.string(),
@@ -32,8 +34,16 @@ void check_fingerprint(const ModelSource& adapter, const ModelSource& adapted,
 
 ModelSource open_model(const std::filesystem::path& path, const MpiSession& ranks,
                        const std::filesystem::path& adapted) {
-    ModelSource source(path, ranks);
     std::filesystem::path place;
+    bool is_peft = false;
+    ranks.run_on_all([&] {
+        is_peft = is_peft_folder(path);
+        if (!is_peft) return;
+        place =
+            adapted.empty() ? peft_base(path, "give --adapted DIR, where the model is") : adapted;
+    });
+    if (is_peft) return ModelSource(path, std::make_unique<ModelSource>(place, ranks), ranks);
+    ModelSource source(path, ranks);
     bool is_adapter = false;
     ranks.run_on_all([&] {
         const RunSpec spec = source.spec();

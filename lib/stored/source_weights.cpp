@@ -33,6 +33,7 @@ SourceWeights::SourceWeights(const ModelSource& source)
     : source_(source), folder_(source.folder()) {
     if (source.hf() != nullptr) return;
     if (source.adapted() != nullptr) adapted_ = std::make_unique<SourceWeights>(*source.adapted());
+    if (source.peft() != nullptr) return;
     manifest_ = read_manifest(folder_);
     reader_.emplace(folder_, manifest_);
 }
@@ -40,6 +41,7 @@ SourceWeights::SourceWeights(const ModelSource& source)
 void SourceWeights::read(const Shard& part, std::span<float> to) {
     if (source_.hf() != nullptr) return source_.hf()->read(part, to);
     if (adapted_ && !is_adapter_parameter(part.name)) return adapted_->read(part, to);
+    if (source_.peft() != nullptr) return source_.peft()->read(part, to);
     const TensorRecord* tensor = manifest_.find("weight", part.name);
     if (tensor == nullptr || tensor->shape != part.global) {
         fail(ExitCode::bad_input, folder_.string(), ": has no tensor weight/", part.name,

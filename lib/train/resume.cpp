@@ -1,5 +1,6 @@
 #include "train/resume.h"
 
+#include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "stored/find_checkpoint.h"
@@ -49,6 +50,20 @@ CheckpointMeta meta_of(const std::filesystem::path& folder) {
     return std::visit([](const auto& any) { return any.meta; }, manifest);
 }
 
+/// What the newest checkpoint that can be read records. Whoever loads a faulty one reports that.
+std::optional<SavedRun> newest_run(const ResumeChoice& choice,
+                                   const std::filesystem::path& checkpoints) {
+    if (choice.kind == ResumeChoice::Kind::never) return std::nullopt;
+    for (const auto& folder : candidates_for(choice, checkpoints)) {
+        try {
+            return saved_run(meta_of(folder));
+        } catch (const Error&) {
+            continue;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 void check_start(const ResumeChoice& choice) {
@@ -78,20 +93,18 @@ std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,
                                         const MpiSession& ranks) {
     Json found;
     ranks.run_on_first([&] {
-        if (choice.kind == ResumeChoice::Kind::never) return;
-        for (const auto& folder : candidates_for(choice, checkpoints)) {
-            // Whoever loads the checkpoint reports what is wrong with it.
-            try {
-                const auto saved = saved_run(meta_of(folder)).peer_axes;
-                if (saved) found = to_json(*saved);
-                return;
-            } catch (const Error&) {
-                continue;
-            }
-        }
+        const std::optional<SavedRun> saved = newest_run(choice, checkpoints);
+        if (saved && saved->peer_axes) found = to_json(*saved->peer_axes);
     });
     const Json shared = parse_json(ranks.broadcast(found.dump()), "peer_axes");
     return shared.is_null() ? std::nullopt : std::optional(peer_axes(shared, "peer_axes"));
+}
+
+std::optional<RunSpec> saved_spec(const ResumeChoice& choice,
+                                  const std::filesystem::path& checkpoints) {
+    const std::optional<SavedRun> saved = newest_run(choice, checkpoints);
+    if (!saved) return std::nullopt;
+    return parse_run_spec(saved->spec_yaml, "the spec of the checkpoint");
 }
 
 void require_resumable(const RestartPoint& checkpoint) {

@@ -7,6 +7,7 @@
 #include "checkpoint/restart_point.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
+#include "spec/run_spec.h"
 
 namespace gptrain {
 
@@ -39,6 +40,11 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
 std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,
                                         const std::filesystem::path& checkpoints,
                                         const MpiSession& ranks);
+
+/// The effective spec of the run that the choice resumes, from the newest checkpoint that can be
+/// read. Nothing for a fresh start. Called on one rank.
+std::optional<RunSpec> saved_spec(const ResumeChoice& choice,
+                                  const std::filesystem::path& checkpoints);
 
 /// Error (usage) if the checkpoint has no run to resume, with what to do instead.
 void require_resumable(const RestartPoint& checkpoint);

@@ -113,11 +113,11 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         if (initial) {
             const Clock::time_point start = Clock::now();
             load_initial();
+            const StateSource all = [this](const StateVisitor& visit) { engine_->visit(visit); };
+            initial->load_adapter(devices_.backend, all);
             if (const auto& prompt = plan_.model.prompt;
                 prompt && prompt->init == PromptInit::vocabulary) {
-                initial->load_virtual_tokens(
-                    devices_.backend, [this](const StateVisitor& visit) { engine_->visit(visit); },
-                    *prompt, plan_.seed);
+                initial->load_virtual_tokens(devices_.backend, all, *prompt, plan_.seed);
             }
             engine_->restore(state_.last);
             load_seconds = seconds_since(start);

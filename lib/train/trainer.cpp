@@ -76,6 +76,7 @@ std::optional<InitialWeights> initial_weights(const RunSpec& spec, const RunPlan
     if (!spec.init_from || !(spec.adapter || starts_fresh(resume, checkpoints, ranks))) return {};
     std::optional<InitialWeights> initial;
     initial.emplace(*spec.init_from, without_adapter(plan.model), spec.adapter.has_value(), ranks);
+    ranks.run_on_all([&] { initial->open_adapter(plan.model); });
     if (spec.data.tokenizer || ranks.rank() != 0) return initial;
     const std::filesystem::path folder = initial->tokenizer_folder();
     if (!folder.empty())

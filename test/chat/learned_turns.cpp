@@ -136,7 +136,7 @@ TEST_CASE("an error of a template names the message") {
           "t: line 1: 'missing' is undefined");
 }
 
-TEST_CASE("a message of the weight 0 is not learned") {
+TEST_CASE("messages are learned with their weights, and one of the weight 0 is not") {
     const Json messages = Json::array({message("user", "a"), message("assistant", "BAD"),
                                        message("user", "b"), message("assistant", "GOOD")});
     using Parts = std::vector<std::string>;
@@ -145,10 +145,18 @@ TEST_CASE("a message of the weight 0 is not learned") {
         "{% for m in messages %}{% if m.role == 'user' %}u{% else %}{% generation %}"
         "{{ m.content }}{% endgeneration %}{% endif %}{% endfor %}";
     const auto learned = [&](const std::string& source) {
-        return render_learned(ChatTemplate(source, "t"), {messages, {1}}, variables);
+        return render_learned(ChatTemplate(source, "t"), {messages, {{1, 0.0f}, {3, 0.25f}}},
+                              variables);
     };
     CHECK(parts_of(learned(plain)) == Parts{"GOOD|"});
     CHECK(parts_of(learned(tags)) == Parts{"GOOD"});
+    for (const std::string& source : {plain, tags})
+        CHECK(learned(source).front().weights == std::vector<float>{0.25f});
+    const auto both = render_learned(ChatTemplate(plain, "t"), {messages, {{1, 0.5f}}}, variables);
+    CHECK(both.front().weights == std::vector<float>{0.5f, 1.0f});
+    // "a|BAD|b|GOOD|": tokens that begin at these bytes.
+    CHECK(token_weights(std::vector<std::size_t>{0, 2, 5, 6, 8, 12}, both.front()) ==
+          std::vector<float>{0, 0.5f, 0.5f, 0, 1, 1});
     const std::string twice = "{% generation %}a{% endgeneration %}";
     CHECK(error_of([&] { learned(twice); }).find("encloses 1 texts in {% generation %} for 2") !=
           std::string::npos);

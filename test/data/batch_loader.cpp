@@ -32,8 +32,8 @@ public:
         std::fill(tokens.begin(), tokens.end(), static_cast<std::int32_t>(index));
         return static_cast<std::int64_t>(tokens.size());
     }
-    void learned(std::int64_t, std::span<std::uint8_t> learned) const override {
-        std::fill(learned.begin(), learned.end(), std::uint8_t{1});
+    void weights(std::int64_t, std::span<float> weights) const override {
+        std::fill(weights.begin(), weights.end(), 1.0f);
     }
     std::string place_of(std::int64_t index, std::int64_t) const override { return text(index); }
 

@@ -73,7 +73,7 @@ TEST_CASE("Ranks that share the check of token files find what one finds alone")
     }
 }
 
-TEST_CASE("Ranks that share the check of a loss mask find what one finds alone") {
+TEST_CASE("Ranks that share the check of a loss mask and weights find what one finds alone") {
     const CommonFolder folder("mask");
     const fs::path prefix = folder.path() / "text";
     ranks().run_on_first([&] {
@@ -85,7 +85,10 @@ TEST_CASE("Ranks that share the check of a loss mask find what one finds alone")
                 ids.push_back(i);
                 learned.push_back(i * document % 5 < 2 ? 1 : 0);
             }
-            writer.add_sequence(ids, learned);
+            std::vector<float> weights(learned.begin(), learned.end());
+            for (std::size_t i = 0; i < weights.size(); i += 3)
+                weights[i] /= 4;
+            writer.add_sequence(ids, learned, weights);
             writer.end_document();
         }
         writer.commit(TokenMeta{.tokenizer_file = "t", .program = "test"});
@@ -113,12 +116,18 @@ TEST_CASE("Ranks that share the check of a loss mask find what one finds alone")
         }
     }
     // A bit of the last rank's share.
-    ranks().max(0);
-    ranks().run_on_first([&] {
-        std::string damaged = contents(mask_path(prefix));
-        damaged[damaged.size() - 2] ^= 1;
-        fill(mask_path(prefix), damaged);
-    });
+    const auto damage = [&](const fs::path& path, std::size_t from_end) {
+        ranks().max(0);
+        ranks().run_on_first([&] {
+            std::string damaged = contents(path);
+            damaged[damaged.size() - from_end] ^= 1;
+            fill(path, damaged);
+        });
+    };
+    damage(weights_path(prefix), 4);  // the lowest of a weight
+    CHECK(contains(common_error([&] { open_together(prefix); }), "text.weights: is damaged"));
+    damage(weights_path(prefix), 4);
+    damage(mask_path(prefix), 2);
     CHECK(contains(common_error([&] { open_together(prefix); }), "text.mask: is damaged"));
 }
 
@@ -152,7 +161,8 @@ TEST_CASE("A rank with other token files than rank 0 is named") {
     const std::string fault = common_error([&] { open_together(prefix); });
     CHECK(contains(fault, text("rank ", last, ": ")));
     CHECK(contains(
-        fault, "theirs.idx: it, its .bin or its .mask differs from the file that rank 0 reads"));
+        fault,
+        "theirs.idx: it, its .bin, .mask or .weights differs from the file that rank 0 reads"));
 }
 
 TEST_CASE("Ranks build an index once, and rebuild a damaged one together") {

@@ -51,11 +51,21 @@ const std::map<std::string, std::string>& faults() {
     return faults;
 }
 
-/// Tokens of several documents, whose ids count up, and a mask of them.
+using Weights = std::vector<float>;
+
+/// Tokens of several documents, whose ids count up, a mask of them, and their weights (empty: 1).
 struct Masked {
     Sequences sequences;
     std::vector<Learned> learned;
+    std::vector<Weights> weights = {};
 };
+
+/// Learns a token that was not learned, or the other way round.
+void flip(Masked& masked, std::size_t document, std::size_t token) {
+    std::uint8_t& bit = masked.learned[document][token];
+    bit ^= 1;
+    masked.weights[document][token] = bit;
+}
 
 Masked random_masked(std::uint64_t seed, std::int64_t documents) {
     Masked masked;
@@ -65,9 +75,12 @@ Masked random_masked(std::uint64_t seed, std::int64_t documents) {
             philox({static_cast<std::uint32_t>(i), 0, 0, 0}, philox_stream(seed, 0, 0, 0));
         auto& ids = masked.sequences.emplace_back();
         auto& bits = masked.learned.emplace_back();
+        auto& weights = masked.weights.emplace_back();
         for (std::uint32_t t = 0; t < 1 + block[0] % 13; ++t) {
             ids.push_back(id++);
             bits.push_back(static_cast<std::uint8_t>(block[1] >> t & 1U));
+            const std::uint32_t quarters = 4 - (block[2] >> 2 * (t / 2) & 3U);
+            weights.push_back(static_cast<float>(bits.back() * quarters) / 4);
         }
     }
     return masked;
@@ -86,7 +99,8 @@ TokenMeta meta() {
 void add_documents(const Masked& masked, std::size_t begin, std::size_t end,
                    IndexedWriter& writer) {
     for (std::size_t i = begin; i < end; ++i) {
-        writer.add_sequence(masked.sequences[i], masked.learned[i]);
+        writer.add_sequence(masked.sequences[i], masked.learned[i],
+                            masked.weights.empty() ? Weights{} : masked.weights[i]);
         writer.end_document();
     }
 }
@@ -100,6 +114,7 @@ void write_masked(const std::filesystem::path& prefix, const Masked& masked) {
 TEST_CASE("hostile masks are refused, and it is said why") {
     std::set<std::string> seen;
     for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+        if (entry.path().extension() != ".mask") continue;
         const std::string name = entry.path().stem().string();
         CAPTURE(name);
         seen.insert(name);
@@ -133,12 +148,14 @@ TEST_CASE("the writer's mask is that of the corpus, byte for byte") {
         masked.learned[0][token] = 1;
     write_masked(folder / "a", masked);
     CHECK(contents(folder / "a.mask") == contents(corpus / "good.mask"));
+    CHECK_FALSE(std::filesystem::exists(folder / "a.weights"));
     const IndexedDataset data(folder / "a");
     CHECK(data.masked());
+    CHECK_FALSE(data.weighted());
     CHECK(data.meta()->mask == MaskMeta{LossMask(corpus / "good.mask").checksum(), 4});
 }
 
-TEST_CASE("a mask comes back as it was written, in one part or several") {
+TEST_CASE("mask and weights come back as they were written, in one part or several") {
     const TempFolder folder;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         const Masked masked = random_masked(seed, 50);
@@ -149,6 +166,13 @@ TEST_CASE("a mask comes back as it was written, in one part or several") {
             Learned read(masked.learned[i].size());
             data.read_learned(static_cast<std::int64_t>(i), 0, read);
             CHECK(read == masked.learned[i]);
+            for (std::size_t from = 0; from < read.size(); from += 3) {
+                Weights weights(read.size() - from);
+                data.read_weights(static_cast<std::int64_t>(i), static_cast<std::int64_t>(from),
+                                  weights);
+                CHECK(std::equal(weights.begin(), weights.end(),
+                                 masked.weights[i].begin() + static_cast<std::ptrdiff_t>(from)));
+            }
             const auto own = std::count(read.begin(), read.end(), 1);
             CHECK(data.learned_tokens(static_cast<std::int64_t>(i),
                                       static_cast<std::int64_t>(i) + 1) == own);
@@ -166,7 +190,7 @@ TEST_CASE("a mask comes back as it was written, in one part or several") {
         second.finish_part();
         first.append_part(folder / "joined.rank-1", second.counts());
         first.commit(meta());
-        for (const char* ending : {".bin", ".idx", ".mask", ".meta.json"}) {
+        for (const char* ending : {".bin", ".idx", ".mask", ".weights", ".meta.json"}) {
             CHECK(contents((folder / "joined").string() + ending) ==
                   contents((folder / "whole").string() + ending));
         }
@@ -185,7 +209,7 @@ TEST_CASE("a mask belongs to its token files") {
     const std::string plain = IndexedDataset(folder / "a").fingerprint();
     const std::string own = contents(folder / "a.mask");
     Masked other = random_masked(1, 20);
-    other.learned[3][0] ^= 1;
+    flip(other, 3, 0);
     write_masked(folder / "b", other);
     CHECK(IndexedDataset(folder / "b").fingerprint() != plain);
     fill(folder / "a.mask", contents(folder / "b.mask"));
@@ -205,36 +229,36 @@ TEST_CASE("a mask belongs to its token files") {
     writer.end_document();
     writer.commit(meta());
     CHECK_FALSE(std::filesystem::exists(folder / "a.mask"));
+    CHECK_FALSE(std::filesystem::exists(folder / "a.weights"));
     const IndexedDataset replaced(folder / "a");
     CHECK_FALSE(replaced.masked());
     CHECK(replaced.learned_tokens(0, 1) == 3);
 }
 
-/// Checks that a batch's weights are 1 where the target is learned and 0 elsewhere. Ids count up
-/// from 0.
-void check_weights(const StepBatch& batch, const Learned& learned_ids) {
+/// Checks that a batch's weights are those of its targets. Ids count up from 0.
+void check_weights(const StepBatch& batch, const Weights& of_ids) {
     double sum = 0;
     for (const Microbatch& microbatch : batch.microbatches) {
         for (std::size_t i = 0; i < microbatch.targets.size(); ++i) {
             const auto target = static_cast<std::size_t>(microbatch.targets[i]);
-            CHECK(microbatch.weights[i] == static_cast<float>(learned_ids.at(target)));
+            CHECK(microbatch.weights[i] == of_ids.at(target));
             sum += microbatch.weights[i];
         }
     }
     CHECK(batch.weight_sum == sum);
 }
 
-Learned flat(const Masked& masked) {
-    Learned all;
-    for (const Learned& one : masked.learned)
+Weights flat(const Masked& masked) {
+    Weights all;
+    for (const Weights& one : masked.weights)
         all.insert(all.end(), one.begin(), one.end());
     return all;
 }
 
-TEST_CASE("samples of another length have the mask of their tokens") {
+TEST_CASE("samples of another length have the weights of their tokens") {
     const TempFolder folder;
     const Masked masked = random_masked(3, 60);
-    const Learned learned_ids = flat(masked);
+    const Weights of_ids = flat(masked);
     write_masked(folder / "a", masked);
     const auto data = std::make_shared<const IndexedDataset>(folder / "a");
     const auto order = std::make_shared<const GptDataset>(
@@ -244,12 +268,12 @@ TEST_CASE("samples of another length have the mask of their tokens") {
     for (const WindowOrder* each :
          {static_cast<const WindowOrder*>(order.get()), static_cast<const WindowOrder*>(&recut)}) {
         std::vector<std::int32_t> ids(static_cast<std::size_t>(each->seq_length() + 1));
-        Learned learned(ids.size());
+        Weights weights(ids.size());
         for (std::int64_t i = 0; i < each->size(); ++i) {
             each->sample(i, ids);
-            each->learned(i, learned);
+            each->weights(i, weights);
             for (std::size_t t = 0; t < ids.size(); ++t)
-                CHECK(learned[t] == learned_ids.at(static_cast<std::size_t>(ids[t])));
+                CHECK(weights[t] == of_ids.at(static_cast<std::size_t>(ids[t])));
         }
     }
 }
@@ -262,7 +286,7 @@ BatchShape small_shape() {
     return shape;
 }
 
-TEST_CASE("the loss weight of a token is whether the next one is learned, in every order") {
+TEST_CASE("the loss weight of a token is that of the next one, in every order") {
     const TempFolder folder;
     const Masked masked = random_masked(3, 100);
     Masked plain = random_masked(4, 100);
@@ -273,16 +297,16 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
     }
     write_masked(folder / "masked", masked);
     write_tokens(folder / "plain", plain.sequences);
-    Learned learned = flat(masked);
+    Weights weights = flat(masked);
     const auto in_order = std::make_shared<const IndexedDataset>(folder / "masked");
     const SequentialDataset sequential(in_order, 8);
     for (std::int64_t i = 0; i + 1 < sequential.size(); ++i)
-        check_weights(make_step_batch(sequential, small_shape(), 1, i, 2), learned);
+        check_weights(make_step_batch(sequential, small_shape(), 1, i, 2), weights);
     // The last window is not full: padding is not learned, whatever the mask says.
     const StepBatch last = make_step_batch(sequential, small_shape(), 1, sequential.size(), 2);
     CHECK(last.weight_sum == 0);
 
-    learned.resize(learned.size() + flat(plain).size(), 1);
+    weights.resize(weights.size() + flat(plain).size(), 1);
     DataSpec spec;
     spec.train = {{folder / "masked", 0.7}, {folder / "plain", 0.3}};
     spec.split = "80,20";
@@ -290,9 +314,9 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
     const TrainingData data = make_training_data(spec, options);
     CHECK(data.learned_tokens < data.train_tokens);
     for (std::int64_t step = 0; step < 40; ++step)
-        check_weights(make_step_batch(*data.train, small_shape(), 1, 4 * step, 4), learned);
+        check_weights(make_step_batch(*data.train, small_shape(), 1, 4 * step, 4), weights);
     for (std::int64_t step = 0; step < 2; ++step)
-        check_weights(make_step_batch(*data.validation, small_shape(), 1, 4 * step, 4), learned);
+        check_weights(make_step_batch(*data.validation, small_shape(), 1, 4 * step, 4), weights);
 
     // This also holds after a change of the data, such as a changed mask.
     DataOptions resumed = options;
@@ -300,13 +324,13 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
     spec.on_change = OnChange::go_on;
     CHECK_FALSE(make_training_data(spec, resumed).changed);
     Masked changed = masked;
-    changed.learned[0][0] ^= 1;
+    flip(changed, 0, 0);
     write_masked(folder / "masked", changed);
-    learned[0] ^= 1;
+    weights[0] = changed.weights[0][0];
     const TrainingData continued = make_training_data(spec, resumed);
     CHECK(continued.changed);
     for (std::int64_t step = 6; step < 40; ++step)
-        check_weights(make_step_batch(*continued.train, small_shape(), 1, 4 * step, 4), learned);
+        check_weights(make_step_batch(*continued.train, small_shape(), 1, 4 * step, 4), weights);
 }
 
 TEST_CASE("an end of document that is not to count does not, in a mask or out of it") {
@@ -328,8 +352,13 @@ TEST_CASE("an end of document that is not to count does not, in a mask or out of
 TEST_CASE("a source without a learned token cannot be trained on, and is not evaluated") {
     const TempFolder folder;
     Masked masked = random_masked(5, 100);
-    for (std::size_t i = 0; i < 80; ++i)
-        std::fill(masked.learned[i].begin(), masked.learned[i].end(), std::uint8_t{0});
+    const auto unlearn = [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+            std::fill(masked.learned[i].begin(), masked.learned[i].end(), std::uint8_t{0});
+            std::fill(masked.weights[i].begin(), masked.weights[i].end(), 0.0f);
+        }
+    };
+    unlearn(0, 80);
     write_masked(folder / "a", masked);
     DataSpec spec;
     spec.train = {{folder / "a", 1.0}};
@@ -339,8 +368,7 @@ TEST_CASE("a source without a learned token cannot be trained on, and is not eva
         message_of(ExitCode::bad_input, [&] { make_training_data(spec, options); });
     CHECK(contains(message, "sequences 0 to 80 of 100, contains no learned tokens (loss mask)"));
     masked = random_masked(5, 100);
-    for (std::size_t i = 80; i < 100; ++i)
-        std::fill(masked.learned[i].begin(), masked.learned[i].end(), std::uint8_t{0});
+    unlearn(80, 100);
     write_masked(folder / "a", masked);
     CHECK(make_training_data(spec, options).validation == nullptr);
 }

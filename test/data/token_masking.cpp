@@ -193,16 +193,16 @@ TEST_CASE("whole windows have every token once and no padding", "[masking]") {
         const SequentialDataset source = text_of(tokens);
         std::vector<int> times(static_cast<std::size_t>(tokens));
         std::vector<std::int32_t> ids(seq_length + 1);
-        std::vector<std::uint8_t> learned(seq_length + 1);
+        std::vector<float> weights(seq_length + 1);
         for (std::int64_t index = 0; index < source.size(); ++index) {
             CHECK(source.sample(index, ids) >= seq_length);
-            source.learned(index, learned);
+            source.weights(index, weights);
             const std::int64_t begin = std::min(index * seq_length, tokens - seq_length);
             for (std::int64_t i = 0; i < seq_length; ++i) {
                 const std::int64_t token = begin + i;
                 const auto at = static_cast<std::size_t>(i);
                 CHECK(ids[at] == (token % 10 == 9 ? 61 : 1 + token % 60));
-                times[static_cast<std::size_t>(token)] += learned[at];
+                times[static_cast<std::size_t>(token)] += weights[at] == 1 ? 1 : 0;
             }
         }
         CHECK(times == std::vector<int>(times.size(), 1));

@@ -174,6 +174,43 @@ cat >wanted <<'EOF'
 EOF
 same shown wanted
 
+# Weights between 0 and 1 have a file; one of a message that is no number from 0 to 1 is refused.
+says_not wrote ".weights"
+nothing_left shown_text_document.weights
+weighted() { echo "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\", \"weight\": $1}, {\"role\": \"user\", \"content\": \"r\"}, {\"role\": \"assistant\", \"content\": \"b\", \"weight\": ${2:-1}}]}" >one.jsonl; }
+weighted 0.25 0.5
+template=chatml
+shown --input one.jsonl
+says wrote "wrote shown_text_document.bin, .idx, .mask, .weights, .chat_template.jinja and .meta.json: 1 documents"
+says shown_text_document.meta.json '"weights":{"crc32c":'
+says shown_text_document.meta.json '"runs":2}'
+expect 0 "$tool" inspect shown_text_document
+counted=$(sed -n 's/^learned: \([0-9]*\) tokens.*/\1/p' out)
+says out "weights: $counted of them count less than 1"
+mv shown wanted
+cp shown_text_document.mask wanted.mask
+weighted 1 1.0
+shown --input one.jsonl
+same shown wanted
+same shown_text_document.mask wanted.mask
+nothing_left shown_text_document.weights
+says_not shown_text_document.meta.json weights
+for bad in -0.5 1.5 NaN Infinity 1e-40 '"1"' true '[1]'; do
+  weighted 1
+  cp one.jsonl two.jsonl
+  weighted "$bad"
+  cat two.jsonl one.jsonl >three.jsonl
+  refused 3 --template chatml --input three.jsonl
+  says err "three.jsonl:2: byte $(stat -c %s two.jsonl): messages[1]: its 'weight' "
+done
+weighted 0 0
+refused 3 --template chatml --input one.jsonl
+says err "has no message of the assistant with a weight above 0"
+weighted 1 0.5
+sed 's/"user", "content": "r"/&, "weight": 0.5/' one.jsonl >two.jsonl
+refused 3 --template chatml --input two.jsonl
+says err "messages[2]: 'weight' is 0.5, but only the assistant's messages are learned"
+
 # A template that writes the last answer otherwise makes a document of each; variables of the line go
 # to the template.
 printf '%s' "{% for m in messages %}<{{ m.role }}>{% if loop.last and m.role == 'assistant' and think %}!{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}" >last.jinja
@@ -208,6 +245,14 @@ for suffix in bin idx mask meta.json chat_template.jinja; do same w1_text_docume
 expect 3 "$tool" merge --input a_text_document texts_text_document --output-prefix mixed
 says err "texts_text_document: has no loss mask, but a_text_document has one"
 nothing_left mixed
+
+# It carries weights, also of some inputs alone.
+weighted 0.25 0.5
+chat --input one.jsonl --template chatml --output-prefix two
+cat a.jsonl one.jsonl b.jsonl >all.jsonl
+chat --input all.jsonl --template chatml --output-prefix all
+expect 0 "$tool" merge --input a_text_document two_text_document b_text_document --output-prefix merged
+for suffix in bin idx mask weights meta.json; do same all_text_document.$suffix merged.$suffix; done
 
 # It keeps a common template, names files without one, and refuses another one.
 expect 0 "$tool" merge --input pairs_text_document a_text_document b_text_document --output-prefix kept
@@ -258,7 +303,7 @@ faulty '{"prompt": "a", "response": ["b"]}' "the value of 'response' must be a s
 faulty '{"prompt": null, "response": "b"}' "the value of 'prompt' must be a string"
 faulty '{"messages": [{"role": "user", "content": "a", "name": "Ann"}, {"role": "assistant", "content": "b"}]}' \
   "messages[0]: has 'name', which the template chatml does not use"
-faulty '{"messages": [{"role": "assistant", "content": "b", "weight": 0.5}]}' "messages[0]: its 'weight' must be 0 or 1"
+faulty '{"messages": [{"role": "assistant", "content": "b", "weight": 1.5}]}' "messages[0]: its 'weight' is 1.5, but must be from 0 to 1"
 faulty '{"messages": [{"role": "assistant", "content": "b"}], "system": "Be kind."}' "has 'system', which is not read"
 faulty '{"conversations": [{"from": "bing", "value": "a"}]}' "conversations[0]: 'from' must be one of human"
 faulty '[]' "must be a JSON object"
@@ -339,6 +384,12 @@ if command -v "$mpirun" >/dev/null; then
     nothing_left 'ranks_text_document.*\(tmp\|rank\)'
     [ "$(grep -c 'keys that are not used: "id"' out)" = 1 ] || fail "keys of ranks: $(cat out)"
   done
+  weighted 0.25 0.5
+  expect 0 "$mpirun" -n 2 "$tool" chat --tokenizer tok.json --template chatml \
+    --input a.jsonl one.jsonl --output-prefix ranks
+  chat --template chatml --input a.jsonl one.jsonl --output-prefix alone
+  for suffix in bin idx mask weights meta.json; do same alone_text_document.$suffix ranks_text_document.$suffix; done
+  nothing_left 'ranks_text_document.*\(tmp\|rank\)'
   echo '{"prompt": 1, "response": "b"}' >>c.jsonl
   expect 3 "$mpirun" -n 2 "$tool" chat --tokenizer tok.json --template chatml \
     --input a.jsonl c.jsonl --output-prefix refused

@@ -12,13 +12,15 @@ says out "wrote qa_text_document.bin, .idx, .mask, .chat_template.jinja and .met
 expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
 make_spec
 sed -i 's/tok.model/tok.json/; s/text_text_document/qa_text_document/' run.yaml
-masked() { train "$1" "$2" training.seq_length=64 data.reset_at_eod=true training.steps=40 \
+masked() { train "$1" "$2" training.seq_length=64 training.steps=40 \
     training.global_batch_size=4 lr_schedule.decay_steps=40 optimizer.lr=0.02 data.num_samples=auto \
     training.eval_interval=20 training.eval_steps=2 "${@:3}"; }
 
 # The loss of learned tokens falls, in training and validation.
 masked 0 straight
-says out "training tokens, " " of them learned, "
+says out "training tokens, " " of them learned, " \
+    "data.reset_at_eod: true (auto): $work/qa_text_document holds conversations"
+says straight/spec.yaml "reset_at_eod: true"
 awk -F '[:,}]' '
     /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
     /"loss"/ { last = $4; if (!first) first = $4; ++lines }
@@ -41,8 +43,25 @@ for variant in "recompute=none" \
     masked 0 parts "$variant"
     same_run whole parts 40
 done
-masked 0 full recompute=full
+masked 0 full recompute=full data.reset_at_eod=true
 same "$(checkpoint straight 40)/shard-00000.h5" "$(checkpoint full 40)/shard-00000.h5"
+
+# A run that resumes keeps what its checkpoint has, of whatever version.
+for steps in 4 8; do masked 0 whole_false data.reset_at_eod=false training.steps=$steps; done
+masked 0 kept data.reset_at_eod=false training.steps=4
+masked 0 kept training.steps=8
+says out "data.reset_at_eod: false (auto): as in the checkpoint"
+says_not out "changed since the checkpoint: data.reset_at_eod"
+same "$(checkpoint whole_false 8)/shard-00000.h5" "$(checkpoint kept 8)/shard-00000.h5"
+masked 0 kept training.steps=9 data.reset_at_eod=true
+says out "changed since the checkpoint: data.reset_at_eod: false -> true"
+# A plan looks at the data as a fresh start does, and needs none.
+for command in "inspect run.yaml" "train run.yaml --dry-run"; do
+    expect_exit 0 "$gptrain" $command
+    says out "data.reset_at_eod: true (auto): "
+    expect_exit 0 "$gptrain" $command --set 'data.train=[{prefix: absent}]'
+    says_not out "data.reset_at_eod"
+done
 
 # eval measures learned tokens alone, and as many as inspect counts (the first token has no input).
 expect_exit 0 "$gptrain" eval --checkpoint straight --data qa_text_document
@@ -55,6 +74,33 @@ learned=$(sed -n 's/^  learned *\([0-9]*\) (.*/\1/p' out)
 says masked_eval "\"tokens\":$learned}"
 awk -F '[:,]' 'NR == 1 { masked = $2 } NR == 2 { exit !(masked < $2) }' masked_eval all_eval ||
     fail "learned tokens are not easier: $(cat masked_eval all_eval)"
+
+# With weights the loss is the weighted mean over the learned tokens: of two halves of the
+# conversations, one with the weight 0.25, from the losses of each half alone.
+for part in first second both; do
+    awk -v part=$part 'BEGIN { w["first", 0] = w["second", 1] = 1; w["both", 0] = 0.25; w["both", 1] = 1 }
+        { split($0, t, "\""); printf "{\"messages\": ["
+          for (turn = 0; turn < 2; ++turn)
+              printf "%s{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\", \"weight\": %s}",
+                  turn ? ", " : "", t[4], turn ? t[4] : t[8], w[part, turn] + 0
+          print "]}" }' qa.jsonl >weighted.jsonl
+    chat --input weighted.jsonl --output-prefix $part
+    expect_exit 0 "$gptrain" eval --checkpoint straight --data ${part}_text_document
+    tail -n 1 out >>weighted_evals
+done
+awk -F '[:,}]' '{ loss[NR] = $2; tokens[NR] = $6 } END {
+    mean = (0.25 * tokens[1] * loss[1] + tokens[2] * loss[2]) / (0.25 * tokens[1] + tokens[2])
+    apart = loss[3] / mean - 1; sum = 0.25 * tokens[1] + tokens[2] - tokens[3]
+    exit !(apart < 1e-5 && apart > -1e-5 && sum <= 0.5 && sum >= -0.5 && loss[1] != loss[2]) }' weighted_evals ||
+    fail "weights: $(cat weighted_evals)"
+expect_exit 0 "$gptrain" inspect both_text_document
+says out "of them count less than 1"
+masked 0 weighted training.steps=4 'data.train=[{prefix: both_text_document}]'
+masked 0 unweighted training.steps=4 'data.train=[{prefix: second_text_document}]'
+differ weighted/metrics.jsonl unweighted/metrics.jsonl
+sed -i '1s/^/x/' both_text_document.weights
+masked 3 damaged_weights 'data.train=[{prefix: both_text_document}]'
+says err "both_text_document.weights: does not start with GPTWGHT"
 
 # inspect shows the documents, learned text between marks; on a terminal in colour (terminal.sh).
 expect_exit 0 "$gptrain" inspect qa_text_document --tokenizer tok.json

@@ -76,9 +76,33 @@ train 0 again init_from=merged training.steps=10
 # The adapter alone, for PEFT.
 expect_exit 0 "$gptrain" export tuned --format hf --output peft
 says out "exported the adapter"
-expect_exit 2 "$gptrain" generate --checkpoint peft --prompt and
-says err "peft: is an adapter for PEFT"
 [[ -f peft/adapter_config.json && -f peft/adapter_model.safetensors ]] || fail "no adapter: $(ls peft)"
+
+# An adapter of PEFT answers, is measured and merged as the run that it came from, and trains on.
+expect_exit 0 "$gptrain" generate --checkpoint peft --prompt "and the" --max-tokens 20 --temperature 0
+same out unmerged.txt
+says_not err "base model"
+expect_exit 0 "$gptrain" eval --checkpoint peft --data other_text_document
+says out "\"loss\":$after"
+expect_exit 0 "$gptrain" export peft --format hf --merge --output merged-peft
+same merged/model.safetensors merged-peft/model.safetensors
+adapt 0 on init_from=peft training.steps=2 optimizer.lr=1.0e-12
+says out "starting with the weights of $work/hf" "starting with the adapter of $work/peft"
+expect_exit 0 "$gptrain" eval --checkpoint on --data other_text_document
+awk -v a="$after" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
+    'BEGIN { apart = a / b - 1; exit !(apart < 1e-5 && apart > -1e-5) }' || fail "not $after: $(cat out)"
+adapt 0 on init_from=peft training.steps=4 optimizer.lr=1.0e-12
+says out "resumed from"
+says_not out "starting with the adapter"
+train 2 no init_from=peft
+says err "init_from: $work/peft: is an adapter of PEFT; to train it on, give the run its section adapter"
+for other in rank:4:8 alpha:8:9; do
+    IFS=: read -r key there here <<<"$other"
+    adapt 2 no init_from=peft "adapter.$key=$here"
+    says err "init_from: $work/peft: adapter.$key is $there there, but $here in this run"
+done
+adapt 2 no init_from=peft 'adapter.targets=[attn.q]'
+says err "adapter.targets is [attn.q, attn.v, attn.proj, mlp.fc, mlp.proj] there, but [attn.q] in this run"
 
 # PEFT would compute with the model's own norms.
 adapt 0 eps training.steps=2 model.norm_eps=0.01
@@ -103,6 +127,11 @@ expect_exit 2 "$gptrain" eval --checkpoint tuned --data other_text_document
 says err "is an adapter of $work/hf, which is not there; give --adapted DIR"
 expect_exit 0 "$gptrain" eval --checkpoint tuned --adapted moved --data other_text_document
 says out "\"loss\":$after"
+expect_exit 2 "$gptrain" eval --checkpoint peft --data other_text_document
+says err "peft/adapter_config.json: its base model \"$work/hf\" is no folder here; give --adapted DIR"
+expect_exit 0 "$gptrain" eval --checkpoint peft --adapted moved --data other_text_document
+says out "\"loss\":$after"
+says err "warning: peft: names \"$work/hf\" as its base model, but is used with moved"
 expect_exit 2 "$gptrain" eval --checkpoint tuned --adapted merged --data other_text_document
 says err "is an adapter of a model with the fingerprint"
 expect_exit 2 "$gptrain" eval --checkpoint base --adapted moved --data other_text_document

@@ -300,8 +300,11 @@ TEST_CASE("the effective spec has what the plan learned of tokenizer and adapter
                                   "adapter={kind: p_tuning}", "model.bias=false"});
     RunPlan plan = make_plan(spec, {});
     plan.end_of_document.id = 7;
+    CHECK_FALSE(spec.data.reset_at_eod);
+    CHECK_FALSE(plan.end_of_document.reset);
     for (const RunSpec& written : {effective_spec(spec, plan), restart_spec(spec, plan)}) {
         CHECK(written.data.eod_id == 7);
+        CHECK(written.data.reset_at_eod == false);
         CHECK(written.adapter->encoder_hidden_size == 64);
         CHECK(written.model.qkv_bias == false);
     }

@@ -63,7 +63,7 @@ data:
   on_change: refuse
   eod_id: auto
   eod_mask_loss: false
-  reset_at_eod: false
+  reset_at_eod: auto
 training:
   seq_length: 1024
   micro_batch_size: 1
