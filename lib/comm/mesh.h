@@ -27,6 +27,8 @@ enum class Axis {
     dp,             ///< sends no messages: gradients are summed over `dp_cp`
     pp,             ///< stages: neighbours have channels, everything else goes over `model`
     dp_cp,          ///< ranks with the same parameters: gradients are summed over them
+    shard,          ///< neighbours on dp x cp that divide what they share (parallel.shard_ranks)
+    shard_copies,   ///< ranks of dp x cp with the same part of it
     model,          ///< tp x pp: ranks that together hold one copy of the parameters
     kv,             ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
     tokens,         ///< tp x cp x dp: sends no messages; experts and expert_copies are parts of it
@@ -41,6 +43,8 @@ constexpr auto words_of(Axis) {
                                       {dp, "dp"},
                                       {pp, "pp"},
                                       {dp_cp, "dp x cp"},
+                                      {shard, "shard group"},
+                                      {shard_copies, "copies of shards"},
                                       {model, "tp x pp"},
                                       {kv, "k/v sharers"},
                                       {tokens, "tp x cp x dp"},
@@ -83,8 +87,10 @@ struct SubAxis {
 };
 /// All of them. Communicators, where groups lie on nodes and how they are reported follow from this
 /// list.
-constexpr std::array<SubAxis, 3> sub_axes = {
+constexpr std::array<SubAxis, 5> sub_axes = {
     {{Axis::kv, Axis::tp, &MeshShape::kv},
+     {Axis::shard, Axis::dp_cp, &MeshShape::shard},
+     {Axis::shard_copies, Axis::dp_cp, &MeshShape::shard, true},
      {Axis::experts, Axis::tokens, &MeshShape::expert},
      {Axis::expert_copies, Axis::tokens, &MeshShape::expert, true}}};
 

@@ -19,6 +19,8 @@ constexpr int most_message_blocks(Axis axis) {
         case Axis::cp:
         case Axis::dp:
         case Axis::dp_cp:
+        case Axis::shard:
+        case Axis::shard_copies:
         case Axis::experts:
         case Axis::expert_copies: return 16;
         case Axis::pp: return 4;

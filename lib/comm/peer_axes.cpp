@@ -18,7 +18,8 @@ bool lies_inside_nodes(Axis axis, const MeshShape& shape, std::span<const std::s
 /// True for axes that send no messages.
 bool is_silent(Axis axis, const MeshShape& shape) {
     return axis == Axis::dp || axis == Axis::tokens ||
-           (axis == Axis::expert_copies && shape.expert == 1);
+           (axis == Axis::expert_copies && shape.expert == 1) ||
+           (axis == Axis::shard_copies && shape.shard == 1);
 }
 
 /// "tp, cp and dp".

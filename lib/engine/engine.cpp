@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/rank_training.h"
+#include "model/unit_gathers.h"
 
 namespace gptrain {
 namespace {
@@ -55,7 +56,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       state_copies_{reserve_state_copy(memory_, state_), reserve_state_copy(memory_, state_)},
       context_(training_context(backend, mesh, memory_, plan)),
       parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training,
-                  plan.messages_in_order),
+                  plan.messages_in_order,
+                  training_placement(plan, training_layout(plan, mesh), mesh)),
       chunks_(make_chunks(context_, parameters_, plan)),
       buckets_(backend, memory_, parameters_, mesh,
                {.dtype = plan.grad_reduce,
@@ -67,6 +69,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
       policy_{.clip_grad = plan.optimizer.clip_grad,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
+    if (parameters_.gathers_weights())
+        parameters_.gather_with(unit_gathers(backend, mesh, parameters_));
     executor_.listen(listeners_);
     if (plan.scores_tasks)
         forward_passes_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_, true);
@@ -174,6 +178,13 @@ void Engine::stream_model(const std::function<void(std::span<const StreamedState
 }
 
 void Engine::visit_gradients(const StateVisitor& visitor) const {
+    if (parameters_.gathers_grads()) {
+        for (const OwnedRange& range : owned_ranges(parameters_.layout(), mesh_))
+            visitor({.group = "main_grad",
+                     .shard = range.shard,
+                     .values = parameters_.owned_grads(range.range())});
+        return;
+    }
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.trained())
             visitor({.group = "main_grad",
@@ -184,6 +195,16 @@ void Engine::visit_gradients(const StateVisitor& visitor) const {
 
 void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
+    if (parameters_.gathers_weights()) {
+        const auto visit_all = [&](const std::vector<OwnedRange>& ranges) {
+            for (const OwnedRange& range : ranges)
+                visitor({.group = "weight",
+                         .shard = range.shard,
+                         .values = parameters_.owned_weights(range.range())});
+        };
+        visit_all(owned_ranges(parameters_.layout(), mesh_));
+        return visit_all(frozen_ranges(parameters_.layout(), mesh_));
+    }
     for (const Parameter& parameter : parameters_.layout().parameters) {
         if (parameter.storage.in_compute_dtype)
             visitor({.group = "weight",

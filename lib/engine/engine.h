@@ -79,13 +79,15 @@ public:
     /// dtype. While `load` runs, the weights in int8 share one buffer for their values.
     void stream_model(const std::function<void(std::span<const StreamedState>)>& load);
 
-    /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
+    /// Visits the last step's gradients after reduction and before clipping, as group "main_grad":
+    /// whole ones, or the parts that this rank keeps if they are divided.
     void visit_gradients(const StateVisitor& visitor) const;
-    /// Visits the weights that this rank computes with, in the compute dtype, as group "weight";
-    /// without those in int8.
+    /// Visits the weights that this rank computes with, in the compute dtype, as group "weight":
+    /// whole ones, or the parts that this rank keeps if they are divided; without those in int8.
     void visit_weights(const StateVisitor& visitor);
-    /// Checksums of the weights that this rank computes with, by the axis over which their
-    /// gradients are summed: its ranks have the same. 0 where there are none.
+    /// Checksums of the weights that this rank keeps, by the axis over which their gradients are
+    /// summed, or if they are divided, the axis of the copies: its ranks have the same. 0 where
+    /// there are none.
     std::array<std::int64_t, axes> weights_checksums();
     /// The norm of the current gradients, counting each parameter of the whole model once.
     double gradient_norm();

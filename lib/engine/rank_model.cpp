@@ -135,7 +135,7 @@ BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
             .micro_batch_size = plan.micro_batch_size,
             .data_rank = place.dp,
             .data_ranks = plan.mesh.data,
-            .equal_counts = plan.mesh.experts_span_data(),
+            .equal_counts = plan.equal_counts(),
             .vocab_size = plan.model.vocab,
             .virtual_tokens = plan.model.virtual_tokens(),
             .eod_id = plan.end_of_document.id,

@@ -16,7 +16,11 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
     const auto over = [&](Axis sums) {
         Sharing sharing = {.sums = sums};
-        if (plan.optimizer.shard) sharing.owners = sums;
+        if (plan.shard != Sharded::none) sharing.owners = sums;
+        if (plan.shard != Sharded::none && sums == Axis::dp_cp && plan.mesh.shard > 1) {
+            sharing.owners = Axis::shard;
+            sharing.copies = Axis::shard_copies;
+        }
         return sharing;
     };
     const Sharing all = over(Axis::dp_cp);
@@ -27,11 +31,20 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.fp8 = plan.fp8;
     if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;
     request.whole_chunks = plan.reduces_whole_chunks();
+    request.by_units = plan.shards_gradients();
+    request.divides_frozen = plan.shards_weights();
     request.defers_head = plan.deferred_heads > 0;
     request.rules = plan.parameters;
     request.overwrites_gradients = plan.overwrites_gradients;
     request.whole_parameters = plan.parameters.muon;
     return make_layout(request);
+}
+
+std::optional<Placement> training_placement(const RunPlan& plan, const ParameterLayout& layout,
+                                            const Mesh& mesh) {
+    if (!plan.shards_gradients()) return {};
+    return divided_placement(layout, mesh,
+                             {.weights = plan.shards_weights(), .reshard = plan.reshard});
 }
 
 }  // namespace gptrain

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "comm/mesh.h"
 #include "model/layout.h"
+#include "model/placement.h"
 #include "schedule/schedule.h"
 #include "spec/run_plan.h"
 
@@ -17,5 +19,9 @@ std::int64_t most_microbatches(const RunPlan& plan, const MeshPlace& place);
 Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place);
 
 ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh);
+
+/// Empty if weights and gradients are whole on every rank.
+std::optional<Placement> training_placement(const RunPlan& plan, const ParameterLayout& layout,
+                                            const Mesh& mesh);
 
 }  // namespace gptrain

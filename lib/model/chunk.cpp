@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/grad_buckets.h"
+
 namespace gptrain {
 namespace {
 
@@ -70,6 +72,7 @@ void GptChunk::start_stream(const Pass& pass, const Tensor& input, const SavedNo
     if (embedding_) {
         // The flat order is reversed: the embedding comes after the first block.
         parameters_.wait_for({flat_.blocks.front().end, flat_.end});
+        parameters_.need(flat_.embedding_unit());
         embedding_->forward(pass, embedded, r);
     } else {
         context_.backend.copy(r, input);
@@ -102,7 +105,17 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     if (!head_) return finish_stream(pass, stream, boundary.output);
     const ProfileRange range(context_.backend, "head");
     wait_for_block(blocks_.size());
-    head_->forward_backward(stream, saved.head, deferred, pass);
+    // The gradient of a tied embedding is complete after backward only.
+    if (embedding_ && pass.unit_grads != nullptr && parameters_.layout().head_adds_to_embedding)
+        pass.unit_grads->begin(flat_.embedding_unit());
+    with_grads(pass, flat_.head_unit(),
+               [&] { head_->forward_backward(stream, saved.head, deferred, pass); });
+}
+
+void GptChunk::with_grads(const Pass& pass, std::size_t unit, const auto& compute) {
+    if (pass.unit_grads != nullptr) pass.unit_grads->begin(unit);
+    compute();
+    if (pass.unit_grads != nullptr) pass.unit_grads->end(unit);
 }
 
 void GptChunk::run_to_head(const Pass& pass, const Boundary& boundary, std::vector<KvCache>* caches,
@@ -154,10 +167,26 @@ Dropout GptChunk::input_dropout(std::size_t layer, const Pass& pass) const {
 
 void GptChunk::wait_for_block(std::size_t layer) const {
     if (parameters_.nothing_in_flight()) return;
+    if (parameters_.gathers_weights()) {
+        if (layer < blocks_.size()) {
+            parameters_.need(flat_.block_unit(layer));
+            return parameters_.prefetch(layer + 1 < blocks_.size() ? flat_.block_unit(layer + 1)
+                                                                   : flat_.head_unit());
+        }
+        parameters_.need(flat_.head_unit());
+        if (embedding_) parameters_.need(flat_.embedding_unit());
+        return;
+    }
     if (layer < blocks_.size()) return parameters_.wait_for(flat_.blocks[layer]);
     parameters_.wait_for({flat_.begin, flat_.blocks[layer - 1].begin});
     // A tied head uses the embedding's weights.
     if (embedding_) parameters_.wait_for({flat_.blocks.front().end, flat_.end});
+}
+
+void GptChunk::need_again(std::size_t layer) const {
+    if (!parameters_.gathers_weights()) return;
+    parameters_.need(flat_.block_unit(layer));
+    if (layer > 0) parameters_.prefetch(flat_.block_unit(layer - 1));
 }
 
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
@@ -194,14 +223,22 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
         deferred.back() =
             blocks_.back().reserve_deferred(context_.workspace(), pass.batch.tokens());
     }
-    begin_gradient(pass, saved, boundary.input, grad);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, blocks_[i].name());
-        blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part, deferred[i]);
+        need_again(i);
+        with_grads(pass, flat_.block_unit(i), [&] {
+            // The last block's unit has the final norm.
+            if (i + 1 == blocks_.size()) begin_gradient(pass, saved, boundary.input, grad);
+            blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part,
+                                deferred[i]);
+        });
         if (final && part == BackwardPart::whole) final(flat_.blocks[i].end);
     }
     if (shared) copy(context_.backend, saved.deferred.back(), deferred.back());
-    if (embedding_) embedding_->backward(pass, saved.embedded, grad.dr);
+    if (!embedding_) return;
+    parameters_.need(flat_.embedding_unit());
+    with_grads(pass, flat_.embedding_unit(),
+               [&] { embedding_->backward(pass, saved.embedded, grad.dr); });
 }
 
 void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,

@@ -104,7 +104,12 @@ private:
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
     bool blocks_alike() const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
+    /// If weights are gathered, starts to gather those of what forward computes next.
     void wait_for_block(std::size_t layer) const;
+    /// Waits for gathered weights of block `layer` in backward, and starts to gather the next ones.
+    void need_again(std::size_t layer) const;
+    /// Calls `compute`, which adds to the gradients of a unit: all that a microbatch adds to it.
+    static void with_grads(const Pass& pass, std::size_t unit, const auto& compute);
 
     const ModelContext& context_;
     Parameters& parameters_;

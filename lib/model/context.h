@@ -13,6 +13,8 @@
 
 namespace gptrain {
 
+class GradBuckets;
+
 /// Resources and settings of a model, passed down explicitly. Everything in it outlives the model.
 struct ModelContext {
     Backend& backend;
@@ -82,6 +84,8 @@ struct Pass {
     std::int64_t expert_slices = 0;
     /// Its weight gradients (of a forward: the head's) are the first of the step in their chunk.
     bool first_gradients = false;
+    /// Where gradients pass through windows (GradBuckets::by_units), else null.
+    GradBuckets* unit_grads = nullptr;
     /// The texts of a batch [1, T] of several. If empty, each row of the batch is a text.
     std::span<const TextRows> texts = {};
 

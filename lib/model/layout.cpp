@@ -1,11 +1,8 @@
 #include "model/layout.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <queue>
 #include <utility>
 
 #include "backend/value_ops.h"
@@ -26,6 +23,7 @@ struct Group : TensorGroup {
     bool is_copy = false;     ///< of a parameter that another stage owns
     /// Counted from the chunk's first one; empty for the embedding and the head.
     std::optional<std::size_t> layer = {};
+    std::size_t unit = 0;  ///< counted from the chunk's first one, then from the first of all
 };
 
 /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges: it
@@ -60,8 +58,11 @@ std::vector<Group> head_groups(const LayoutRequest& request) {
 
 /// The groups of a part in the model's order.
 std::vector<Group> groups_of(const LayoutRequest& request, const ChunkPart& part) {
+    const auto layers = static_cast<std::size_t>(part.num_layers);
     std::vector<Group> groups;
     if (part.embedding) groups = embedding_groups(request);
+    for (Group& group : groups)
+        group.unit = layers + 1;
     for (std::int64_t i = 0; i < part.num_layers; ++i) {
         const std::int64_t layer = part.first_layer + i;
         const bool fp8 = request.fp8 && layer > 0 && layer < request.model.layers - 1;
@@ -69,10 +70,13 @@ std::vector<Group> groups_of(const LayoutRequest& request, const ChunkPart& part
             groups.push_back({std::move(group)});
             groups.back().fp8 = fp8 && groups.back().linear && !groups.back().of_experts();
             groups.back().layer = static_cast<std::size_t>(i);
+            groups.back().unit = layers - *groups.back().layer;
         }
     }
     if (part.head) {
         std::vector<Group> last = head_groups(request);
+        for (Group& group : last)
+            group.unit = group.name.starts_with("ln_f.") ? 1 : 0;
         std::move(last.begin(), last.end(), std::back_inserter(groups));
     }
     return groups;
@@ -109,13 +113,16 @@ public:
     void add_chunk(const ChunkPart& part, const std::vector<Group>& groups) {
         ChunkRange range;
         range.begin = range.after_head = end_;
+        range.first_unit = units_;
         std::size_t open =
             static_cast<std::size_t>(part.num_layers);  // layers from here on are done
         range.blocks.resize(open);
         for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+            unit_ = units_ + group->unit;
             if (group->layer && *group->layer < open) range.blocks[--open] = {end_, end_};
             if (!trained(*group)) {
-                (group->balance() ? balances_ : frozen_).push_back(*group);
+                Group& kept = (group->balance() ? balances_ : frozen_).emplace_back(*group);
+                kept.unit = unit_;
                 continue;
             }
             const FlatRange placed = place_in_bucket(*group);
@@ -123,16 +130,26 @@ public:
                 range.after_head = end_;
             if (group->layer) extend(range.blocks[open], placed);
         }
-        close_bucket();
+        close_bucket(layout_.buckets);
         range.end = end_;
+        units_ += range.units();
         layout_.chunks.push_back(std::move(range));
         layout_.trained = layout_.elements = end_;
     }
 
     /// Places the frozen groups of all chunks, then the balances. Call it last.
     void add_frozen() {
-        for (const Group& group : frozen_)
-            place(group);
+        if (request_.divides_frozen) {
+            for (const Group& group : frozen_) {
+                unit_ = group.unit;
+                open_bucket(request_.sharing(group), false, layout_.frozen_buckets);
+                place(group);
+            }
+            close_bucket(layout_.frozen_buckets);
+        } else {
+            for (const Group& group : frozen_)
+                place(group);
+        }
         layout_.elements = end_;
         for (const Group& group : balances_)
             place(group);
@@ -159,21 +176,30 @@ private:
         const Sharing sharing = request_.sharing(group);
         const bool whole =
             request_.whole_parameters && group.layer.has_value() && owners_of(sharing) > 1;
-        if (group.own_bucket || whole != whole_ || sharing != sharing_) close_bucket();
-        whole_ = whole;
-        sharing_ = sharing;
+        if (group.own_bucket) close_bucket(layout_.buckets);
+        open_bucket(sharing, whole, layout_.buckets);
         const FlatRange placed = place(group);
-        const bool full = !request_.whole_chunks && end_ - bucket_begin_ >= bucket_elements;
-        if (group.own_bucket || full) close_bucket();
+        const bool full =
+            !request_.whole_chunks && !request_.by_units && end_ - bucket_begin_ >= bucket_elements;
+        if (group.own_bucket || full) close_bucket(layout_.buckets);
         return placed;
     }
 
-    void close_bucket() {
+    /// Closes the open bucket unless the next group belongs to it.
+    void open_bucket(const Sharing& sharing, bool whole, std::vector<Bucket>& buckets) {
+        const bool other_unit = request_.by_units && unit_ != bucket_unit_;
+        if (other_unit || whole != whole_ || sharing != sharing_) close_bucket(buckets);
+        whole_ = whole;
+        sharing_ = sharing;
+        bucket_unit_ = unit_;
+    }
+
+    void close_bucket(std::vector<Bucket>& buckets) {
         if (end_ == bucket_begin_) return;
         const std::int64_t parts =
             request_.divides_sums ? group_size(sharing_.sums, request_.mesh) : owners_of(sharing_);
         end_ = bucket_begin_ + round_up(end_ - bucket_begin_, group_alignment * parts);
-        layout_.buckets.push_back({{bucket_begin_, end_}, sharing_, whole_});
+        buckets.push_back({{bucket_begin_, end_}, sharing_, whole_, bucket_unit_});
         bucket_begin_ = end_;
     }
 
@@ -217,6 +243,8 @@ private:
     /// The first forward of the head comes before anything adds to the gradient of a tied embedding
     /// on the same stage. If deferred, it comes last.
     bool overwritten_by_head(const Group& group) const {
+        // In a window the embedding's part may come first: B of the microbatch before.
+        if (request_.by_units && request_.model.tie_embeddings) return false;
         return group.name == head_matrix(request_.model) && !request_.defers_head &&
                std::any_of(request_.chunks.begin(), request_.chunks.end(),
                            [](const ChunkPart& part) { return part.head; });
@@ -319,64 +347,12 @@ private:
     std::vector<Group> balances_;
     std::int64_t end_ = 0;
     std::int64_t bucket_begin_ = 0;
-    bool whole_ = false;  ///< of the open bucket, as is the sharing
+    bool whole_ = false;  ///< of the open bucket, as are sharing and unit
     Sharing sharing_;
+    std::size_t bucket_unit_ = 0;
+    std::size_t unit_ = 0;   ///< of the next group
+    std::size_t units_ = 0;  ///< of the chunks before
 };
-
-/// A matrix and the vectors that go to the same owner.
-struct Share {
-    Axis owners;
-    std::int64_t elements = 0;
-    std::vector<Parameter*> parameters = {};
-};
-
-/// The shares of whole-parameter buckets. Each matrix takes the vectors before it; the last one of
-/// a bucket also takes those after it. So new weights need few messages.
-std::vector<Share> shares_of(ParameterLayout& layout) {
-    std::vector<Share> shares;
-    auto parameter = layout.parameters.begin();
-    for (const Bucket& bucket : layout.buckets) {
-        const std::size_t first = shares.size();
-        bool open = false;
-        for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
-             ++parameter) {
-            if (!bucket.whole) continue;
-            if (!open) shares.push_back({.owners = *bucket.sharing.owners});
-            shares.back().parameters.push_back(&*parameter);
-            shares.back().elements += parameter->shard.elements();
-            open = !parameter->decays();
-        }
-        if (!open || shares.size() < first + 2) continue;
-        const Share rest = std::move(shares.back());
-        shares.pop_back();
-        shares.back().elements += rest.elements;
-        shares.back().parameters.insert(shares.back().parameters.end(), rest.parameters.begin(),
-                                        rest.parameters.end());
-    }
-    return shares;
-}
-
-/// Greedy: assigns the largest share first, always to the owner with the fewest elements. Sizes,
-/// and so owners, are the same on all ranks of tp.
-void assign_owners(ParameterLayout& layout, const MeshShape& mesh) {
-    std::vector<Share> shares = shares_of(layout);
-    std::stable_sort(shares.begin(), shares.end(),
-                     [](const Share& a, const Share& b) { return a.elements > b.elements; });
-    using Load = std::pair<std::int64_t, int>;  // elements, rank
-    std::map<Axis, std::priority_queue<Load, std::vector<Load>, std::greater<>>> loads_on;
-    for (const Share& share : shares) {
-        auto& loads = loads_on[share.owners];
-        if (loads.empty()) {
-            for (int rank = 0; rank < group_size(share.owners, mesh); ++rank)
-                loads.emplace(0, rank);
-        }
-        const auto [elements, rank] = loads.top();
-        loads.pop();
-        for (Parameter* parameter : share.parameters)
-            parameter->owner = rank;
-        loads.emplace(elements + share.elements, rank);
-    }
-}
 
 }  // namespace
 
@@ -388,6 +364,7 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     builder.add_frozen();
     assign_owners(layout, request.mesh);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
+    layout.head_adds_to_embedding = request.model.tie_embeddings;
     return layout;
 }
 

@@ -20,6 +20,9 @@ struct Sharing {
     /// Each rank of this axis, which is `sums` or a part of it, updates a part of the parameters;
     /// empty: every rank updates all of them.
     std::optional<Axis> owners = {};
+    /// The ranks of `sums` that update the same part, one of each group of owners, if gradients are
+    /// summed in two steps: first to the owners of a group, then over this axis.
+    std::optional<Axis> copies = {};
     bool operator==(const Sharing&) const = default;
 };
 
@@ -97,12 +100,21 @@ struct ParameterGroup {
 struct Bucket : FlatRange {
     Sharing sharing;
     bool whole = false;
+    std::size_t unit = 0;  ///< (ChunkRange), with LayoutRequest::by_units
 };
 
 /// Where the trained parameters of a chunk are. A part without any is an empty range at its place.
 struct ChunkRange : FlatRange {
     std::int64_t after_head = 0;    ///< the first position after the head's weight
     std::vector<FlatRange> blocks;  ///< those of each layer, in the model's order
+    /// Units are parts of the model whose gradients are summed, or whose weights are gathered, at a
+    /// time: the head's matrix and bias, the blocks, of which the last has the final norm, and the
+    /// embedding. All chunks together number them in the flat order; a unit may be empty.
+    std::size_t first_unit = 0;
+    std::size_t units() const { return blocks.size() + 2; }
+    std::size_t head_unit() const { return first_unit; }
+    std::size_t block_unit(std::size_t layer) const { return first_unit + blocks.size() - layer; }
+    std::size_t embedding_unit() const { return first_unit + blocks.size() + 1; }
 };
 
 /// The part of the model that a chunk holds.
@@ -123,9 +135,13 @@ struct ParameterLayout {
     std::vector<ParameterGroup> groups;
     /// A bucket holds groups of one chunk and one sharing, and divides evenly among its owners.
     std::vector<Bucket> buckets;
+    /// The same of frozen parameters but the balances, with LayoutRequest::divides_frozen; their
+    /// owners keep their parts.
+    std::vector<Bucket> frozen_buckets;
     std::vector<ChunkRange> chunks;
-    std::int64_t trained = 0;   ///< length of the flat buffer of gradients
-    std::int64_t elements = 0;  ///< length of the flat buffer of weights
+    bool head_adds_to_embedding = false;  ///< F adds to the gradient of a tied embedding
+    std::int64_t trained = 0;             ///< length of the flat buffer of gradients
+    std::int64_t elements = 0;            ///< length of the flat buffer of weights
     std::int64_t balances = 0;  ///< length of the buffer of balances, at positions from elements on
     Int8Place int8_end;         ///< lengths of the buffers of int8 values and of their scales
 };
@@ -155,9 +171,11 @@ struct LayoutRequest {
     bool divides_sums = false;
     /// Parameters of blocks belong whole to one of several owners, as equally as possible.
     bool whole_parameters = false;
-    bool whole_chunks = false;  ///< one bucket for each chunk
-    bool defers_head = false;   ///< the head's weight has a separate bucket, ready last
-    bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
+    bool whole_chunks = false;    ///< one bucket for each chunk
+    bool by_units = false;        ///< buckets for each unit (ChunkRange)
+    bool divides_frozen = false;  ///< with by_units: frozen parameters have buckets, too
+    bool defers_head = false;     ///< the head's weight has a separate bucket, ready last
+    bool fp8 = false;             ///< FP8 in all blocks except the model's first and last
     Int8Matrices int8 = Int8Matrices::none;
     ParameterRules rules = {};  ///< which parameters are trained, and how
     /// The first weight gradient of a step overwrites the gradients of trained linear layers, and
@@ -166,5 +184,10 @@ struct LayoutRequest {
 };
 
 ParameterLayout make_layout(const LayoutRequest& request);
+
+/// Sets Parameter::owner in buckets of whole parameters (whole_owners.cpp), as make_layout does.
+/// Greedy: assigns the largest share first, always to the owner with the fewest elements. Sizes,
+/// and so owners, are the same on all ranks of tp.
+void assign_owners(ParameterLayout& layout, const MeshShape& mesh);
 
 }  // namespace gptrain

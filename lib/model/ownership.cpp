@@ -31,14 +31,18 @@ Owner owner_of(const Sharing& sharing, const Mesh& mesh) {
     return {.rank = owners.rank, .ranks = owners.size, .saves = owners.id == sums.id};
 }
 
-std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& mesh) {
+namespace {
+
+/// The parts of some buckets that this rank owns.
+std::vector<OwnedRange> owned_in(const std::vector<Bucket>& buckets, const ParameterLayout& layout,
+                                 const Mesh& mesh) {
     std::vector<OwnedRange> ranges;
     ranges.reserve(layout.parameters.size());
     const auto ends_by = [](const Parameter& parameter, std::int64_t position) {
         return parameter.end() <= position;
     };
     auto parameter = layout.parameters.begin();
-    for (const Bucket& bucket : layout.buckets) {
+    for (const Bucket& bucket : buckets) {
         const Owner owner = owner_of(bucket.sharing, mesh);
         FlatRange own = bucket;
         if (!bucket.whole) own = part_of_bucket(bucket, owner.rank, owner.ranks);
@@ -55,12 +59,33 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& 
     return ranges;
 }
 
+}  // namespace
+
+std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Mesh& mesh) {
+    return owned_in(layout.buckets, layout, mesh);
+}
+
+std::vector<FlatRange> whole_runs(const ParameterLayout& layout, const Bucket& bucket, int owner) {
+    std::vector<FlatRange> runs;
+    bool open = false;
+    for (const Parameter& parameter : layout.parameters) {
+        if (parameter.begin() < bucket.begin) continue;
+        if (parameter.begin() >= bucket.end) break;
+        const bool own = parameter.owner == owner;
+        if (own && open) runs.back().end = parameter.end();
+        if (own && !open) runs.push_back(parameter.range());
+        open = own;
+    }
+    return runs;
+}
+
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh) {
     std::vector<WeightMessage> messages;
     auto parameter = layout.parameters.begin();
     for (const Bucket& bucket : layout.buckets) {
         const bool sent = owner_of(bucket.sharing, mesh).ranks > 1;
-        if (sent && !bucket.whole) messages.push_back({bucket, *bucket.sharing.owners, {}});
+        if (sent && !bucket.whole)
+            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit});
         std::optional<int> owner;  // of the last message
         for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
              ++parameter) {
@@ -71,17 +96,27 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
                 owner = parameter->owner;
                 messages.push_back({.range = parameter->range(),
                                     .owners = *bucket.sharing.owners,
-                                    .owner = owner});
+                                    .owner = owner,
+                                    .unit = bucket.unit});
             }
         }
+    }
+    for (const Bucket& bucket : layout.frozen_buckets) {
+        if (owner_of(bucket.sharing, mesh).ranks > 1)
+            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit});
     }
     return messages;
 }
 
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh) {
-    std::vector<OwnedRange> ranges;
+    std::vector<OwnedRange> ranges = owned_in(layout.frozen_buckets, layout, mesh);
+    for (OwnedRange& range : ranges)
+        range.shard.owned = range.shard.owned && owner_of(range.parameter->sharing, mesh).saves;
+    const std::int64_t divided =
+        layout.frozen_buckets.empty() ? 0 : layout.frozen_buckets.back().end;
     for (const Parameter& parameter : layout.parameters) {
         if (parameter.trained() || !parameter.storage.in_compute_dtype) continue;
+        if (parameter.begin() < divided) continue;
         const Owner owner = owner_of(parameter.sharing, mesh);
         const std::int64_t all = parameter.shard.elements();
         const auto end_of = [&](std::int64_t rank) {

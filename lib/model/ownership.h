@@ -38,14 +38,20 @@ struct WeightMessage {
     Axis owners;  ///< who has updated it
     /// The one of them that has updated all of it; empty: each its part of a bucket.
     std::optional<int> owner;
+    std::size_t unit = 0;  ///< of the bucket
 };
 
 /// The messages that bring new weights to all owners of a bucket, in the flat order.
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh);
 
+/// The runs of whole parameters in a bucket of them that one of its owners updates, in the flat
+/// order.
+std::vector<FlatRange> whole_runs(const ParameterLayout& layout, const Bucket& bucket, int owner);
+
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the
 /// part that this rank saves; without those in int8. Only that part is marked `owned`. Owners save
-/// equal parts; without owners the first rank saves everything.
+/// equal parts; without owners the first rank saves everything. Of parameters in frozen buckets
+/// only the parts that the rank keeps.
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh);
 
 /// The gradients that a step has to clear: all but the overwritten groups. Ascending, with gaps.

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "model/ownership.h"
+
 namespace gptrain {
 namespace {
 
@@ -17,10 +19,12 @@ void convert(Backend& backend, Arena& workspace, const Tensor& values, const Fp8
 }  // namespace
 
 Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
-                       bool one_by_one)
+                       bool one_by_one, std::optional<Placement> placement)
     : layout_(std::move(layout)),
-      weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})),
-      one_by_one_(one_by_one) {
+      placement_(placement ? std::move(*placement) : whole_placement(layout_)),
+      weights_(memory[MemoryUse::weights].allocate(compute, {placement_.weight_elements})),
+      one_by_one_(one_by_one),
+      windows_(static_cast<std::size_t>(placement_.weight_windows.count)) {
     const auto& groups = layout_.groups;
     for (const ParameterGroup& group : groups)
         groups_.emplace(group.name, &group);
@@ -35,13 +39,31 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     if (layout_.balances > 0)
         balances_ = memory[MemoryUse::weights].allocate(DType::f32, {layout_.balances});
     if (use == Use::training) {
-        main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.trained});
+        main_grads_ =
+            memory[MemoryUse::main_grads].allocate(DType::f32, {placement_.grad_elements});
     }
+    if (gathers_weights()) {
+        gathered_weights_ = memory[MemoryUse::gathered_weights].allocate(
+            compute, {placement_.weight_windows.elements});
+    }
+    if (gathers_grads()) {
+        gathered_grads_ = memory[MemoryUse::gathered_grads].allocate(
+            DType::f32, {placement_.grad_windows.elements});
+    }
+}
+
+std::vector<Tensor> Parameters::cleared_grads() const {
+    if (gathers_grads()) return {main_grads_};
+    std::vector<Tensor> cleared;
+    for (const FlatRange& range : cleared_ranges(layout_))
+        cleared.push_back(grads(range));
+    return cleared;
 }
 
 std::vector<Tensor> Parameters::buffers() const {
     std::vector<Tensor> all;
-    for (const Tensor* buffer : {&weights_, &scales_, &int8_values_, &int8_scales_, &balances_})
+    for (const Tensor* buffer :
+         {&weights_, &gathered_weights_, &scales_, &int8_values_, &int8_scales_, &balances_})
         if (!buffer->empty()) all.push_back(*buffer);
     return all;
 }
@@ -67,6 +89,12 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
         }
         end_at(buffer.size(0));
     };
+    if (gathers_weights()) {
+        // What a rank keeps is no part of the flat order.
+        for (const Bucket& bucket : layout_.buckets)
+            if (bucket.sharing.copies == axis) return {weights_};
+        return {};
+    }
     const auto position = [&](const ParameterGroup& group, bool balance) {
         const std::int64_t begin = group.storage.begin;
         if (balance != (begin >= layout_.elements)) return std::int64_t{-1};
@@ -112,8 +140,8 @@ GroupTensors Parameters::group(std::string_view name) const {
 
 Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
     const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
-    const Tensor both = weights_.slice(0, *group.storage.fp8, group.shape.elements())
-                            .reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
+    const FlatRange range = {*group.storage.fp8, *group.storage.fp8 + group.shape.elements()};
+    const Tensor both = weights(range).reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
     const std::int64_t index = &group - layout_.groups.data();
     return {
         .rowwise = both.slice(0, 0, group.shape.elements()).view(group.shape),
@@ -182,6 +210,32 @@ void Parameters::wait_for(const FlatRange& range) {
         next = arriving_.erase(next);
     }
     if (!arriving_.empty()) start(arriving_.begin()->second);
+}
+
+std::optional<int> Parameters::window_of(std::size_t unit) const {
+    return gathers_weights() ? placement_.weight_windows.of_unit[unit] : std::nullopt;
+}
+
+void Parameters::prefetch(std::size_t unit) {
+    const std::optional<int> index = window_of(unit);
+    if (!index) return;
+    Window& window = windows_[static_cast<std::size_t>(*index)];
+    if (window.unit == unit) return;
+    window.pending.clear();
+    window.pending = gather_(unit);
+    window.unit = unit;
+}
+
+void Parameters::need(std::size_t unit) {
+    const std::optional<int> index = window_of(unit);
+    if (!index) return;
+    prefetch(unit);
+    windows_[static_cast<std::size_t>(*index)].pending.clear();  // waits
+}
+
+void Parameters::forget_gathered() {
+    for (Window& window : windows_)
+        window = {};
 }
 
 std::vector<GroupRows> Parameters::rows_of(std::string_view name) const {

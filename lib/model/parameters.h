@@ -11,6 +11,7 @@
 #include "backend/memory.h"
 #include "comm/communicator.h"
 #include "model/layout.h"
+#include "model/placement.h"
 
 namespace gptrain {
 
@@ -39,9 +40,10 @@ class Parameters {
 public:
     enum class Use { training, inference };
 
-    /// With `one_by_one`, at most one range of weights is in flight at a time.
+    /// With `one_by_one`, at most one range of weights is in flight at a time. Without a placement
+    /// weights and gradients are whole.
     Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
-               bool one_by_one = false);
+               bool one_by_one = false, std::optional<Placement> placement = {});
     Parameters(const Parameters&) = delete;
     Parameters& operator=(const Parameters&) = delete;
 
@@ -52,19 +54,34 @@ public:
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values here.
     /// Balances are in fp32.
+    /// Those that pass through windows (Placement) are valid while their unit is there.
     Tensor weights(const FlatRange& range) const {
-        if (range.begin < layout_.elements) return view(weights_, range);
-        return view(balances_, {range.begin - layout_.elements, range.end - layout_.elements});
+        if (is_balance(range)) return balance(range);
+        return view(weights_, gathered_weights_, placement_.weights.of(range), range);
     }
     /// The fp32 gradients that this rank computes; of trained parameters only.
-    Tensor grads(const FlatRange& range) const { return view(main_grads_, range); }
-    /// The same within a range that this rank updates: where an update writes new weights, and
-    /// where the sum of all ranks' gradients arrives.
-    Tensor owned_weights(const FlatRange& range) const { return view(weights_, range); }
-    Tensor owned_grads(const FlatRange& range) const { return view(main_grads_, range); }
+    Tensor grads(const FlatRange& range) const {
+        return view(main_grads_, gathered_grads_, placement_.grads.of(range), range);
+    }
+    /// The same within a range that this rank updates, or keeps of frozen parameters: where an
+    /// update writes new weights, and where the sum of all ranks' gradients arrives.
+    Tensor owned_weights(const FlatRange& range) const {
+        if (is_balance(range)) return balance(range);
+        return view(weights_, gathered_weights_, placement_.kept_weights.of(range), range);
+    }
+    Tensor owned_grads(const FlatRange& range) const {
+        return view(main_grads_, gathered_grads_, placement_.kept_grads.of(range), range);
+    }
+    const Placement& placement() const { return placement_; }
+    /// True if weights, or gradients, pass through windows.
+    bool gathers_weights() const { return placement_.weight_windows.count > 0; }
+    bool gathers_grads() const { return placement_.grad_windows.count > 0; }
+    /// The gradients that a step has to clear before its first backward.
+    std::vector<Tensor> cleared_grads() const;
     /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
     std::vector<Tensor> buffers() const;
-    /// The parts of them with parameters whose gradients are summed over an axis.
+    /// The parts of them that are the same on all ranks of an axis: with parameters whose gradients
+    /// are summed over it, or if weights are divided, those that it has copies of.
     std::vector<Tensor> shared_over(Axis axis) const;
     /// Zeroes them, including the padding, which nothing else writes and replica checks compare.
     void clear(Backend& backend) const;
@@ -78,7 +95,19 @@ public:
     /// Waits for weights in flight; call it before reading a flat range.
     void wait_for(const FlatRange& range);
     void wait_for_all() { wait_for({0, layout_.elements}); }
-    bool nothing_in_flight() const { return arriving_.empty(); }
+    bool nothing_in_flight() const { return arriving_.empty() && !gathers_weights(); }
+    /// Starts the messages that bring a unit's weights to its window.
+    using Gather = std::function<std::vector<Pending>(std::size_t unit)>;
+    /// Call it once if gathers_weights().
+    void gather_with(Gather gather) { gather_ = std::move(gather); }
+    /// Waits for a unit's weights; call it before reading them. Gathers them first unless they are
+    /// in their window or on their way. Without windows it does nothing.
+    void need(std::size_t unit);
+    /// Starts to gather a unit's weights. Compute that has been issued may still read what is in
+    /// the window.
+    void prefetch(std::size_t unit);
+    /// Call it after every update of owned weights: windows then hold old ones.
+    void forget_gathered();
     bool uses_fp8() const { return !scales_.empty(); }
     /// Converts the trained FP8 groups; call it after every update. Takes workspace memory for one
     /// group.
@@ -92,23 +121,32 @@ public:
 
 private:
     const ParameterGroup* find(std::string_view name) const;
-    static Tensor view(const Tensor& buffer, const FlatRange& range) {
-        return buffer.slice(0, range.begin, range.elements());
+    static Tensor view(const Tensor& kept, const Tensor& windows, const BufferPlace& place,
+                       const FlatRange& range) {
+        return (place.window ? windows : kept).slice(0, place.begin, range.elements());
     }
+    bool is_balance(const FlatRange& range) const { return range.begin >= layout_.elements; }
+    Tensor balance(const FlatRange& range) const {
+        return balances_.slice(0, range.begin - layout_.elements, range.elements());
+    }
+    std::optional<int> window_of(std::size_t unit) const;
     Fp8Matrix fp8(const ParameterGroup& group) const;
     Int8Matrix int8(const Int8Place& place, const Shape& shape) const;
 
     ParameterLayout layout_;
     std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
-    Tensor weights_;  ///< flat, layout().elements long
+    Placement placement_;
+    Tensor weights_;           ///< those that are kept
+    Tensor gathered_weights_;  ///< windows
     /// From one scale to the next: cuBLASLt has no algorithm for one that is not aligned to 16
     /// bytes.
     static constexpr std::int64_t scale_step = 4;
     Tensor scales_;  ///< fp32 [groups, scale_step], the first of a row in use; empty without FP8
     Tensor int8_values_;
     Tensor int8_scales_;
-    Tensor main_grads_;  ///< flat, layout().trained long
-    Tensor balances_;    ///< fp32, layout().balances long
+    Tensor main_grads_;      ///< those that are kept
+    Tensor gathered_grads_;  ///< windows
+    Tensor balances_;        ///< fp32, layout().balances long
     bool one_by_one_;
     struct Arriving {
         std::int64_t end;
@@ -118,6 +156,12 @@ private:
     static void start(Arriving& arriving);
     /// Sorted by begin, last range first, the order in which they are sent.
     std::map<std::int64_t, Arriving, std::greater<>> arriving_;
+    Gather gather_;
+    struct Window {
+        std::optional<std::size_t> unit = {};  ///< whose weights are in it, or on their way
+        std::vector<Pending> pending = {};
+    };
+    std::vector<Window> windows_;  ///< of weights
 };
 
 }  // namespace gptrain

@@ -28,8 +28,7 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .weight_decay = plan.weight_decay},
       muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.dtype()),
       sums_over_dp_cp_(are_shared_otherwise(parameters.layout())) {
-    for (const FlatRange& range : cleared_ranges(parameters_.layout()))
-        cleared_.push_back(parameters_.grads(range));
+    cleared_ = parameters_.cleared_grads();
     allocate(memory);
     frozen_ = frozen_ranges(parameters_.layout(), mesh_);
 }
@@ -130,7 +129,7 @@ void Optimizer::draw(const Tensor& values, const OwnedRange& range, std::uint64_
 void Optimizer::initialise_frozen(const OwnedRange& range, std::uint64_t seed) {
     const ArenaFrame frame(memory_[MemoryUse::workspace]);
     const std::int64_t elements = range.shard.elements();
-    const Tensor weights = parameters_.weights(range.range());
+    const Tensor weights = parameters_.owned_weights(range.range());
     const bool rounded = weights.dtype() != DType::f32;
     const std::int64_t most = std::min(drawn_elements, elements);
     const Tensor drawn =
@@ -174,6 +173,7 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
+    if (parameters_.gathers_weights()) return parameters_.forget_gathered();
     const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
@@ -219,7 +219,7 @@ void Optimizer::visit(const StateVisitor& visitor) const {
     for (const OwnedRange& range : frozen_)
         visitor({.group = "weight",
                  .shard = range.shard,
-                 .values = parameters_.weights(range.range())});
+                 .values = parameters_.owned_weights(range.range())});
 }
 
 }  // namespace gptrain

@@ -69,7 +69,7 @@ private:
     void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
     void initialise_frozen(const OwnedRange& range, std::uint64_t seed);
     /// Sends each owner's new weights to all ranks. The model waits for each range when it reaches
-    /// it.
+    /// it. If weights are gathered where they are used, only forgets the old ones.
     void distribute_weights();
 
     Backend& backend_;

@@ -90,7 +90,10 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
     // F computes the weight gradient of the head.
     const bool starts_head =
         action.kind == ActionKind::forward && chunk.has_head() && is_first(schedule.actions, index);
-    const bool first_gradients = starts_head || starts_gradients(schedule.actions, index);
+    // Every microbatch is the first in a window.
+    const bool windows = grad_buckets_->by_units();
+    const bool first_gradients =
+        windows || starts_head || starts_gradients(schedule.actions, index);
     const SavedChunk& saved = at(stage_.memory.saved[place], action.slot);
     DeferredHead head;
     if (action.deferred_head != Action::none)
@@ -98,6 +101,7 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
     const auto work = [&] {
         Pass now = pass(action.slot, true);
         now.first_gradients = first_gradients;
+        if (windows) now.unit_grads = grad_buckets_;
         if (action.kind == ActionKind::forward) {
             chunk.forward(now, saved, ends, head);
         } else if (action.kind == ActionKind::head_weights) {
@@ -106,11 +110,11 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
             chunk.backward(now, saved, ends, part_of(action.kind), final);
         }
     };
-    // A record must not contain communication: of tp, cp or experts, of buckets, or of weights on
-    // their way.
+    // A record must not contain communication: of tp, cp or experts, of buckets and windows, or of
+    // weights on their way.
     const Mesh& mesh = context.mesh;
     const bool alone = mesh.tp().size() == 1 && mesh.cp().size() == 1 && mesh.experts().size() == 1;
-    if (!alone || final || !stage_.parameters.nothing_in_flight()) {
+    if (!alone || windows || final || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
         context.backend.replay(replay_key(action, first_gradients), work);
@@ -118,6 +122,7 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
 }
 
 GptChunk::GradsFinal Executor::grads_final(const Schedule& schedule, std::size_t index) {
+    if (grad_buckets_->by_units()) return {};
     if (!grad_buckets_->shared() || !ends_gradients(schedule, index)) return {};
     const Action& action = schedule.actions[index];
     const auto chunk = static_cast<std::size_t>(action.chunk);

@@ -79,6 +79,8 @@ std::array<Traffic, axes> traffic_of(const RunPlan& plan) {
     at(traffic, Axis::dp_cp).all_pairs = plan.grad_reduce != DType::f32;
     for (const SubAxis& part : sub_axes)
         at(traffic, part.axis) = at(traffic, part.parent);
+    // Without groups of owners dp x cp has their messages.
+    if (plan.mesh.shard == 1) at(traffic, Axis::shard) = at(traffic, Axis::shard_copies) = none;
     if (plan.mesh.expert > 1) {
         at(traffic, Axis::experts).all_pairs = true;
         at(traffic, Axis::expert_copies) = at(traffic, Axis::dp_cp);

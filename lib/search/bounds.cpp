@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/long_step.h"
 #include "hardware/message_time.h"
@@ -39,8 +40,9 @@ double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std
     const MeshShape& mesh = plan.mesh;
     const std::int64_t copies = mesh.data * mesh.context;
     const std::int64_t of_experts = copies * mesh.tensor / mesh.expert;
-    const double sharers =
-        plan.optimizer.shard ? static_cast<double>(std::max(copies, of_experts)) : 1;
+    const std::int64_t owners = mesh.shard > 1 ? mesh.shard : copies;
+    const auto most_sharers = static_cast<double>(std::max(owners, of_experts));
+    const auto sharers = [&](Sharded part) { return plan.shard >= part ? most_sharers : 1.0; };
     LayerBytes held;
     double slot = 0;
     double head = 0;
@@ -54,7 +56,8 @@ double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std
         const bool again = plan.model.tie_embeddings && !has_tied_ends(plan);
         if (!again) held += parts.head;
     }
-    return held.weights + held.grads + held.optimizer / sharers + head +
+    return held.weights / sharers(Sharded::weights) + held.grads / sharers(Sharded::gradients) +
+           held.optimizer / sharers(Sharded::optimizer) + head +
            static_cast<double>(slots_of(plan, stage)) * slot;
 }
 
@@ -93,6 +96,12 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
                                         times.seconds.of(layers, chunk == 0, chunk + 1 == chunks));
         next_layer += plan.chunk_layers[chunk];
     }
+    // Every microbatch overwrites the gradients in a window.
+    for (ChunkCost& chunk : costs.pipeline.chunks) {
+        if (!plan.shards_gradients()) break;
+        chunk.backward_weights =
+            std::max(0.0, chunk.backward_weights - std::exchange(chunk.first_saving, 0));
+    }
     const std::int64_t stages = plan.mesh.pipeline;
     costs.last_sums.resize(static_cast<std::size_t>(stages));
     if (stages == 1) return costs;
@@ -111,15 +120,17 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
         const bool head = part.head && plan.deferred_heads == 0;
         return memory.bytes.of(counts_of(plan, part), part.embedding, head);
     };
+    // Groups of owners sum and send in other groups.
+    if (plan.mesh.shard > 1) return costs;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
         double least = std::numeric_limits<double>::infinity();
         for (const ChunkPart& part : chunk_parts(plan, stage))
             least = std::min(least, bytes_of(part).grads);
         costs.last_sums[static_cast<std::size_t>(stage)] = shared_seconds(
-            plan, plan.optimizer.shard ? "reduce_scatter" : "all_reduce", least, hardware);
+            plan, plan.shard == Sharded::none ? "all_reduce" : "reduce_scatter", least, hardware);
     }
     // Muon's owners send their weights one by one, which takes a different time.
-    if (plan.optimizer.shard && !plan.parameters.muon) {
+    if (plan.shard != Sharded::none && !plan.parameters.muon) {
         // The weights of trained parameters, whose gradients are fp32.
         const double weights = bytes_of(chunk_parts(plan, 0).front()).grads *
                                static_cast<double>(size_of(plan.compute)) / size_of(DType::f32);

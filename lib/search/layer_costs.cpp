@@ -169,7 +169,8 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
     choices.parallel.virtual_stages = 1;
     choices.parallel.schedule = group_schedule(candidate.defers_weights());
     choices.parallel.layers = {layers_per_stage, layers_per_stage};
-    choices.parallel.shard_optimizer = false;
+    choices.parallel.shard = Sharded::none;
+    choices.parallel.shard_ranks.reset();
     choices.grad_reduce = Precision::fp32;
     choices.parallel.data = data_ranks(candidate.parallel);
     choices.global_batch_size = microbatches * candidate.micro_batch_size * *choices.parallel.data;

@@ -116,7 +116,8 @@ std::optional<double> Search::expand(const Choices& group, Expanded& to) {
     for (const Choices& choices : candidates_of(group, space_, context_.spec.model.num_layers)) {
         // No rule depends on who has the optimizer's state, nor does another part of the plan.
         Choices shared = choices;
-        shared.parallel.shard_optimizer = true;
+        if (shared.parallel.shard == Sharded::none) shared.parallel.shard = Sharded::optimizer;
+        const bool divides_more = shared.parallel.shard >= Sharded::gradients;
         if (planned != shared) {
             planned = shared;
             rule = rule_against([&] { plan = plan_of(context_, shared); });
@@ -126,13 +127,13 @@ std::optional<double> Search::expand(const Choices& group, Expanded& to) {
             may_have_room = true;
             continue;
         }
-        plan.optimizer.shard = choices.parallel.shard_optimizer;
+        if (!divides_more) plan.shard = choices.parallel.shard;
         seen.push_back(choices);
         seen.back().parallel.layers = plan.chunk_layers;
         // Nobody to share the optimizer with.
         const MeshShape& mesh = plan.mesh;
         if (mesh.data * mesh.context == 1 && (mesh.expert == 1 || mesh.expert == mesh.tensor))
-            seen.back().parallel.shard_optimizer = true;
+            seen.back().parallel.shard = Sharded::optimizer;
         if (std::find(seen.begin(), seen.end() - 1, seen.back()) != seen.end() - 1) continue;
         const double bytes = memory_bound(costs_.memory(choices), plan);
         if (!fits(bytes)) {

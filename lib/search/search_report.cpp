@@ -78,7 +78,8 @@ std::string other_settings(const Found& found, bool batches_differ) {
     };
     if (batches_differ) add("global_batch_size ", choices.global_batch_size);
     if (choices.parallel.layers) add("layers ", split_text(*choices.parallel.layers));
-    if (!choices.parallel.shard_optimizer) add("shard_optimizer false");
+    if (choices.parallel.shard != Sharded::optimizer)
+        add("shard ", name_of(choices.parallel.shard));
     return settings;
 }
 

@@ -46,7 +46,7 @@ std::string largest_loss(const StepTime& step);
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".
 std::string describe(const Found& found);
 
-/// The same, also with the settings that rarely differ: layers and shard_optimizer, and the global
+/// The same, also with the settings that rarely differ: layers and shard, and the global
 /// batch size if several were searched.
 std::string describe_fully(const Found& found, bool batches_differ = false);
 

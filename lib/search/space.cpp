@@ -73,8 +73,7 @@ constexpr std::array<SearchedKey, 16> searched_keys = {{
     {"parallel.overlap_tensor", parallel_limit<&Space::overlap_tensor, &Parallel::overlap_tensor>},
     {"parallel.context_method", parallel_limit<&Space::context_method, &Parallel::context_method>},
     {"parallel.schedule", parallel_limit<&Space::schedule, &Parallel::schedule>},
-    {"parallel.shard_optimizer",
-     parallel_limit<&Space::shard_optimizer, &Parallel::shard_optimizer>},
+    {"parallel.shard", parallel_limit<&Space::shard, &Parallel::shard>},
     {"training.micro_batch_size",
      limit<&Space::micro_batch, &RunSpec::training, &TrainingSpec::micro_batch_size>},
     {"recompute", limit<&Space::recompute, &RunSpec::recompute>},
@@ -84,6 +83,7 @@ constexpr std::array<SearchedKey, 16> searched_keys = {{
 }};
 
 const SearchedKey* find_key(std::string_view name) {
+    if (name == "parallel.shard_optimizer") name = "parallel.shard";  // its former key
     const auto* found = std::find_if(searched_keys.begin(), searched_keys.end(),
                                      [&](const SearchedKey& key) { return key.name == name; });
     return found == searched_keys.end() ? nullptr : found;
@@ -122,6 +122,7 @@ SearchSpace whole_space(const RunSpec& spec) {
     space.global_batch = {spec.training.global_batch_size.value()};
     space.compute = {spec.precision.compute};
     space.grad_reduce = {spec.precision.grad_reduce};
+    if (spec.parallel.shard >= Sharded::gradients) space.shard.push_back(spec.parallel.shard);
     if (spec.parallel.overlap_tensor != OverlapTensor::automatic)
         space.overlap_tensor = {spec.parallel.overlap_tensor};
     return space;
@@ -185,6 +186,8 @@ private:
                                                              data) != space_.data.end();
         if (!wanted) return;
         Choices group;
+        group.parallel.shard_ranks = spec_.parallel.shard_ranks;
+        group.parallel.reshard = spec_.parallel.reshard;
         group.parallel.tensor = tensor;
         group.parallel.pipeline = pipeline;
         group.parallel.context = context;
@@ -358,8 +361,10 @@ std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& spac
                                 : space.layers;
         for (const auto& split : splits) {
             candidate.parallel.layers = split;
-            for (const bool shard : space.shard_optimizer) {
-                candidate.parallel.shard_optimizer = shard;
+            for (const Sharded shard : space.shard) {
+                const bool divides_more = shard >= Sharded::gradients;
+                if (divides_more && defers_weights(kind) && space.shard.size() > 1) continue;
+                candidate.parallel.shard = shard;
                 all.push_back(candidate);
             }
         }

@@ -28,7 +28,7 @@ struct SearchSpace {
     std::vector<bool> sequence_parallel = {true, false};
     /// With sequence parallelism.
     std::vector<OverlapTensor> overlap_tensor = {OverlapTensor::off, OverlapTensor::on};
-    std::vector<bool> shard_optimizer = {true, false};
+    std::vector<Sharded> shard = {Sharded::optimizer, Sharded::none};
     std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
     std::vector<ScheduleKind> schedule;  ///< empty: all
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
@@ -37,7 +37,8 @@ struct SearchSpace {
     std::vector<Precision> grad_reduce;
 };
 
-/// The whole space for a spec whose global batch size is given.
+/// The whole space for a spec whose global batch size is given. Gradients and weights are divided
+/// only if the spec does it: that saves memory, but no time.
 SearchSpace whole_space(const RunSpec& spec);
 
 /// The list's values that divide `number`; of an empty list all of its divisors.
@@ -60,7 +61,7 @@ void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& s
 ScheduleKind group_schedule(bool defers_weights);
 
 /// Groups of candidates that differ only in schedule, virtual stages, the split of the layers and
-/// the optimizer's sharding; their layers take the same time and memory. The schedule of a group is
+/// what ranks shard; their layers take the same time and activations. The schedule of a group is
 /// group_schedule. Groups that differ only in the micro batch size are one element, the smallest
 /// first.
 std::vector<std::vector<Choices>> candidate_groups(const SearchSpace& space, const RunSpec& spec,

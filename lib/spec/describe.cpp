@@ -208,6 +208,21 @@ std::string lr_rows(const RunPlan& plan) {
            (plan.shortening_note.empty() ? "" : row("", plan.shortening_note));
 }
 
+/// The parts of the state that ranks divide besides the optimizer's.
+std::string shard_row(const RunPlan& plan) {
+    const std::int64_t groups = plan.mesh.shard > 1 ? plan.mesh.shard : 0;
+    if (!plan.shards_gradients() && groups == 0) return "";
+    const std::string among =
+        groups > 0 ? text(" among groups of ", counted(groups, "rank")) : std::string();
+    const std::string kept = plan.shards_weights() && !plan.reshard
+                                 ? ", gathered weights are kept until the update"
+                                 : "";
+    return row("shard", text(plan.shards_weights()     ? "weights, gradients and optimizer"
+                             : plan.shards_gradients() ? "gradients and optimizer"
+                                                       : "optimizer",
+                             among, kept));
+}
+
 std::string pieces_row(const RunPlan& plan) {
     if (plan.tensor_pieces == 1) return "";
     return row("linear layers",
@@ -239,7 +254,7 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
                     " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"),
                     mesh.expert > 1 ? text(", of which ", mesh.expert, " divide the experts")
                                     : "")) +
-           pieces_row(plan) +
+           shard_row(plan) + pieces_row(plan) +
            row("precision", text(name_of(plan.compute),
                                  plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",
                                  ", gradients reduced in ", name_of(plan.grad_reduce))) +

@@ -11,6 +11,7 @@
 #include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
+#include "spec/shard_plan.h"
 #include "spec/step_plan.h"
 
 namespace gptrain {
@@ -155,8 +156,7 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .eps = spec.optimizer.eps,
             .weight_decay = spec.optimizer.weight_decay,
             .clip_grad = spec.optimizer.clip_grad,
-            .muon = spec.optimizer.muon,
-            .shard = spec.parallel.shard_optimizer};
+            .muon = spec.optimizer.muon};
 }
 
 /// The warning if tp cuts rows of a matrix within int8 blocks, so that scales differ from those of
@@ -192,6 +192,7 @@ void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     plan.model = model_shape(spec);
     check_expert_axis(spec, plan.mesh);
     plan.local = local_shape(plan.model, plan.mesh);
+    plan.mesh.shard = shard_ranks(parallel, plan.mesh);
     plan.mesh.kv = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1);
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
     plan.peer_messages = parallel.peer == PeerMessages::automatic;
@@ -237,6 +238,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_objective(spec);
     plan.objective = spec.objective;
     set_precision(plan, spec, target);
+    set_shard(plan, spec);
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;
     plan.recompute = spec.recompute;

@@ -208,7 +208,8 @@ void take_pieces_by_rank(RunPlan& plan) {
 std::int64_t deferred_heads(const RunPlan& plan) {
     const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;
-    if (!ramps || plan.mesh.pipeline == 1) return 0;
+    // The window of the head's gradient is for one microbatch.
+    if (!ramps || plan.mesh.pipeline == 1 || plan.shards_gradients()) return 0;
     if (!plan.parameters.trains(head_matrix(plan.model))) return 0;
     const ModelShape& model = plan.local;
     const std::int64_t operands =

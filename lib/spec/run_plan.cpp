@@ -60,8 +60,7 @@ std::int64_t dealt_microbatches(std::int64_t microbatches, std::int64_t data_ran
 }
 
 std::int64_t RunPlan::microbatches(std::int64_t global_batch_size, std::int64_t data_rank) const {
-    // Data ranks that exchange rows of experts all have as many as the first.
-    const std::int64_t like = mesh.experts_span_data() ? 0 : data_rank;
+    const std::int64_t like = equal_counts() ? 0 : data_rank;
     return dealt_microbatches(div_exact(global_batch_size, micro_batch_size), mesh.data, like);
 }
 

@@ -93,6 +93,9 @@ struct MeshShape {
     std::int64_t tensor = 1;
     std::int64_t kv = 1;      ///< neighbours on tp that share k/v heads
     std::int64_t expert = 1;  ///< ranks that divide the experts among them (Axis::experts)
+    /// Neighbours on dp x cp that divide the optimizer's state, gradients or weights; 1: all of
+    /// them, or nobody (RunPlan::shard).
+    std::int64_t shard = 1;
     std::int64_t size() const { return data * pipeline * context * tensor; }
     /// True if data ranks divide the experts among them: they exchange rows in every microbatch, so
     /// all have as many as the one with the most.
@@ -129,10 +132,8 @@ struct OptimizerPlan {
     std::array<double, 2> betas{};
     double eps = 0;
     double weight_decay = 0;
-    double clip_grad = 0;  ///< 0: no clipping
-    MuonSpec muon;         ///< of the parameters that Muon updates
-    /// Each of the ranks that share parameters holds a part of the state, and updates that part.
-    bool shard = true;
+    double clip_grad = 0;                     ///< 0: no clipping
+    MuonSpec muon;                            ///< of the parameters that Muon updates
     MomentFormat state = MomentFormat::fp32;  ///< of AdamW's moments
     DType main_weights = DType::f32;          ///< f32, or bf16 with stochastic rounding
 };
@@ -189,6 +190,12 @@ struct RunPlan {
     bool overwrites_gradients = true;
     OptimizerPlan optimizer;
     OffloadSpec offload;
+    /// Each of the ranks that share parameters holds a part of this, and updates that part. More
+    /// than the optimizer's state only if several ranks share parameters.
+    Sharded shard = Sharded::optimizer;
+    /// With sharded weights: blocks share two windows, and each is gathered whenever it is used;
+    /// else each block has a window and is gathered once a step.
+    bool reshard = true;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
@@ -216,11 +223,18 @@ struct RunPlan {
     /// end of the step, when the last stage of a pipeline would wait.
     std::int64_t deferred_heads = 0;
 
+    /// True if gradients are reduced after every microbatch, and a rank keeps its part of the sums.
+    bool shards_gradients() const { return shard >= Sharded::gradients; }
+    bool shards_weights() const { return shard == Sharded::weights; }
+    /// True if data ranks exchange messages in every microbatch, so that all have as many as the
+    /// one with the most: rows of experts, gradients or weights.
+    bool equal_counts() const { return mesh.experts_span_data() || shards_gradients(); }
     /// True if a chunk's gradients are reduced as one bucket. Several buckets would queue behind
     /// each other and, where messages start in the order of issue, hold up other axes' messages in
     /// the pipeline's cooldown.
     bool reduces_whole_chunks() const {
-        return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
+        return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32 &&
+               !shards_gradients();
     }
     /// Pieces of the heads that context_method all_to_all exchanges one by one. MPI moves data
     /// while it is waited for, which would hide nothing.
@@ -242,7 +256,7 @@ struct RunPlan {
         return micro_batch_size == 1 && !pieces_by_rank ? tensor_pieces : 1;
     }
     /// Microbatches of a step of `global_batch_size` sequences on a data rank, by default on the
-    /// first, which has the most; all have as many if experts_span_data.
+    /// first, which has the most; all have as many with equal_counts.
     std::int64_t microbatches(std::int64_t global_batch_size, std::int64_t data_rank = 0) const;
 };
 

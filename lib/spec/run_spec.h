@@ -197,9 +197,8 @@ struct ParallelSpec {
     std::optional<std::int64_t> data;
     std::int64_t expert = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    bool shard_optimizer = true;
     Sharded shard = Sharded::optimizer;
-    std::optional<std::int64_t> shard_ranks = {};  ///< empty: all that share parameters
+    std::optional<std::int64_t> shard_ranks = {};  ///< in a group that divides it; empty: all
     bool reshard = true;  ///< weights are released after forward and gathered again for backward
 
     bool operator==(const ParallelSpec&) const = default;

@@ -221,7 +221,9 @@ void visit_keys(auto& keys, ParallelSpec& parallel) {
     keys.open("data", parallel.data, "auto", rank_count);
     keys.value("expert", parallel.expert, rank_count);
     keys.value("schedule", parallel.schedule);
-    keys.value("shard_optimizer", parallel.shard_optimizer);
+    keys.value("shard", parallel.shard);
+    keys.open("shard_ranks", parallel.shard_ranks, "all", rank_count);
+    keys.value("reshard", parallel.reshard);
 }
 
 void visit_keys(auto& keys, PrecisionSpec& precision) {

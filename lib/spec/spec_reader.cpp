@@ -50,6 +50,23 @@ void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
         given.reject({word, "a section of `key: value`"}, nearest_hint(given, {word}));
 }
 
+/// With the former key of `shard`, which was true or false.
+void read(const SpecValue& given, ParallelSpec& parallel, Any rule) {
+    constexpr std::string_view former = "shard_optimizer";
+    const YamlNode* const node = given.node.find(former);
+    if (node == nullptr) return read<ParallelSpec>(given, parallel, rule);
+    const SpecValue value = given.inside(*node, former);
+    if (given.node.find("shard") != nullptr)
+        value.fail_here("is the former form of parallel.shard, which is here, too; remove it");
+    bool shards = true;
+    read(value, shards, rule);
+    YamlNode rest = given.node;
+    std::erase_if(rest.members, [](const YamlMember& member) { return member.key == former; });
+    const SpecValue remaining = {given.file, rest, given.path, given.open_word};
+    read<ParallelSpec>(remaining, parallel, rule);
+    parallel.shard = shards ? Sharded::optimizer : Sharded::none;
+}
+
 void read(const SpecValue& given, Objective& objective, Any rule) {
     read(given, objective.emplace<MlmSpec>(), rule);
 }

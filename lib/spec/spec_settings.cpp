@@ -53,6 +53,17 @@ YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& pa
     return node.members.back().value;
 }
 
+/// A setting of parallel.shard replaces its former key in the file, and the other way round.
+void drop_other_form(YamlNode& root, std::string_view path) {
+    constexpr std::string_view forms[] = {"shard", "shard_optimizer"};
+    YamlNode* const parallel = root.find("parallel");
+    for (int set = 0; set < 2; ++set) {
+        if (parallel == nullptr || path != text("parallel.", forms[set])) continue;
+        std::erase_if(parallel->members,
+                      [&](const YamlMember& each) { return each.key == forms[1 - set]; });
+    }
+}
+
 }  // namespace
 
 void apply_setting(YamlNode& root, std::string_view setting) {
@@ -70,6 +81,7 @@ void apply_setting(YamlNode& root, std::string_view setting) {
         start = end + 1;
     }
     *node = std::move(value);
+    drop_other_form(root, path);
 }
 
 std::vector<std::string> changed_keys(const RunSpec& from, const RunSpec& to) {

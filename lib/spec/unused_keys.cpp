@@ -83,6 +83,15 @@ std::vector<std::string> unused_keys(const RunSpec& spec) {
     unused.add(!spec.checkpoint.memory &&
                    spec.checkpoint.memory_interval != CheckpointSpec{}.memory_interval,
                "checkpoint.memory_interval", "without checkpoint.memory");
+    const ParallelSpec& parallel = spec.parallel;
+    const std::string with_shard = text("with parallel.shard ", name_of(parallel.shard));
+    unused.add(parallel.shard == Sharded::none && parallel.shard_ranks, "parallel.shard_ranks",
+               with_shard);
+    const bool copies = parallel.shard != Sharded::weights || parallel.shard_ranks;
+    unused.add(!copies && spec.faults.replica_check_interval > 0, "faults.replica_check_interval",
+               "with parallel.shard weights, which leaves no copies without parallel.shard_ranks");
+    unused.add(parallel.shard != Sharded::weights && !parallel.reshard, "parallel.reshard",
+               with_shard);
     unused.add(spec.device == DeviceChoice::cpu && spec.parallel.peer != ParallelSpec{}.peer,
                "parallel.peer", "with device cpu");
     return std::move(unused.warnings);

@@ -29,7 +29,8 @@ bool together_on(Axis axis, const MeshPlace& a, const MeshPlace& b) {
     const bool model = axis == Axis::model;
     // With one rank of experts, all ranks with tokens of a layer are copies.
     const bool tokens = axis == Axis::tokens || axis == Axis::expert_copies;
-    const bool replicas = axis == Axis::dp_cp || tokens;
+    // Without groups of owners, all ranks with the same parameters are copies.
+    const bool replicas = axis == Axis::dp_cp || axis == Axis::shard_copies || tokens;
     return (a.tp == b.tp || axis == Axis::tp || model || tokens) &&
            (a.pp == b.pp || axis == Axis::pp || model) &&
            (a.cp == b.cp || axis == Axis::cp || replicas) &&

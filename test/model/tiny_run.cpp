@@ -279,8 +279,7 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
         if (first / plan.micro_batch_size % plan.mesh.data == data_rank)
             batch.microbatches.push_back(std::move(microbatch));
     }
-    if (plan.mesh.experts_span_data())
-        fill_up(batch, plan.microbatches(batch.global_batch_size, data_rank));
+    if (plan.equal_counts()) fill_up(batch, plan.microbatches(batch.global_batch_size, data_rank));
     return batch;
 }
 

@@ -57,11 +57,11 @@ TEST_CASE("every element has one owner where ranks divide the experts", "[optim]
         MeshShape{.data = 2, .context = 2, .tensor = 2, .expert = 4},
         MeshShape{.data = 2, .context = 2, .tensor = 2, .expert = 8});
     RunSpec spec = spec_on(mesh_shape);
-    spec.parallel.shard_optimizer = GENERATE(true, false);
+    spec.parallel.shard = GENERATE(Sharded::optimizer, Sharded::none);
     spec.optimizer.name = GENERATE(0, 1) == 0 ? "adamw" : "muon";
     if (GENERATE(false, true)) spec.training.frozen = {"h.1.experts.*", "h.1.router.*"};
     CAPTURE(mesh_shape.data, mesh_shape.context, mesh_shape.tensor, mesh_shape.expert,
-            spec.parallel.shard_optimizer, spec.optimizer.name, spec.training.frozen);
+            name_of(spec.parallel.shard), spec.optimizer.name, spec.training.frozen);
     const RunPlan plan = make_plan(spec, {.world_size = mesh_shape.size()});
     const auto layout_on = [&](const Mesh& mesh) { return training_layout(plan, mesh); };
     const auto mesh_at = [&](std::int64_t rank) {

@@ -222,11 +222,12 @@ TEST_CASE("a sharded optimizer divides Muon's matrices whole and about equally",
     }
     for (const Parameter& parameter : layout.parameters) {
         bool sent = false;
-        for (const auto& [range, owners, owner] : messages) {
+        for (const WeightMessage& message : messages) {
+            const FlatRange& range = message.range;
             if (parameter.begin() < range.begin || parameter.end() > range.end) continue;
             sent = true;
-            CHECK(owner.has_value() == parameter.shard.name.starts_with("h."));
-            if (owner) CHECK(*owner == parameter.owner);
+            CHECK(message.owner.has_value() == parameter.shard.name.starts_with("h."));
+            if (message.owner) CHECK(*message.owner == parameter.owner);
         }
         CHECK(sent);
     }

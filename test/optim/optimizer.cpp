@@ -75,10 +75,10 @@ bool all_have(int expected, const std::vector<int>& owners) {
 
 TEST_CASE("every element of the state has one owner on the mesh", "[optim]") {
     RunSpec spec = mesh_spec();
-    spec.parallel.shard_optimizer = GENERATE(true, false);
+    spec.parallel.shard = GENERATE(Sharded::optimizer, Sharded::none);
     spec.optimizer.name = GENERATE(0, 1) == 0 ? "adamw" : "muon";
     if (GENERATE(false, true)) spec.training.frozen = {"wte.weight", "h.1.*"};
-    CAPTURE(spec.parallel.shard_optimizer, spec.optimizer.name, spec.training.frozen);
+    CAPTURE(name_of(spec.parallel.shard), spec.optimizer.name, spec.training.frozen);
     MeshState state = state_of(spec);
     for (const auto& [group, tensors] : state.owners) {
         for (const auto& [name, owners] : tensors) {
@@ -151,10 +151,10 @@ TEST_CASE("parameters that are shared in two ways have buckets and owners apart"
 
 TEST_CASE("ranks of dp hold about equal parts of a sharded state, else everything", "[optim]") {
     RunSpec spec = mesh_spec();
-    spec.parallel.shard_optimizer = false;
+    spec.parallel.shard = Sharded::none;
     const std::vector<std::int64_t> whole = state_of(spec).held.at("exp_avg");
     CHECK(whole == std::vector(data_ranks, whole[0]));
-    spec.parallel.shard_optimizer = true;
+    spec.parallel.shard = Sharded::optimizer;
     const std::vector<std::int64_t> parts = state_of(spec).held.at("exp_avg");
     CHECK(parts[0] + parts[1] + parts[2] == whole[0]);
     // Padding, which nobody holds, is less than a row of the vocabulary and a few elements.

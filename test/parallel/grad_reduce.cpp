@@ -105,9 +105,12 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
 TEST_CASE("each bucket is summed over the ranks that share it") {
     const auto backend = cpu::make_backend();
     const int ranks = session().size();
-    const MeshShape shape = {.data = ranks > 2 ? ranks / 2 : ranks, .context = ranks > 2 ? 2 : 1};
+    const MeshShape shape = {.data = ranks > 2 ? ranks / 2 : ranks,
+                             .context = ranks > 2 ? 2 : 1,
+                             .shard = ranks > 2 ? ranks / 2 : 1};
     const Sharing other =
-        GENERATE(Sharing{Axis::cp, Axis::cp}, Sharing{Axis::cp}, Sharing{Axis::dp_cp, Axis::cp});
+        GENERATE(Sharing{Axis::cp, Axis::cp}, Sharing{Axis::cp}, Sharing{Axis::dp_cp, Axis::cp},
+                 Sharing{Axis::dp_cp, Axis::shard, Axis::shard_copies});
     const DType dtype = GENERATE(DType::f32, DType::bf16);
     const auto sharing = [&](const TensorGroup& group) {
         return group.name.find(".mlp.") == std::string::npos ? Sharing{.owners = Axis::dp_cp}

@@ -44,7 +44,9 @@ std::string text_of(const MeshCase& mesh_case) {
     if (p.overlap_tensor == OverlapTensor::on)
         name += text(", overlap_tensor on, micro batch ", mesh_case.micro_batch_size);
     if (p.peer == PeerMessages::automatic) name += ", pieces by rank";
-    if (!p.shard_optimizer) name += ", optimizer not sharded";
+    if (p.shard != Sharded::optimizer) name += text(", shard ", name_of(p.shard));
+    if (p.shard_ranks) name += text(" among ", *p.shard_ranks);
+    if (!p.reshard) name += " kept";
     if (p.expert > 1) name += text(", experts ", p.expert, ", load ", mesh_case.load);
     if (mesh_case.messages_in_order) name += ", messages in order";
     return text(name, ", recompute ", name_of(mesh_case.recompute));
@@ -121,6 +123,32 @@ public:
             add_context(parallel, contexts_ % 2 == 0 ? "gpt" : "qwen", "deep gpt");
         }
     }
+    /// What the ranks with the same parameters divide among them, in groups if there are enough,
+    /// with the schedules that allow it.
+    void add_shards(ParallelSpec parallel) {
+        const ScheduleKind usual = parallel.schedule;
+        parallel.shard = Sharded::none;
+        add(parallel);
+        for (const Sharded shard : {Sharded::gradients, Sharded::weights}) {
+            parallel.shard = shard;
+            parallel.schedule = shards_++ % 2 == 0 ? usual : ScheduleKind::gpipe;
+            add(parallel);
+        }
+        if (parallel.pipeline > 1) {
+            parallel.schedule = ScheduleKind::interleaved_one_f_one_b;
+            parallel.virtual_stages = 2;
+            add(parallel);
+            parallel.virtual_stages = 1;
+        }
+        parallel.schedule = usual;
+        parallel.reshard = false;
+        if (parallel.data == 2) return;
+        parallel.shard_ranks = 2;
+        add(parallel);
+        parallel.shard = Sharded::optimizer;
+        parallel.reshard = true;
+        add(parallel);
+    }
     /// Experts divided among ranks with different tokens: as few as there can be, or all of them.
     /// Alternates between messages that are long enough and those that are not, and cycles through
     /// schedules.
@@ -130,7 +158,9 @@ public:
         const bool few = experts_ / 2 % 2 == 0;
         parallel.expert = few ? std::max<std::int64_t>(2, parallel.tensor) : all;
         parallel.schedule = kinds[experts_ / 2 % 2];
-        parallel.shard_optimizer = experts_ % 3 != 2;
+        constexpr Sharded shards[] = {Sharded::optimizer, Sharded::weights, Sharded::none};
+        parallel.shard = shards[experts_ % 3];
+        if (parallel.shard == Sharded::weights) parallel.schedule = ScheduleKind::one_f_one_b;
         // One of them has 6 experts, the other 8.
         const bool of_eight = parallel.expert > 2 || experts_ % 4 == 1;
         add(parallel, of_eight ? "shared experts" : "experts", nullptr, 2,
@@ -149,7 +179,12 @@ private:
         parallel.schedule = kinds[contexts_ % (parallel.pipeline > 1 ? 4 : 3)];
         if (parallel.schedule == ScheduleKind::interleaved_one_f_one_b) parallel.virtual_stages = 2;
         parallel.sequence_parallel = parallel.tensor > 1 && contexts_ / 2 % 2 == 0;
-        parallel.shard_optimizer = contexts_ % 5 != 4;
+        constexpr Sharded shards[] = {Sharded::optimizer, Sharded::weights, Sharded::optimizer,
+                                      Sharded::gradients, Sharded::none};
+        parallel.shard = shards[contexts_ % 5];
+        const bool divides = parallel.shard >= Sharded::gradients;
+        if (divides && parallel.schedule == ScheduleKind::zero_bubble)
+            parallel.schedule = ScheduleKind::one_f_one_b;
         add(parallel, shallow_model, deep_model);
         ++contexts_;
     }
@@ -158,6 +193,7 @@ private:
     std::size_t turn_ = 0;
     std::size_t contexts_ = 0;
     std::size_t experts_ = 0;
+    std::size_t shards_ = 0;
 };
 
 /// The axes that have several ranks.
@@ -188,7 +224,7 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
     if (p.overlap_tensor == OverlapTensor::on)
         shown.insert(text("pieces of ", mesh_case.micro_batch_size));
     if (p.peer == PeerMessages::automatic) shown.insert("pieces by rank");
-    if (!p.shard_optimizer) shown.insert("optimizer not sharded");
+    shown.insert(text("shard ", name_of(p.shard), p.shard_ranks ? " in groups" : ""));
     return shown;
 }
 
@@ -273,8 +309,7 @@ std::vector<MeshCase> mesh_cases(std::int64_t ranks) {
             }
             parallel.sequence_parallel = false;
             cases.add_contexts(parallel);
-            parallel.shard_optimizer = false;
-            if (parallel.data != 1) cases.add(parallel);
+            if (parallel.data != 1) cases.add_shards(parallel);
         }
     }
     // Ranks with different tokens: of tp with sequence parallelism, of cp, of dp.

@@ -163,9 +163,9 @@ TEST_CASE("Muon computes the same bits with and without a sharded optimizer") {
     RunSpec spec = models().front().spec;
     spec.optimizer.name = "muon";
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
-    spec.parallel.shard_optimizer = false;
+    spec.parallel.shard = Sharded::none;
     const StepResults whole = run_on_mesh(session(), spec, compared_steps);
-    spec.parallel.shard_optimizer = true;
+    spec.parallel.shard = Sharded::optimizer;
     const StepResults sharded = run_on_mesh(session(), spec, compared_steps);
     CHECK(sharded.losses == whole.losses);
     CHECK(sharded.weights == whole.weights);

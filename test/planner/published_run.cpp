@@ -133,7 +133,7 @@ RunPlan plan_of(const PublishedRun& run) {
         ", steps: 10}\n", "parallel: {tensor: ", run.mesh.tensor, ", pipeline: ", run.mesh.pipeline,
         ", virtual_stages: ", chunks_of(run), ", schedule: ", schedule_of(run),
         ", sequence_parallel: ", run.sequence_parallel && run.mesh.tensor > 1 ? "true" : "false",
-        ", shard_optimizer: ", shards ? "true" : "false", ", layers: [", layers_of(run), "]}\n",
+        ", shard: ", shards ? "optimizer" : "none", ", layers: [", layers_of(run), "]}\n",
         "precision: {compute: bf16, grad_reduce: ", is_from(run, "narayanan") ? "bf16" : "fp32",
         "}\n", "recompute: ", full ? "full" : "none", "\n");
     RunPlan plan = make_plan(parse_run_spec(yaml, text(run.source, " ", run.model)),

@@ -47,7 +47,7 @@ void check(const RunSpec& spec, bool messages_in_order, std::int64_t ranks) {
     CHECK(mesh.strangers == std::vector<std::int64_t>());
     // Some ranks represent others, but no rank represents all. Ranks that own other matrices of
     // Muon's do other work, as do data ranks with other numbers of microbatches.
-    const bool by_matrix = plan.parameters.muon && plan.optimizer.shard;
+    const bool by_matrix = plan.parameters.muon && plan.shard != Sharded::none;
     const std::int64_t batch = plan.batch.global_batch_size;
     const bool even = plan.microbatches(batch, plan.mesh.data - 1) == plan.microbatches(batch);
     if (!by_matrix && even) CHECK(std::ssize(mesh.classes) < ranks);
@@ -67,7 +67,7 @@ void check(const RunSpec& spec, std::int64_t ranks = 32) {
 TEST_CASE("every rank of small meshes with all axes", "[planner]") {
     RunSpec spec = small_spec();
     spec.parallel.sequence_parallel = GENERATE(false, true);
-    spec.parallel.shard_optimizer = GENERATE(false, true);
+    spec.parallel.shard = GENERATE(Sharded::none, Sharded::optimizer);
     spec.parallel.schedule =
         GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
                  ScheduleKind::interleaved_one_f_one_b, ScheduleKind::zero_bubble);
@@ -123,7 +123,7 @@ TEST_CASE("every rank of meshes whose data ranks have different numbers of micro
     spec.parallel.sequence_parallel = true;
     spec.parallel.context = 1;
     spec.parallel.pipeline = GENERATE(2, 4);
-    spec.parallel.shard_optimizer = GENERATE(false, true);
+    spec.parallel.shard = GENERATE(Sharded::none, Sharded::optimizer);
     // From one data rank with two microbatches to one with less than the pipeline is deep.
     spec.training.global_batch_size = 2 * GENERATE(4, 5, 8, 10, 25);
     const auto [kind, chunks] =

@@ -28,10 +28,10 @@ runs=(
     "prompt cp     dp_tp  turns  one    pp     dp     tp     uneven"
     "tuning dp_tp  one    cp     dp     turns  uneven pp     tp"
 )
-# The values of recompute and shard_optimizer in each column: each part and each mesh has all of them,
-# and each part goes from a sharded optimizer to a sharded one, as runs do by default.
+# The values of recompute and shard in each column: each part and each mesh has all of them, and each
+# part goes from a sharded optimizer to a sharded one, as runs do by default.
 recomputes=(none selective full selective full none selective none)
-sharded=(true false false true true false false true)
+sharded=(optimizer none weights optimizer optimizer gradients none weights)
 
 # train_part PART: sets `part` to the settings of what it trains. Two are models without biases, whose
 # ranks of tp share one head of keys and values.
@@ -55,14 +55,16 @@ losses() { sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/met
 
 # go_through PART MESH...
 go_through() {
-    local kind=$1 run=$1-meshes column steps
+    local kind=$1 run=$1-meshes column steps shard
     local -a part meshes=("${@:2}")
     train_part "$kind"
     train 0 $kind-one $few training.steps=16 "${part[@]}"
     for column in "${!meshes[@]}"; do
         steps=$((2 * column + 2))
+        shard=${sharded[column]}
+        [[ $kind != int8 || $shard != weights ]] || shard=gradients
         run_on ${meshes[column]} $run "${part[@]}" training.steps=$steps recompute=${recomputes[column]} \
-            parallel.shard_optimizer=${sharded[column]}
+            parallel.shard=$shard
         ((column == 0)) || says out "after step $((steps - 2))"
         paste <(losses $run) <(losses $kind-one) | tail -n +$((steps - 1)) | head -n 2 | awk -v step=$steps '
             { apart = $2 > $4 ? $2 - $4 : $4 - $2

@@ -80,6 +80,16 @@ TEST_CASE("ranks that divide experts exchange rows, and copies of experts sum gr
     CHECK(connected(plan) == expected);
 }
 
+TEST_CASE("groups of owners have communicators, and so have their copies", "[schedule]") {
+    RunPlan plan;
+    plan.mesh = {.data = 8, .shard = 4};
+    const std::map<Axis, Traffic> expected = {
+        {Axis::dp_cp, collectives}, {Axis::shard, collectives}, {Axis::shard_copies, collectives}};
+    CHECK(connected(plan) == expected);
+    plan.mesh.shard = 1;
+    CHECK(connected(plan) == std::map<Axis, Traffic>{{Axis::dp_cp, collectives}});
+}
+
 TEST_CASE("communicators have the numbers of their axes, also where axes share one", "[schedule]") {
     RunPlan plan;
     plan.mesh = {.data = 2, .tensor = 2, .kv = 2};

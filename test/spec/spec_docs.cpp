@@ -355,7 +355,7 @@ TEST_CASE("run-spec.md gives an example of each key of the mesh") {
             ++examples;
         }
     }
-    CHECK(examples == 13);
+    CHECK(examples == 15);
 }
 
 }  // namespace gptrain::test

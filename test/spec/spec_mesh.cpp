@@ -32,6 +32,45 @@ TEST_CASE("a model that does not divide among the ranks of tp says what would") 
           "the latter");
 }
 
+TEST_CASE("ranks divide what parallel.shard names if several share it") {
+    const auto plan = [](std::vector<std::string> settings, std::int64_t ranks = 4) {
+        return plan_of(settings, {.world_size = ranks, .dry_run = true});
+    };
+    CHECK(plan({"parallel.shard=weights"}).shard == Sharded::weights);
+    CHECK(plan({"parallel.shard=weights"}, 1).shard == Sharded::optimizer);
+    CHECK(plan({"parallel.shard=weights", "parallel.tensor=4"}).shard == Sharded::optimizer);
+    CHECK(plan({"parallel.shard=weights", "parallel.shard_ranks=1"}).shard == Sharded::none);
+    CHECK(plan({}).mesh.shard == 1);
+    CHECK(plan({"parallel.shard_ranks=4"}).mesh.shard == 1);
+    const RunPlan groups = plan({"parallel.shard=gradients", "parallel.shard_ranks=2"});
+    CHECK(groups.mesh.shard == 2);
+    CHECK(describe(groups).find("gradients and optimizer among groups of 2 ranks") !=
+          std::string::npos);
+    // Every data rank takes part in the messages of every microbatch.
+    const std::string batch = "training.global_batch_size=6";
+    CHECK(plan({batch, "parallel.shard=gradients"}).microbatches(6, 3) == 2);
+    CHECK(plan({batch}).microbatches(6, 3) == 1);
+}
+
+TEST_CASE("what cannot be divided says why") {
+    const auto fault = [](std::vector<std::string> settings) {
+        return contradiction(settings, {.world_size = 4, .dry_run = true});
+    };
+    CHECK(fault({"parallel.shard_ranks=3"}) ==
+          "parallel.shard_ranks 3 must divide parallel.data x context = 4, and divide "
+          "parallel.context 1 or be a multiple of it; change one of them");
+    CHECK(fault({"parallel.shard=gradients", "parallel.schedule=zero_bubble"}) ==
+          "parallel.shard gradients cannot be used with parallel.schedule zero_bubble, which "
+          "computes the gradients of a layer in two actions; set the schedule to 1f1b or "
+          "parallel.shard to optimizer");
+    CHECK(fault({"parallel.shard=weights", "precision.compute=fp8"}) ==
+          "parallel.shard weights cannot be used with precision.compute fp8, which keeps other "
+          "forms of weights; set precision.compute to bf16 or parallel.shard to gradients");
+    CHECK(fault({"parallel.shard=weights", "precision.frozen=int8"}) ==
+          "parallel.shard weights cannot be used with precision.frozen int8, whose values every "
+          "rank holds whole; set parallel.shard to gradients or remove precision.frozen");
+}
+
 TEST_CASE("linear layers that cannot be cut into pieces say why") {
     const PlanTarget four = {.world_size = 4, .dry_run = true};
     const auto settings = [](std::vector<std::string> more) {

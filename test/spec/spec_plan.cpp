@@ -114,7 +114,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK_FALSE(plain.memory_copies);
     CHECK_FALSE(plain.scores_tasks);
     CHECK_FALSE(plain.messages_in_order);
-    CHECK(plain.optimizer.shard);
+    CHECK(plain.shard == Sharded::optimizer);
     CHECK(plan_of({}, {.cuda = true}).messages_in_order);
     const RunPlan plan = plan_of(
         {"seed=9", "deterministic=false", "recompute=full", "precision.grad_reduce=bf16",
@@ -130,7 +130,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK(plan.optimizer.eps == 0.125);
     CHECK(plan.optimizer.weight_decay == 2);
     CHECK(plan.optimizer.clip_grad == 3);
-    CHECK_FALSE(plan.optimizer.shard);
+    CHECK(plan.shard == Sharded::none);
     CHECK_FALSE(plan.async_checkpoint);
     CHECK(plan.local_copies);
     CHECK(plan.memory_copies);

@@ -174,16 +174,38 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.parallel == ParallelSpec{2, true, OverlapTensor::on, PeerMessages::automatic, 3, 4,
                                         std::vector<std::int64_t>{1, 2, 9}, 5,
                                         ContextMethod::all_to_all, 6, 4, ScheduleKind::zero_bubble,
-                                        false});
+                                        Sharded::none});
     CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);
-    CHECK(spec.optimizer == OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, {}});
+    CHECK(spec.optimizer ==
+          OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, MomentFormat::fp32, {}});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});
     CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback},
                                     TimeLimit{true, 0}});
     CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
+}
+
+TEST_CASE("the former key of parallel.shard is read") {
+    const auto shard = [](const std::vector<std::string>& settings) {
+        return minimal(settings).parallel.shard;
+    };
+    CHECK(shard({}) == Sharded::optimizer);
+    CHECK(shard({"parallel.shard_optimizer=true"}) == Sharded::optimizer);
+    CHECK(shard({"parallel.shard_optimizer=false"}) == Sharded::none);
+    CHECK(to_yaml(minimal({"parallel.shard_optimizer=false"})).find("shard_optimizer") ==
+          std::string::npos);
+    // The later setting replaces the earlier one, and what the file has.
+    CHECK(shard({"parallel.shard_optimizer=false", "parallel.shard=weights"}) == Sharded::weights);
+    CHECK(shard({"parallel.shard=weights", "parallel.shard_optimizer=false"}) == Sharded::none);
+    const std::string both = "parallel={shard: none, shard_optimizer: true}";
+    CHECK(usage_fault([&] { shard({both}); }).find("is the former form of parallel.shard") !=
+          std::string::npos);
+    const ParallelSpec groups =
+        minimal({"parallel={shard: weights, shard_ranks: 8, reshard: false}"}).parallel;
+    CHECK(groups.shard_ranks == 8);
+    CHECK_FALSE(groups.reshard);
 }
 
 TEST_CASE("older and shorter forms of a model's keys") {

@@ -87,7 +87,9 @@ parallel:
   data: auto
   expert: 1
   schedule: 1f1b
-  shard_optimizer: true
+  shard: optimizer
+  shard_ranks: all
+  reshard: true
 precision:
   compute: auto
   grad_reduce: fp32
@@ -246,6 +248,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("model.qk_norm", {"none", "head", "all"});
     check("model.norm_placement", {"before", "after", "both"});
     check("model.parallel_residual", {"none", "two_norms", "one_norm"});
+    check("parallel.shard", {"none", "optimizer", "gradients", "weights"});
     check("parallel.overlap_tensor", {"off", "on", "auto"});
     check("parallel.peer", {"off", "auto"});
     check("parallel.context_method", {"ring", "all_to_all"});

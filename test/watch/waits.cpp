@@ -24,12 +24,19 @@ bool share_communicator(Axis axis, const MeshPlace& a, const MeshPlace& b, const
     const auto among_tokens = [&](const MeshPlace& place) {
         return (place.dp * mesh.context + place.cp) * mesh.tensor + place.tp;
     };
+    const auto among_copies = [&](const MeshPlace& place) {
+        return place.dp * mesh.context + place.cp;
+    };
     switch (axis) {
         case Axis::tp: return dp && pp && cp;
         case Axis::cp: return dp && pp && tp;
         case Axis::dp: return pp && cp && tp;
         case Axis::pp: return dp && cp && tp;
         case Axis::dp_cp: return pp && tp;
+        case Axis::shard:
+            return pp && tp && among_copies(a) / mesh.shard == among_copies(b) / mesh.shard;
+        case Axis::shard_copies:
+            return pp && tp && among_copies(a) % mesh.shard == among_copies(b) % mesh.shard;
         case Axis::model: return dp && cp;
         case Axis::kv: return dp && pp && cp;
         case Axis::tokens: return pp;
