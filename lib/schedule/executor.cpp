@@ -107,10 +107,10 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
         }
     };
     // A record must not contain communication: of tp, cp or experts, of buckets, or of weights on
-    // their way.
+    // their way. Nor copies beside computation.
     const Mesh& mesh = context.mesh;
     const bool alone = mesh.tp().size() == 1 && mesh.cp().size() == 1 && mesh.experts().size() == 1;
-    if (!alone || final || !stage_.parameters.nothing_in_flight()) {
+    if (!alone || final || !saved.hosts.empty() || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
         context.backend.replay(replay_key(action, first_gradients), work);

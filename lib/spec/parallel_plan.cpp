@@ -209,6 +209,7 @@ std::int64_t deferred_heads(const RunPlan& plan) {
     const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;
     if (!ramps || plan.mesh.pipeline == 1) return 0;
+    if (plan.offload.activations != OffloadedActivations::off) return 0;
     if (!plan.parameters.trains(head_matrix(plan.model))) return 0;
     const ModelShape& model = plan.local;
     const std::int64_t operands =

@@ -8,7 +8,8 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     checkpoint.async=false "training.micro_batch_size=2 training.global_batch_size=6" \
     "model.activation=swiglu model.normalization=rmsnorm model.position_embedding=rope model.bias=false" \
     "model.tie_embeddings=false model.num_query_groups=1 model.dropout=0.1" \
-    "data.reset_at_eod=true data.eod_mask_loss=true" parallel.schedule=zero_bubble; do
+    "data.reset_at_eod=true data.eod_mask_loss=true" parallel.schedule=zero_bubble \
+    "precision.compute=bf16 recompute=full offload.optimizer=true offload.main_weights=true offload.activations=blocks"; do
     settings output_dir=run-$n training.steps=1 $settings
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
     predicted=$(predicted_bytes)
