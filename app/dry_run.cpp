@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "device.h"
+#include "dry_run_host.h"
 #include "engine/long_step.h"
 #include "engine/memory_check.h"
 #include "metrics/comm_metrics.h"
@@ -373,9 +374,13 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print(describe(plan));
     print_device(spec.device, cuda);
     print_memory(largest_of(memory, cuda), plan, cuda);
-    const bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
+    bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
+    if (cuda && options.hardware) fits = print_host_fit(ranks, plan, *options.hardware) && fits;
     print_work(ranks, plan, cuda);
-    if (estimate) print_time(*estimate, plan);
+    if (estimate) {
+        print_time(*estimate, plan);
+        print_state_moves(*estimate, ranks, plan, *options.hardware);
+    }
     if (for_rings) {
         print("deterministic: true takes ", plain_seconds(*for_rings),
               " s of the step: sums over ranks go around rings, not through trees or switches");
