@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "device.h"
+#include "dry_run_host.h"
 #include "engine/long_step.h"
 #include "engine/memory_check.h"
 #include "failure_cost.h"
@@ -374,9 +375,13 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print(describe(plan));
     print_device(spec.device, cuda);
     print_memory(largest_of(memory, cuda), plan, cuda);
-    const bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
+    bool fits = !available || print_fit(*available, memory, spec, target, needs, options);
+    if (cuda && options.hardware) fits = print_host_fit(ranks, plan, *options.hardware) && fits;
     print_work(ranks, plan, cuda);
-    if (estimate) print_time(*estimate, plan);
+    if (estimate) {
+        print_time(*estimate, plan);
+        print_state_moves(*estimate, ranks, plan, *options.hardware);
+    }
     const NodeMemory node = {std::min(target.world_size, target.ranks_per_node),
                              largest_of(memory, cuda).rank->cost.memory, !cuda};
     const auto seconds = estimate ? std::optional(estimate->step.seconds) : std::nullopt;

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstring>
+#include <iterator>
+#include <map>
 #include <thread>
 
 #include "cuda/attention/merge.h"
@@ -36,12 +39,14 @@
 #include "cuda/runtime/event_stopwatch.h"
 #include "cuda/runtime/ranges.h"
 #include "cuda/runtime/runtime.h"
+#include "cuda/runtime/side_copies.h"
 #include "cuda/runtime/staging.h"
 
 namespace gptrain::cuda {
 namespace {
 
-/// Issues ops to one stream and returns at once. Staged copies use a second stream.
+/// Issues ops to one stream and returns at once. Staged copies and those beside computation have
+/// streams apart.
 class CudaBackend final : public EachOp<Backend, CudaBackend> {
 public:
     CudaBackend(int device, const Options& options)
@@ -72,6 +77,7 @@ public:
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
         Buffer buffer(*this, space, cuda::allocate(bytes, space), bytes);
         if (space == MemorySpace::device) allocated_ += bytes;
+        if (space == MemorySpace::host) host_ends_[buffer.data()] = buffer.data() + bytes;
         return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
@@ -96,13 +102,24 @@ public:
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
                       " bytes to ", to.shape().to_text());
-        staging_.upload(to.data(), from, stream_);
+        if (!is_on_host(to)) return staging_.upload(to.data(), from, stream_);
+        stream_.synchronize();
+        if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
     }
     void download(std::span<std::byte> to, const Tensor& from) override {
         GPTRAIN_CHECK(from.contiguous() && from.bytes() == std::ssize(to), "download of ",
                       from.shape().to_text(), " to ", to.size(), " bytes");
-        staging_.download(to, from.data(), stream_);
+        if (!is_on_host(from)) return staging_.download(to, from.data(), stream_);
+        stream_.synchronize();
+        if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
     }
+    std::int64_t fetch(std::span<const HostTwin> twins) override {
+        return side_copies_.start(SideCopies::Direction::to_device, twins, stream_);
+    }
+    std::int64_t store(std::span<const HostTwin> twins) override {
+        return side_copies_.start(SideCopies::Direction::to_host, twins, stream_);
+    }
+    void join(std::int64_t copies) override { side_copies_.join(copies, stream_); }
     void synchronize() override { stream_.synchronize(); }
     std::int64_t mark() override {
         mark_event(next_mark_).record(stream_);
@@ -163,6 +180,12 @@ private:
     void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept override {
         cuda::release(data, space);
         if (space == MemorySpace::device) allocated_ -= bytes;
+        if (space == MemorySpace::host) host_ends_.erase(data);
+    }
+    /// True for a tensor in pinned host memory of this backend.
+    bool is_on_host(const Tensor& x) const {
+        const auto after = host_ends_.upper_bound(x.data());
+        return after != host_ends_.begin() && x.data() < std::prev(after)->second;
     }
     /// The context for the next op.
     OpContext context() {
@@ -186,6 +209,7 @@ private:
     DeviceProperties device_;
     Stream stream_;
     Staging staging_;
+    SideCopies side_copies_;
     bool tunes_;
     TuningTable tuning_;
     Gemms gemms_;
@@ -200,7 +224,8 @@ private:
     std::int64_t next_mark_ = 0;
     std::function<void()> wait_callback_;
     std::function<bool()> messages_in_flight_;
-    std::int64_t allocated_ = 0;  ///< device bytes
+    std::int64_t allocated_ = 0;                              ///< device bytes
+    std::map<const std::byte*, const std::byte*> host_ends_;  ///< of host memory, by its beginning
 };
 
 }  // namespace

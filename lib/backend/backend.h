@@ -48,6 +48,13 @@ struct BackendMemory {
     std::int64_t row_alignment = 1;  ///< as Backend::row_alignment
 };
 
+/// A contiguous tensor on the device and one of the same size and dtype in this backend's host
+/// memory, between which copies go.
+struct HostTwin {
+    Tensor device;
+    Tensor host;
+};
+
 /// `run` issues an op; ops.h lists and describes them all. PassingBackend passes on every other
 /// function: one that is added here is added there.
 class Backend : public RunsOps<Ops> {
@@ -80,8 +87,9 @@ public:
     virtual std::int64_t row_alignment() const { return 1; }
     /// to = from: same shape and dtype, any strides. Either may be in this backend's host memory.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
-    /// Copies between host bytes and a contiguous tensor. `upload` has read the bytes when it
-    /// returns. `download` waits for all issued work and has written the bytes when it returns.
+    /// Copies between host bytes and a contiguous tensor, on the device or in this backend's host
+    /// memory. `upload` has read the bytes when it returns. `download` waits for all issued work
+    /// and has written the bytes when it returns.
     virtual void upload(const Tensor& to, std::span<const std::byte> from) = 0;
     virtual void download(std::span<std::byte> to, const Tensor& from) = 0;
     virtual void synchronize() = 0;
@@ -89,6 +97,27 @@ public:
     /// writes. Only the last few marks can be waited for. Synchronous backends need neither.
     virtual std::int64_t mark() { return 0; }
     virtual void wait(std::int64_t /*mark*/) {}
+
+    // ---- copies beside computation ----
+    // What waits in host memory comes to the device for a while. Copies start once all work issued
+    // before them is done, and run beside the work issued after them: in each direction in the
+    // order of issue, in both at the same time. `join` orders all later work, later copies
+    // included, behind the copies that returned this number; the host does not wait. The last
+    // copies must be joined before anything reads what they write or writes what they read.
+
+    /// device = host
+    virtual std::int64_t fetch(std::span<const HostTwin> twins) {
+        for (const HostTwin& twin : twins)
+            copy(twin.device, twin.host);
+        return 0;
+    }
+    /// host = device
+    virtual std::int64_t store(std::span<const HostTwin> twins) {
+        for (const HostTwin& twin : twins)
+            copy(twin.host, twin.device);
+        return 0;
+    }
+    virtual void join(std::int64_t /*copies*/) {}
 
     /// Runs `work`. Each call with the same key must issue the same ops with the same arguments and
     /// have no other effect, so that a backend may record them once and replay the record instead.

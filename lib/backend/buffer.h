@@ -14,7 +14,7 @@ class Backend;
 
 enum class MemorySpace {
     device,  ///< memory that ops compute in
-    host,    ///< pinned host memory, for fast copies to and from the device
+    host,    ///< pinned host memory, for fast copies; ops can use it too, at the link's speed
 };
 
 /// Owns one allocation and frees it. The backend must outlive it.

@@ -38,6 +38,9 @@ public:
     void synchronize() override { inner_.synchronize(); }
     std::int64_t mark() override { return inner_.mark(); }
     void wait(std::int64_t mark) override { inner_.wait(mark); }
+    std::int64_t fetch(std::span<const HostTwin> twins) override { return inner_.fetch(twins); }
+    std::int64_t store(std::span<const HostTwin> twins) override { return inner_.store(twins); }
+    void join(std::int64_t copies) override { inner_.join(copies); }
     bool can_tune() const override { return inner_.can_tune(); }
     std::string tune(const std::function<void()>& ops) override { return inner_.tune(ops); }
     bool set_choices(std::string_view choices) override { return inner_.set_choices(choices); }

@@ -29,7 +29,8 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
             .buffers = std::max(schedule.buffers, evaluation.buffers),
             .saved = {.seq_length = plan.local_length(),
                       .recompute = plan.recompute,
-                      .defer_weights = schedule.defers_weights},
+                      .defer_weights = schedule.defers_weights,
+                      .on_host = plan.offload.activations != OffloadedActivations::off},
             .stream = stream_slice(plan, place),
             .masks = masks};
 }
@@ -64,7 +65,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                 .max_in_flight = plan.messages_in_order ? std::size_t{0} : 2}),
       grad_sums_(backend, mesh, parameters_),
       balance_(context_, parameters_),
-      optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
+      optimizer_(backend, memory_, mesh, parameters_, plan.optimizer, plan.offload),
       stage_memory_(reserve_stage(context_, chunks_, sizes_)),
       executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
       policy_{.clip_grad = plan.optimizer.clip_grad,

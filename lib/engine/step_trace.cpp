@@ -16,6 +16,10 @@ std::size_t intern(std::vector<TraceMessage>& known, const TraceMessage& message
     return index;
 }
 
+int host_link(HostCopies::Direction direction) {
+    return first_host_link + static_cast<int>(direction);
+}
+
 }  // namespace
 
 void TraceRecorder::begin() {
@@ -61,6 +65,24 @@ void TraceRecorder::on_op(const OpWork& op) {
     const auto [entry, is_new] = known_ops_.try_emplace(op, trace_.ops.size());
     if (is_new) trace_.ops.push_back(op);
     add(TraceEvent::Kind::op, entry->second);
+}
+
+void TraceRecorder::on_started(const HostCopies& copies) {
+    const int link = host_link(copies.direction);
+    issued_[link] = copies.number;
+    if (!recording_) return;
+    const bool fetches = copies.direction == HostCopies::Direction::fetch;
+    add(TraceEvent::Kind::message,
+        intern(trace_.messages, {.axis = Axis::tp,
+                                 .communicator = link,
+                                 .operation = fetches ? "fetch" : "store",
+                                 .bytes = copies.bytes}));
+}
+
+void TraceRecorder::on_joined(HostCopies::Direction direction, std::int64_t number) {
+    if (!recording_) return;
+    const int link = host_link(direction);
+    add(TraceEvent::Kind::wait, static_cast<std::size_t>(link), issued_[link] - number);
 }
 
 void TraceRecorder::on_started(const CommCall& call) {

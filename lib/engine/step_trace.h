@@ -17,6 +17,13 @@
 
 namespace gptrain {
 
+/// The numbers of the "communicators" whose messages are copies beside computation: "fetch" and
+/// "store", in both of which no other rank takes part. Higher than those of all others.
+constexpr int first_host_link = 1 << 20;
+constexpr bool is_host_link(int communicator) {
+    return communicator >= first_host_link;
+}
+
 /// One operation of a communicator.
 struct TraceMessage {
     Axis axis = Axis::tp;
@@ -61,6 +68,8 @@ public:
     StepTrace take();
 
     void on_op(const OpWork& op) override;
+    void on_started(const HostCopies& copies) override;
+    void on_joined(HostCopies::Direction direction, std::int64_t number) override;
 
     void on_started(const CommCall& call) override;
     void on_waiting(const CommCall& call) override;

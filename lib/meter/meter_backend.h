@@ -2,6 +2,7 @@
 // memory and work of any rank of any mesh, on any machine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -43,6 +44,13 @@ public:
     void upload(const Tensor&, std::span<const std::byte>) override {}
     void download(std::span<std::byte> to, const Tensor& from) override;
     void synchronize() override {}
+    std::int64_t fetch(std::span<const HostTwin> twins) override {
+        return start(HostCopies::Direction::fetch, twins);
+    }
+    std::int64_t store(std::span<const HostTwin> twins) override {
+        return start(HostCopies::Direction::store, twins);
+    }
+    void join(std::int64_t copies) override;
 
     /// Reports every op to `listener`, which must outlive the backend.
     void listen(OpListener& listener) { listener_ = &listener; }
@@ -72,12 +80,15 @@ private:
     template <class Op>
     void count(const Op& /*op*/) {}
 
+    std::int64_t start(HostCopies::Direction direction, std::span<const HostTwin> twins);
     void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}
 
     BackendMemory needs_;
     Work work_;
     LinearOps linear_ops_;
     OpListener* listener_ = nullptr;
+    static constexpr std::int64_t directions = 2;
+    std::array<std::int64_t, directions> copies_{};  ///< started so far
 };
 
 }  // namespace gptrain

@@ -33,13 +33,24 @@ GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const Ch
     if (part.head) head_.emplace(context, parameters);
 }
 
-SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
+StreamWindows GptChunk::reserve_windows(Arena& arena, std::int64_t seq_length) const {
+    const Shape stream = context_.stream_shape(context_.sequences * seq_length);
+    return {arena.allocate(context_.compute, stream), arena.allocate(context_.compute, stream)};
+}
+
+SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes,
+                             const StreamWindows& windows) const {
     const std::int64_t tokens = context_.sequences * sizes.seq_length;
     SavedChunk saved;
     if (embedding_) saved.embedded = embedding_->reserve(arena, tokens);
-    for (const Block& block : blocks_) {
+    for (std::size_t i = 0; i < blocks_.size() && sizes.on_host; ++i) {
+        saved.blocks.emplace_back().attention.branch.norm.r = windows[i % windows.size()];
+        saved.hosts.push_back(context_.memory[MemoryUse::host_saved].allocate(
+            context_.compute, context_.stream_shape(tokens)));
+    }
+    for (std::size_t i = saved.blocks.size(); i < blocks_.size(); ++i) {
         saved.blocks.push_back(
-            block.reserve(arena, kept_mode(sizes), context_.sequences, sizes.seq_length));
+            blocks_[i].reserve(arena, kept_mode(sizes), context_.sequences, sizes.seq_length));
     }
     saved.deferred.resize(blocks_.size());
     saved.overlays_deferred = sizes.defer_weights && !recomputes_blocks(saved) && blocks_alike();
@@ -79,6 +90,24 @@ void GptChunk::start_stream(const Pass& pass, const Tensor& input, const SavedNo
     }
 }
 
+std::optional<std::int64_t> GptChunk::fetch_stream(const SavedChunk& saved,
+                                                   std::size_t layer) const {
+    if (layer >= saved.hosts.size()) return std::nullopt;
+    const HostTwin twin = {saved.blocks[layer].attention.branch.norm.r, saved.hosts[layer]};
+    return context_.backend.fetch(std::span(&twin, 1));
+}
+
+std::optional<std::int64_t> GptChunk::store_stream(const SavedChunk& saved,
+                                                   std::size_t layer) const {
+    if (layer >= saved.hosts.size()) return std::nullopt;
+    const HostTwin twin = {saved.blocks[layer].attention.branch.norm.r, saved.hosts[layer]};
+    return context_.backend.store(std::span(&twin, 1));
+}
+
+void GptChunk::join(const std::optional<std::int64_t>& copies) const {
+    if (copies) context_.backend.join(*copies);
+}
+
 void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const {
     context_.backend.run(ResidualAdd{.r = stream.r,
                                      .y = stream.y,
@@ -97,19 +126,28 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
 
     Stream stream = {.r = r, .y = {}, .dropout = {}};
     start_stream(pass, boundary.input, saved.embedded, r);
+    // The copies of the last two blocks, whose windows are in use.
+    std::array<std::optional<std::int64_t>, 2> leaving;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         const ProfileRange range(context_.backend, blocks_[i].name());
         wait_for_block(i);
+        join(leaving[i % leaving.size()]);
         blocks_[i].forward(stream, saved.blocks[i], buffers, pass);
+        leaving[i % leaving.size()] = store_stream(saved, i);
     }
-    if (!head_) return finish_stream(pass, stream, boundary.output);
-    const ProfileRange range(context_.backend, "head");
-    wait_for_block(blocks_.size());
-    // The gradient of a tied embedding is complete after backward only.
-    if (embedding_ && pass.unit_grads != nullptr && parameters_.layout().head_adds_to_embedding)
-        pass.unit_grads->begin(flat_.embedding_unit());
-    with_grads(pass, flat_.head_unit(),
-               [&] { head_->forward_backward(stream, saved.head, deferred, pass); });
+    if (head_) {
+        const ProfileRange range(context_.backend, "head");
+        wait_for_block(blocks_.size());
+        // The gradient of a tied embedding is complete after backward only.
+        if (embedding_ && pass.unit_grads != nullptr && parameters_.layout().head_adds_to_embedding)
+            pass.unit_grads->begin(flat_.embedding_unit());
+        with_grads(pass, flat_.head_unit(),
+                   [&] { head_->forward_backward(stream, saved.head, deferred, pass); });
+    } else {
+        finish_stream(pass, stream, boundary.output);
+    }
+    for (const auto& copies : leaving)
+        join(copies);
 }
 
 void GptChunk::with_grads(const Pass& pass, std::size_t unit, const auto& compute) {
@@ -223,12 +261,16 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
         deferred.back() =
             blocks_.back().reserve_deferred(context_.workspace(), pass.batch.tokens());
     }
+    std::optional<std::int64_t> arriving = fetch_stream(saved, blocks_.size() - 1);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, blocks_[i].name());
         need_again(i);
+        const std::optional<std::int64_t> stream = arriving;
+        if (i > 0) arriving = fetch_stream(saved, i - 1);
         with_grads(pass, flat_.block_unit(i), [&] {
             // The last block's unit has the final norm.
             if (i + 1 == blocks_.size()) begin_gradient(pass, saved, boundary.input, grad);
+            join(stream);
             blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part,
                                 deferred[i]);
         });

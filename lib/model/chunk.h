@@ -5,6 +5,7 @@
 //   loss = head(x), or x goes to the next chunk
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -19,7 +20,11 @@ namespace gptrain {
 /// The tensors that a chunk keeps of a microbatch, from F to the last backward action.
 struct SavedChunk {
     SavedNorm embedded;  ///< with embedding_norm: the embeddings before it
+    /// With `hosts`, block i's is in one of two windows on the device, which other chunks, slots
+    /// and blocks i + 2 and i - 2 use as well.
     std::vector<SavedBlock> blocks;
+    /// With offload: the places in host memory of the blocks' streams, attention.branch.norm.r.
+    std::vector<Tensor> hosts;
     SavedHead head;
     /// Gradients kept from B to W, one entry per block.
     std::vector<DeferredBlock> deferred;
@@ -33,7 +38,11 @@ struct SavedSizes {
     std::int64_t seq_length = 0;
     Recompute recompute = Recompute::selective;
     bool defer_weights = false;  ///< the schedule splits B and W: selective then equals none
+    bool on_host = false;        ///< what blocks keep waits in host memory; needs Recompute::full
 };
+
+/// Two places on the device for streams of blocks that wait in host memory, [T, H] each.
+using StreamWindows = std::array<Tensor, 2>;
 
 /// Tensors exchanged with the neighbouring chunks, [B S, H]: activations of the residual stream in
 /// forward, their gradients in backward. Empty at the ends of the model.
@@ -51,15 +60,18 @@ public:
     GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
              ChunkRange flat);
 
-    /// Allocates what one microbatch keeps, except for the head.
-    SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
+    /// Allocates what one microbatch keeps, except for the head. With sizes.on_host the streams of
+    /// blocks are in host memory, and `windows` are their places on the device.
+    SavedChunk reserve(Arena& arena, const SavedSizes& sizes, const StreamWindows& windows) const;
+    StreamWindows reserve_windows(Arena& arena, std::int64_t seq_length) const;
     /// Allocates what the head of the last chunk keeps, from F to BW or B.
     SavedHead reserve_head(Arena& arena, std::int64_t seq_length) const;
     /// Allocates what the head of the last chunk keeps from F to WH.
     DeferredHead reserve_deferred_head(Arena& arena, std::int64_t seq_length) const;
 
-    /// F: fills `saved`. In the last chunk it also adds the loss to the step state and runs the
-    /// head's backward, except for what it leaves to WH in `deferred`, unless that is empty.
+    /// F: fills `saved`, and what of it is on the host once later work runs. In the last chunk it
+    /// also adds the loss to the step state and runs the head's backward, except for what it leaves
+    /// to WH in `deferred`, unless that is empty.
     void forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                  const DeferredHead& deferred = {}) const;
     /// Forward without dropout that keeps nothing. The last chunk adds the loss.
@@ -103,6 +115,12 @@ private:
                          BackwardPart part, const GradsFinal& final) const;
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
     bool blocks_alike() const;
+    /// Starts to bring back the stream of block `layer`; nothing if it does not wait in host memory
+    /// or there is no such block.
+    std::optional<std::int64_t> fetch_stream(const SavedChunk& saved, std::size_t layer) const;
+    /// Starts to copy it there.
+    std::optional<std::int64_t> store_stream(const SavedChunk& saved, std::size_t layer) const;
+    void join(const std::optional<std::int64_t>& copies) const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
     /// If weights are gathered, starts to gather those of what forward computes next.
     void wait_for_block(std::size_t layer) const;

@@ -17,7 +17,7 @@ bool are_shared_otherwise(const ParameterLayout& layout) {
 }  // namespace
 
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
-                     const OptimizerPlan& plan)
+                     const OptimizerPlan& plan, const OffloadSpec& offload)
     : backend_(backend),
       memory_(memory),
       mesh_(mesh),
@@ -27,14 +27,21 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
       muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.dtype()),
+      held_{.main_params = offload.main_weights && parameters.dtype() != DType::f32,
+            .moments = offload.optimizer},
       sums_over_dp_cp_(are_shared_otherwise(parameters.layout())) {
     cleared_ = parameters_.cleared_grads();
     allocate(memory);
+    if (held_.any())
+        windows_.emplace(backend, memory[MemoryUse::workspace], held_, adamw_pieces_, muon_pieces_);
     frozen_ = frozen_ranges(parameters_.layout(), mesh_);
 }
 
 void Optimizer::allocate(Memory& memory) {
     const bool own_main_params = parameters_.dtype() != DType::f32;
+    const MemoryUse of_main_params =
+        held_.main_params ? MemoryUse::host_main_params : MemoryUse::main_params;
+    const MemoryUse of_moments = held_.moments ? MemoryUse::host_optimizer : MemoryUse::optimizer;
     for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_)) {
         const std::int64_t length = range.shard.elements();
         const auto state = [&](MemoryUse use) {
@@ -42,14 +49,13 @@ void Optimizer::allocate(Memory& memory) {
         };
         const Tensor weight = parameters_.owned_weights(range.range());
         UpdatedRange updated;
-        updated.main_param = own_main_params ? state(MemoryUse::main_params) : weight;
+        updated.main_param = own_main_params ? state(of_main_params) : weight;
         updated.main_grad = parameters_.owned_grads(range.range());
         if (own_main_params) updated.weight = weight;
         if (range.parameter->update == Update::muon) {
-            updated.states = {{"momentum_buffer", state(MemoryUse::optimizer)}};
+            updated.states = {{"momentum_buffer", state(of_moments)}};
         } else {
-            updated.states = {{"exp_avg", state(MemoryUse::optimizer)},
-                              {"exp_avg_sq", state(MemoryUse::optimizer)}};
+            updated.states = {{"exp_avg", state(of_moments)}, {"exp_avg_sq", state(of_moments)}};
         }
         const bool is_first = owner_of(range.parameter->sharing, mesh_).saves;
         if (range.shard.owned && (is_first || !sums_over_dp_cp_)) {
@@ -161,10 +167,20 @@ void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     share_sums(mesh_, step);
     backend_.run(DecideStep{.step = step, .policy = decision});
     backend_.run(FindNotFinite{.values = grads_, .step = step});
-    backend_.run(AdamW{.pieces = adamw_pieces_, .constants = constants_, .step = step});
-    for (const MuonPiece& piece : muon_pieces_)
-        muon_.update(piece, step);
+    if (windows_) {
+        windows_->update(
+            [&](const StateWindows::Part& part) { update(step, part.adamw, part.muon); });
+    } else {
+        update(step, adamw_pieces_, muon_pieces_);
+    }
     distribute_weights();
+}
+
+void Optimizer::update(const StepRef& step, std::span<const AdamWPiece> adamw,
+                       std::span<const MuonPiece> muon) {
+    if (!adamw.empty()) backend_.run(AdamW{.pieces = adamw, .constants = constants_, .step = step});
+    for (const MuonPiece& piece : muon)
+        muon_.update(piece, step);
 }
 
 Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {

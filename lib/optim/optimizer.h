@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "model/ownership.h"
 #include "model/parameters.h"
 #include "optim/muon.h"
+#include "optim/state_windows.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -19,7 +21,7 @@ namespace gptrain {
 class Optimizer {
 public:
     Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
-              const OptimizerPlan& plan);
+              const OptimizerPlan& plan, const OffloadSpec& offload = {});
 
     /// Draws the initial parameter values and clears the optimizer's state.
     void initialise(std::uint64_t seed);
@@ -40,9 +42,10 @@ public:
     };
     GradientName gradient(std::int64_t index) const;
 
-    /// Visits all state that this rank holds: groups weight, exp_avg and exp_avg_sq (of
-    /// AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it owns. Frozen
-    /// weights are in the compute dtype, balances of routers in fp32. Waits for weights in flight.
+    /// Visits all state that this rank holds, in the memory where it waits: groups weight, exp_avg
+    /// and exp_avg_sq (of AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it
+    /// owns. Frozen weights are in the compute dtype, balances of routers in fp32. Waits for
+    /// weights in flight.
     void visit(const StateVisitor& visitor) const;
     /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
     /// loading main parameters or frozen weights.
@@ -62,6 +65,8 @@ private:
         std::vector<State> states;
     };
     void allocate(Memory& memory);
+    void update(const StepRef& step, std::span<const AdamWPiece> adamw,
+                std::span<const MuonPiece> muon);
     void add_piece(const UpdatedRange& updated);
     /// The matrix of a parameter that Muon updates, or those of its experts.
     void add_matrices(const UpdatedRange& updated);
@@ -78,14 +83,16 @@ private:
     Parameters& parameters_;
     AdamWConstants constants_;
     Muon muon_;
+    HeldOnHost held_;
     bool sums_over_dp_cp_;         ///< ranks of dp x cp count different gradients
     std::vector<Tensor> cleared_;  ///< the gradients that a step clears
     std::vector<UpdatedRange> updated_;
     std::vector<AdamWPiece> adamw_pieces_;
     std::vector<MuonPiece> muon_pieces_;
-    std::vector<OwnedRange> frozen_;    ///< frozen parameters, as it saves them
-    std::vector<Tensor> grads_;         ///< gradients whose squares this rank counts
-    std::vector<std::size_t> counted_;  ///< their indices in updated_
+    std::optional<StateWindows> windows_;  ///< if state waits in host memory
+    std::vector<OwnedRange> frozen_;       ///< frozen parameters, as it saves them
+    std::vector<Tensor> grads_;            ///< gradients whose squares this rank counts
+    std::vector<std::size_t> counted_;     ///< their indices in updated_
 };
 
 }  // namespace gptrain

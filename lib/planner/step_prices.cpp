@@ -43,8 +43,22 @@ std::int64_t copy_calls(std::string_view operation, std::int64_t sent, std::int6
     return of_events + halves * pieces * 2 * (others + 2);
 }
 
+/// Copies between the device and host memory. A CPU copies within its memory, which it reads and
+/// writes.
+PricedMessage price_copies(const TraceMessage& message, const HardwareProfile& hardware) {
+    const DeviceProfile& device = hardware.device;
+    const auto bytes = static_cast<double>(message.bytes);
+    const double memory = device.memory_bandwidth * device.memory_efficiency;
+    return {
+        .seconds = device.copy_bandwidth > 0 ? bytes / device.copy_bandwidth : 2 * bytes / memory,
+        .spent = Spent::offload,
+        .copy_calls = 1,
+        .host_link = true};
+}
+
 PricedMessage price(const TraceMessage& message, std::int64_t stage, const PipelineTraces& pipeline,
                     const HardwareProfile& hardware) {
+    if (is_host_link(message.communicator)) return price_copies(message, hardware);
     const MeshShape& mesh = pipeline.mesh;
     const NodeProfile& node = hardware.node;
     PricedMessage priced = {.spent = spent_on(reported_axis(message.axis, mesh)),

@@ -11,7 +11,20 @@
 namespace gptrain {
 
 /// The categories of a step's time; their words are printed.
-enum class Spent { gemms, attention, other, optimizer, tp, cp, dp, pp, experts, bubble, host };
+enum class Spent {
+    gemms,
+    attention,
+    other,
+    optimizer,
+    tp,
+    cp,
+    dp,
+    pp,
+    experts,
+    offload,
+    bubble,
+    host
+};
 constexpr auto words_of(Spent) {
     using enum Spent;
     return std::to_array<Word<Spent>>({{gemms, "GEMMs"},
@@ -23,6 +36,7 @@ constexpr auto words_of(Spent) {
                                        {dp, "dp"},
                                        {pp, "pp"},
                                        {experts, "experts"},
+                                       {offload, "offload"},
                                        {bubble, "bubble"},
                                        {host, "host"}});
 }
@@ -55,7 +69,8 @@ struct PricedMessage {
     /// 0: it is a message of NCCL or MPI.
     std::int64_t copy_calls = 0;
     bool between_stages = false;
-    bool sends = false;  ///< to another stage
+    bool sends = false;      ///< to another stage
+    bool host_link = false;  ///< copies beside computation, which no message holds up
 };
 
 /// The prices of a trace's ops and messages, by their indices.

@@ -181,12 +181,14 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     message.communicator = what.communicator;
     const double alone =
         host_moves_ ? stage.device : std::max({stage.host, stage.device, queue.last_end});
-    const bool in_order = hardware_.software.in_order && !host_moves_;
+    const bool in_order = hardware_.software.in_order && !host_moves_ && !price.host_link;
     message.start = in_order ? std::max(alone, stage.last_start) : alone;
     message.delay = message.start - alone;
     message.held_by = stage.last_spent;
-    stage.last_start = message.start;
-    stage.last_spent = price.spent;
+    if (!price.host_link) {
+        stage.last_start = message.start;
+        stage.last_spent = price.spent;
+    }
     queue.messages.push_back(message);
     IssuedMessage& issued = queue.messages.back();
     if (postpones(stage, price)) {

@@ -111,10 +111,11 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
         }
     };
     // A record must not contain communication: of tp, cp or experts, of buckets and windows, or of
-    // weights on their way.
+    // weights on their way. Nor copies beside computation.
     const Mesh& mesh = context.mesh;
     const bool alone = mesh.tp().size() == 1 && mesh.cp().size() == 1 && mesh.experts().size() == 1;
-    if (!alone || windows || final || !stage_.parameters.nothing_in_flight()) {
+    const bool records = alone && !windows && !final && saved.hosts.empty();
+    if (!records || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
         context.backend.replay(replay_key(action, first_gradients), work);

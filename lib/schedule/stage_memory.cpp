@@ -7,12 +7,12 @@ namespace {
 
 /// Allocates one slot. The chunks use it in turn, so their allocations overlay each other.
 void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const SavedSizes& sizes,
-                  std::vector<std::vector<SavedChunk>>& saved) {
+                  const StreamWindows& windows, std::vector<std::vector<SavedChunk>>& saved) {
     std::int64_t most = 0;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         const ArenaFrame frame(arena);
         const std::int64_t before = arena.used();
-        saved[i].push_back(chunks[i].reserve(arena, sizes));
+        saved[i].push_back(chunks[i].reserve(arena, sizes, windows));
         most = std::max(most, arena.used() - before);
     }
     arena.allocate(DType::u8, {most});
@@ -49,8 +49,11 @@ StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChun
     StageMemory memory = reserve_forward(context, sizes);
     Arena& saved = context.memory[MemoryUse::saved];
     memory.saved.resize(chunks.size());
+    StreamWindows windows;
+    if (sizes.saved.on_host)
+        windows = chunks.front().reserve_windows(saved, sizes.saved.seq_length);
     for (std::int64_t slot = 0; slot < sizes.slots; ++slot)
-        reserve_slot(saved, chunks, sizes.saved, memory.saved);
+        reserve_slot(saved, chunks, sizes.saved, windows, memory.saved);
     reserve_head_slots(saved, chunks.back(), sizes, memory.saved.back());
     for (std::int64_t i = 0; i < sizes.deferred_heads; ++i) {
         memory.deferred_heads.push_back(

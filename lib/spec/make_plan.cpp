@@ -159,6 +159,20 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .muon = spec.optimizer.muon};
 }
 
+void check_offload(const RunPlan& plan) {
+    if (plan.offload.activations == OffloadedActivations::off) return;
+    require(plan.recompute == Recompute::full,
+            "offload.activations: blocks needs recompute full, but it is ", name_of(plan.recompute),
+            ": what that keeps of a block takes longer to copy than the block to compute; set "
+            "recompute to full or offload.activations to off");
+    const bool plain = plan.schedule == ScheduleKind::one_f_one_b && plan.virtual_stages == 1;
+    require(plain,
+            "offload.activations: blocks needs parallel.schedule 1f1b with virtual_stages 1, but "
+            "they are ",
+            name_of(plan.schedule), " and ", plan.virtual_stages,
+            "; change these or set offload.activations to off");
+}
+
 /// The warning if tp cuts rows of a matrix within int8 blocks, so that scales differ from those of
 /// one rank; else empty.
 std::string int8_warning(const RunPlan& plan) {
@@ -248,6 +262,8 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_frozen(plan);
     plan.overwrites_gradients = !has_fault(spec, InjectedFault::Kind::nan);
     plan.optimizer = optimizer_plan(spec);
+    plan.offload = spec.offload;
+    check_offload(plan);
     plan.validation_sources = validation_sources(spec);
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;

@@ -210,6 +210,7 @@ std::int64_t deferred_heads(const RunPlan& plan) {
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;
     // The window of the head's gradient is for one microbatch.
     if (!ramps || plan.mesh.pipeline == 1 || plan.shards_gradients()) return 0;
+    if (plan.offload.activations != OffloadedActivations::off) return 0;
     if (!plan.parameters.trains(head_matrix(plan.model))) return 0;
     const ModelShape& model = plan.local;
     const std::int64_t operands =

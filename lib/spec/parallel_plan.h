@@ -34,7 +34,7 @@ void take_pieces_by_rank(RunPlan& plan);
 /// (RunPlan::deferred_heads): the smaller of these numbers:
 ///  - those whose gradients of the logits fit into the memory by which the last stage keeps fewer
 ///    activations than the first, so that no rank needs more than the first stage's. Where all
-///    stages keep the same (gpipe, zero_bubble, one stage) it is 0;
+///    stages keep the same (gpipe, zero_bubble, one stage, offload.activations) it is 0;
 ///  - those whose weight gradients take, by their FLOPs, three quarters of the time in which the
 ///    last gradients travel from the last stage to the first.
 std::int64_t deferred_heads(const RunPlan& plan);

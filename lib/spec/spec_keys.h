@@ -250,6 +250,12 @@ void visit_keys(auto& keys, OptimizerSpec& optimizer) {
     keys.value("muon", optimizer.muon);
 }
 
+void visit_keys(auto& keys, OffloadSpec& offload) {
+    keys.value("optimizer", offload.optimizer);
+    keys.value("main_weights", offload.main_weights);
+    keys.value("activations", offload.activations);
+}
+
 void visit_keys(auto& keys, LrScheduleSpec& schedule) {
     keys.value("kind", schedule.kind);
     keys.value("warmup_steps", schedule.warmup_steps, step_interval);
@@ -322,6 +328,7 @@ void visit_keys(auto& keys, RunSpec& spec) {
     keys.value("recompute", spec.recompute);
     keys.value("deterministic", spec.deterministic);
     keys.value("optimizer", spec.optimizer);
+    keys.value("offload", spec.offload);
     keys.value("lr_schedule", spec.lr_schedule);
     keys.value("checkpoint", spec.checkpoint);
     keys.value("faults", spec.faults);

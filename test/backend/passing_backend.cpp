@@ -17,6 +17,10 @@ public:
     std::optional<std::int64_t> free_bytes() const override { return 5; }
     std::int64_t row_alignment() const override { return 6; }
     std::int64_t mark() override { return 7; }
+    std::int64_t fetch(std::span<const HostTwin> /*twins*/) override { return 8; }
+    std::int64_t store(std::span<const HostTwin> /*twins*/) override { return 9; }
+    void join(std::int64_t copies) override { joined = copies; }
+    std::int64_t joined = 0;
     bool can_tune() const override { return true; }
     std::string tune(const std::function<void()>&) override { return "choices"; }
     bool set_choices(std::string_view) override { return false; }
@@ -45,6 +49,10 @@ TEST_CASE("a backend that watches another one says of itself what the other one 
     CHECK(watcher.bytes_outside_arenas() == 3);
     CHECK(watcher.free_bytes() == 5);
     CHECK(watcher.mark() == 7);
+    CHECK(watcher.fetch({}) == 8);
+    CHECK(watcher.store({}) == 9);
+    watcher.join(10);
+    CHECK(device.joined == 10);
     CHECK(watcher.can_tune());
     CHECK(watcher.tune({}) == "choices");
     CHECK_FALSE(watcher.set_choices(""));

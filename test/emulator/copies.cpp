@@ -1,10 +1,11 @@
-// Staged copies in parallel with computation. The emulator's streams do their work as late as
-// possible, so a forgotten event shows in the values.
+// Staged copies, and those of what waits on the host, in parallel with computation. The emulator's
+// streams do their work as late as possible, so a forgotten event shows in the values.
 #include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "catch.h"
+#include "cuda/runtime/side_copies.h"
 #include "cuda/runtime/staging.h"
 
 namespace gptrain::cuda {
@@ -99,6 +100,75 @@ TEST_CASE("copies of many buffers arrive whole", "[copies]") {
     std::iota(values.begin(), values.end(), 7);
     copies.upload(there, values);
     CHECK(copies.download(there, count) == values);
+}
+
+using Direction = SideCopies::Direction;
+
+void set(const Stream& compute, const Memory& memory, std::int64_t value) {
+    compute.issue([=, data = memory.data()] { std::memcpy(data, &value, sizeof value); });
+}
+
+TEST_CASE("copies beside computation run after what was issued before, and before what joins them",
+          "[copies]") {
+    for (const emulator::Haste haste : {emulator::Haste::none, emulator::Haste::all}) {
+        emulator::haste() = haste;
+        const Stream compute;
+        SideCopies copies;
+        const Memory window(value_bytes);
+        constexpr std::int64_t count = 20;
+        const Memory host(count * value_bytes);
+        const Memory seen(count * value_bytes);
+        const auto twin = [&](std::int64_t i) {
+            return HostTwin{window.tensor(), host.tensor().slice(0, i * value_bytes, value_bytes)};
+        };
+        for (std::int64_t i = 0; i < count; ++i) {
+            set(compute, window, i);
+            const HostTwin leaving = twin(i);
+            copies.join(copies.start(Direction::to_host, {&leaving, 1}, compute), compute);
+        }
+        for (std::int64_t i = count; i-- > 0;) {
+            const HostTwin arriving = twin(i);
+            copies.join(copies.start(Direction::to_device, {&arriving, 1}, compute), compute);
+            copy(seen.data() + i * value_bytes, window.data(), value_bytes, compute);
+        }
+        compute.synchronize();
+        std::vector<std::int64_t> values(count);
+        std::memcpy(values.data(), seen.data(), count * value_bytes);
+        std::vector<std::int64_t> right(count);
+        std::iota(right.begin(), right.end(), 0);
+        CHECK(values == right);
+    }
+    emulator::haste() = emulator::Haste::none;
+}
+
+TEST_CASE("computation goes on beside copies, and directions beside each other", "[copies]") {
+    const Stream compute;
+    SideCopies copies;
+    const Memory one(value_bytes);
+    const Memory other(value_bytes);
+    const Memory host(2 * value_bytes);
+    set(compute, one, 1);
+    const HostTwin leaving = {one.tensor(), host.tensor().slice(0, 0, value_bytes)};
+    const std::int64_t stored = copies.start(Direction::to_host, {&leaving, 1}, compute);
+    const std::int64_t two = 2;
+    std::memcpy(host.data() + value_bytes, &two, sizeof two);
+    const HostTwin arriving = {other.tensor(), host.tensor().slice(0, value_bytes, value_bytes)};
+    const std::int64_t fetched = copies.start(Direction::to_device, {&arriving, 1}, compute);
+    const auto value_of = [](const std::byte* data) {
+        std::int64_t value = 0;
+        std::memcpy(&value, data, sizeof value);
+        return value;
+    };
+    compute.synchronize();
+    CHECK(value_of(host.data()) == -1);
+    CHECK(value_of(other.data()) == -1);
+    copies.join(fetched, compute);
+    compute.synchronize();
+    CHECK(value_of(other.data()) == 2);
+    CHECK(value_of(host.data()) == -1);
+    copies.join(stored, compute);
+    compute.synchronize();
+    CHECK(value_of(host.data()) == 1);
 }
 
 }  // namespace

@@ -27,6 +27,43 @@ TEST_CASE("a run takes exactly the memory that was predicted", "[model][memory]"
     CHECK(run.engine().memory().peaks() == run.memory_plan());
 }
 
+TEST_CASE("a run with offload takes exactly the memory that was predicted", "[model][memory]") {
+    RunSpec spec = GENERATE(tiny_spec(), tiny_shared_experts_spec(), tiny_falcon_spec());
+    spec.optimizer.name = GENERATE("adamw", "muon");
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    spec.recompute = Recompute::full;
+    spec.offload = {
+        .optimizer = true, .main_weights = true, .activations = OffloadedActivations::blocks};
+    TinyRun run(spec);
+    run.step(random_batch(run.plan(), 1));
+    run.engine().evaluate(random_batch(run.plan(), 1));
+    CHECK(run.engine().memory().peaks() == run.memory_plan());
+}
+
+TEST_CASE("what waits in host memory takes none of the device's", "[model][memory]") {
+    RunSpec spec = tiny_spec();
+    spec.precision.compute = Precision::bf16;
+    spec.recompute = Recompute::full;
+    const auto measure = [&](std::int64_t layers) {
+        spec.model.num_layers = layers;
+        return measure_run(make_plan(spec, {}), {}, no_scratch).memory;
+    };
+    const MemoryPlan resident = measure(8);
+    spec.offload = {
+        .optimizer = true, .main_weights = true, .activations = OffloadedActivations::blocks};
+    const MemoryPlan offloaded = measure(8);
+    CHECK(offloaded[MemoryUse::optimizer] == 0);
+    CHECK(offloaded[MemoryUse::host_optimizer] == resident[MemoryUse::optimizer]);
+    CHECK(offloaded[MemoryUse::main_params] == 0);
+    CHECK(offloaded[MemoryUse::host_main_params] == resident[MemoryUse::main_params]);
+    // Two windows, however many layers there are.
+    const std::int64_t stream =
+        2 * spec.training.micro_batch_size * spec.training.seq_length * spec.model.hidden_size;
+    CHECK(offloaded[MemoryUse::host_saved] == 8 * stream);
+    CHECK(resident[MemoryUse::saved] - offloaded[MemoryUse::saved] == (8 - 2) * stream);
+    CHECK(measure(4)[MemoryUse::saved] == offloaded[MemoryUse::saved]);
+}
+
 TEST_CASE("recomputation and sharding save what they should", "[model][memory]") {
     RunSpec spec = tiny_spec();
     const auto measure = [&](std::int64_t ranks) {

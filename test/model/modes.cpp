@@ -112,6 +112,23 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
     check_equal_bits(none, train_steps(spec, 2));
 }
 
+TEST_CASE("state and activations in host memory do not change a bit", "[model]") {
+    RunSpec spec = variant(GENERATE(0, 9, 11, 12));
+    spec.model.num_layers = 3;
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    spec.optimizer.name = GENERATE("adamw", "muon");
+    spec.recompute = Recompute::full;
+    const Result resident = train_steps(spec, 3);
+    REQUIRE(std::isfinite(resident.losses.back()));
+    spec.offload = {
+        .optimizer = true, .main_weights = true, .activations = OffloadedActivations::blocks};
+    check_equal_bits(resident, train_steps(spec, 3));
+    const bool moments = spec.optimizer.name == "adamw";
+    spec.offload = {.optimizer = moments, .main_weights = !moments};
+    spec.recompute = Recompute::selective;
+    check_equal_bits(resident, train_steps(spec, 3));
+}
+
 TEST_CASE("a backward in two parts is the backward", "[model]") {
     RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);

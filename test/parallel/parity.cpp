@@ -171,4 +171,31 @@ TEST_CASE("Muon computes the same bits with and without a sharded optimizer") {
     CHECK(sharded.weights == whole.weights);
 }
 
+TEST_CASE("State and activations in host memory do not change a bit on a mesh") {
+    const std::int64_t ranks = session().size();
+    if (ranks > 4) return;
+    const Model model = models()[GENERATE(0, 1)];
+    ParallelSpec parallel;
+    // All on one axis; on 4 ranks half of them on dp.
+    const std::int64_t others = ranks > 2 ? ranks / 2 : ranks;
+    const std::string axis = GENERATE("dp", "pp", "cp", "tp");
+    if (axis == "pp") parallel.pipeline = others;
+    if (axis == "cp") parallel.context = others;
+    if (axis == "tp") parallel.tensor = others;
+    parallel.sequence_parallel = axis == "tp";
+    RunSpec spec = model.spec;
+    spec.parallel = parallel;
+    spec.precision.compute = Precision::bf16;
+    spec.optimizer.name = axis == "dp" ? "adamw" : "muon";
+    spec.recompute = Recompute::full;
+    CAPTURE(model.name, axis);
+    const StepResults resident = run_on_mesh(session(), spec, compared_steps);
+    spec.offload = {
+        .optimizer = true, .main_weights = true, .activations = OffloadedActivations::blocks};
+    const StepResults offloaded = run_on_mesh(session(), spec, compared_steps);
+    CHECK(offloaded.losses == resident.losses);
+    CHECK(offloaded.grad_norms == resident.grad_norms);
+    CHECK(offloaded.weights == resident.weights);
+}
+
 }  // namespace gptrain::test

@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "cuda/needs.h"
+#include "engine/measure.h"
 #include "hardware/load_profile.h"
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
@@ -89,6 +90,36 @@ TEST_CASE("gpt175b hides its data-parallel messages on 1,024 GPUs") {
     check_hidden(step, 0.03);
     // One for each chunk, and one for the embedding, which is tied to the last stage's.
     CHECK(step.reductions() == step.plan().virtual_stages + 1);
+}
+
+// Eight blocks of Llama 3 8B's shape on one GPU.
+TEST_CASE("copies of activations hide, and those of state take the link's time") {
+    RunSpec spec = shipped_spec("gpt16b");
+    spec.model.num_layers = 8;
+    spec.model.hidden_size = 4096;
+    spec.model.num_attention_heads = 32;
+    spec.model.ffn_hidden_size = 16384;
+    spec.parallel = {};
+    spec.training.micro_batch_size = 1;
+    spec.training.global_batch_size = 4;
+    spec.recompute = Recompute::full;
+    const auto seconds = [&] { return step_of(spec, 1).time(true, "h100-sxm"); };
+    const StepTime resident = seconds();
+    CHECK(resident[Spent::offload] == 0);
+    spec.offload.activations = OffloadedActivations::blocks;
+    const StepTime activations = seconds();
+    CHECK(activations.seconds < 1.01 * resident.seconds);
+    spec.offload = {.optimizer = true, .main_weights = true};
+    const RunPlan plan = make_plan(spec, for_dry_run(1));
+    const MemoryPlan memory = lasting_memory(plan, {}, cuda::backend_memory());
+    const auto bytes = static_cast<double>(memory[MemoryUse::host_optimizer] +
+                                           memory[MemoryUse::host_main_params]);
+    const double link = bytes / load_profile("h100-sxm").device.copy_bandwidth;
+    const StepTime state = seconds();
+    // The first part comes before any update, and the last one leaves after all.
+    CHECK(state[Spent::offload] > 0.9 * link);
+    CHECK(state[Spent::offload] < 1.1 * link);
+    CHECK(state.seconds == Approx(resident.seconds + state[Spent::offload]).epsilon(0.01));
 }
 
 // The fewer chunks a stage has, the longer the last stage waits at the end of a step.

@@ -45,6 +45,33 @@ TEST_CASE("messages of one communicator follow each other") {
     CHECK(time[Spent::dp] == Approx(7));
 }
 
+TEST_CASE("copies to and from the host take their own time beside ops and messages") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.copy_bandwidth = 2;
+    hardware.software.in_order = true;
+    const auto copies = [&](std::int64_t bytes) {
+        return Script()
+            .copies(0, bytes)
+            .copies(1, bytes)
+            .message(Axis::dp, 3)
+            .op(gemm(4))
+            .wait(Axis::dp)
+            .wait(first_host_link)
+            .wait(first_host_link + 1)
+            .trace();
+    };
+    CHECK(time_of(copies(8), data_and_tensor, hardware).seconds == Approx(4));
+    const StepTime longer = time_of(copies(14), data_and_tensor, hardware);
+    CHECK(longer.seconds == Approx(7));
+    CHECK(longer[Spent::offload] == Approx(3));
+    // A CPU reads and writes its memory meanwhile.
+    hardware.kind = DeviceChoice::cpu;
+    hardware.device.copy_bandwidth = 0;
+    const StepTime on_cpu =
+        time_of(Script().op(gemm(4)).copies(0, 3).wait(first_host_link).trace(), {}, hardware);
+    CHECK(on_cpu.seconds == Approx(4 + 2 * 3));
+}
+
 // The second reduction waits for the first, and in the order of issue the sum over tp for both.
 TEST_CASE("in the order of issue a message is held up by queues of other communicators") {
     const StepTrace step = Script()

@@ -50,6 +50,13 @@ public:
                                    .peer = peer});
         return add(TraceEvent::Kind::message, std::ssize(trace_.messages) - 1);
     }
+    /// Copies on a link to the host: 0 fetches, 1 stores.
+    Script& copies(int direction, std::int64_t bytes) {
+        trace_.messages.push_back({.communicator = first_host_link + direction,
+                                   .operation = direction == 0 ? "fetch" : "store",
+                                   .bytes = bytes});
+        return add(TraceEvent::Kind::message, std::ssize(trace_.messages) - 1);
+    }
     Script& wait(int communicator, std::int64_t distance = 0) {
         return add(TraceEvent::Kind::wait, communicator, distance);
     }

@@ -8,7 +8,8 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     checkpoint.async=false "training.micro_batch_size=2 training.global_batch_size=6" \
     "model.activation=swiglu model.normalization=rmsnorm model.position_embedding=rope model.bias=false" \
     "model.tie_embeddings=false model.num_query_groups=1 model.dropout=0.1" \
-    "data.reset_at_eod=true data.eod_mask_loss=true" parallel.schedule=zero_bubble; do
+    "data.reset_at_eod=true data.eod_mask_loss=true" parallel.schedule=zero_bubble \
+    "precision.compute=bf16 recompute=full offload.optimizer=true offload.main_weights=true offload.activations=blocks"; do
     settings output_dir=run-$n training.steps=1 $settings
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
     predicted=$(predicted_bytes)
@@ -64,5 +65,16 @@ for ((kib = 70000; kib < 1000000; kib += 8000)); do
     refusals=$((refusals + 1))
 done
 ((code == 0 && refusals > 2)) || fail "under ulimit -v: $refusals refusals, then exit code $code"
+
+# State in host memory: how long its moves take, and whether the host of a node of GPUs has enough.
+offloaded=("$gptrain" --config run.yaml --dry-run --check --world-size 8 --set device=cuda
+    --set training.global_batch_size=8 --set "offload={optimizer: true, main_weights: true}")
+expect_exit 0 "${offloaded[@]}" --hardware h100-sxm
+says out "  host optimizer  " "  host main parameters  " "fits the host: " " for 8 ranks" "  offload  " \
+    "state moves take " " tokens a step on"
+sed 's/host_memory: [^ ]*/host_memory: 1e9/' \
+    "$(dirname "$script")/../../configs/hardware/h100-sxm.yaml" >small_host.yaml
+expect_exit 2 "${offloaded[@]}" --hardware small_host.yaml
+says out "does not fit the host: " ", 953.67 MiB available (node.host_memory of h100-sxm) for 8 ranks; use more nodes"
 
 finish

@@ -122,6 +122,14 @@ for mesh in "${meshes[@]}"; do
     near one "$name-first"
 done
 
+# The state of two ranks in host memory, then on the device: the same bits.
+train_as 2 0 offloaded parallel.data=2 training.steps=10 offload.optimizer=true
+train_as 2 0 offloaded parallel.data=2
+says out "after step 10"
+for shard in "$(checkpoint mesh-2-data-2 20)"/shard-*.h5; do
+    same "$shard" "$(checkpoint offloaded 20)/${shard##*/}"
+done
+
 # A data rank leaves, or comes back; 8 sequences are 2 on each of 4 ranks, and 3, 3 and 2 on three.
 for ranks in "4 3" "3 4"; do
     train_as "${ranks% *}" 0 "from-${ranks/ /-to-}" training.steps=10

@@ -16,9 +16,31 @@ straight_and_resumed() {
     same_run "$name" "$resumed" 20
 }
 
+# same_numbers A B: the runs differ only in the memory that they take.
+same_numbers() {
+    local run
+    for run in "$1" "$2"; do
+        history "$run" | sed 's/"memory_bytes": [0-9]*, //' >"$run.numbers"
+    done
+    (($(grep -c loss "$1.numbers") >= 20)) || fail "$1 has no 20 lines"
+    same "$1.numbers" "$2.numbers"
+    same "$(checkpoint "$1" 20)/shard-00000.h5" "$(checkpoint "$2" 20)/shard-00000.h5"
+}
+
 straight_and_resumed plain
 straight_and_resumed bf16 precision.compute=bf16 model.dropout=0.1 model.activation=gelu_erf
 straight_and_resumed fp16 precision.compute=fp16 recompute=full
+# State and activations in host memory change no bit, nor does a resume that brings them there or back.
+offload='offload={optimizer: true, main_weights: true, activations: blocks}'
+straight_and_resumed offloaded precision.compute=fp16 recompute=full "$offload"
+same_numbers fp16 offloaded
+for first in "$offload" offload.optimizer=false; do
+    rm -rf moved
+    train 0 moved precision.compute=fp16 recompute=full training.steps=10 "$first"
+    if [[ $first == "$offload" ]]; then second=offload.optimizer=false; else second=$offload; fi
+    train 0 moved precision.compute=fp16 recompute=full "$second"
+    same_numbers fp16 moved
+done
 # Accumulation, and a ramp-up in progress at step 10.
 straight_and_resumed ramp training.micro_batch_size=2 training.global_batch_size=8 \
     "training.rampup={start: 2, increment: 2, samples: 50}" checkpoint.async=false

@@ -131,6 +131,11 @@ TEST_CASE("keys of training, data and mesh that contradict each other are named"
          "training.rampup.increment 4 is not a multiple of 8"},
         {{rampup, "training.global_batch_size=4"}, "training.rampup.start 8 is above"},
         {{rampup, "training.global_batch_size=20"}, "training.rampup.increment 8 does not divide"},
+        {{"offload.activations=blocks"},
+         "offload.activations: blocks needs recompute full, but it is selective"},
+        {{"offload.activations=blocks", "recompute=full", "parallel.schedule=zero_bubble"},
+         "offload.activations: blocks needs parallel.schedule 1f1b with virtual_stages 1, but they "
+         "are zero_bubble and 1"},
         {{"lr_schedule.min_lr=1"}, "lr_schedule.min_lr 1 is above optimizer.lr 6e-04"},
         {{"lr_schedule.kind=wsd"}, "lr_schedule.wsd_decay_steps 0"},
         {{"lr_schedule.wsd_decay_steps=3"}, "lr_schedule.kind cosine"},

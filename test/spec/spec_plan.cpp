@@ -119,7 +119,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     const RunPlan plan = plan_of(
         {"seed=9", "deterministic=false", "recompute=full", "precision.grad_reduce=bf16",
          "optimizer={betas: [0.5, 0.75], eps: 0.125, weight_decay: 2, clip_grad: 3}",
-         "parallel.shard_optimizer=false",
+         "parallel.shard_optimizer=false", "offload.optimizer=true",
          "checkpoint={async: false, local: /disk, memory: /dev/shm}",
          "data={train: [{prefix: /x}], eod_id: 7, eod_mask_loss: true, reset_at_eod: true}"});
     CHECK(plan.seed == 9);
@@ -131,6 +131,7 @@ TEST_CASE("what computing needs of the spec's settings is in the plan") {
     CHECK(plan.optimizer.weight_decay == 2);
     CHECK(plan.optimizer.clip_grad == 3);
     CHECK(plan.shard == Sharded::none);
+    CHECK(plan.offload == OffloadSpec{true, false, OffloadedActivations::off});
     CHECK_FALSE(plan.async_checkpoint);
     CHECK(plan.local_copies);
     CHECK(plan.memory_copies);
@@ -218,6 +219,14 @@ TEST_CASE(
                             "parallel.virtual_stages=2"},
                            2) == 1);
         }
+    }
+    SECTION("activations in host memory") {
+        // The first stage keeps nine more streams of 64 elements, and a gradient takes 64 + 100.
+        std::vector<std::string> settings = {"model.num_layers=6", "parallel.layers=[5,1]",
+                                             "model.vocab_size=100", "recompute=full"};
+        CHECK(deferred(settings, 2) == 3);
+        settings.emplace_back("offload.activations=blocks");
+        CHECK(deferred(settings, 2) == 0);
     }
     SECTION("schedules that do not wait") {
         const std::vector<std::string> settings = {

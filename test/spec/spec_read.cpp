@@ -97,6 +97,7 @@ precision: {compute: bf16, grad_reduce: bf16}
 recompute: full
 deterministic: false
 optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2}
+offload: {optimizer: true, main_weights: true, activations: blocks}
 lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_decay_steps: 90}
 checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5,
              memory: /dev/shm, memory_interval: 2}
@@ -180,6 +181,7 @@ TEST_CASE("every key of the design is read") {
     CHECK(!spec.deterministic);
     CHECK(spec.optimizer ==
           OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, MomentFormat::fp32, {}});
+    CHECK(spec.offload == OffloadSpec{true, true, OffloadedActivations::blocks});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});
     CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback},

@@ -48,6 +48,10 @@ TEST_CASE("a key that does nothing is reported") {
     CHECK(unused({"parallel.peer=auto", "device=cpu"}) ==
           Warnings{"parallel.peer does nothing with device cpu"});
     CHECK(unused({"parallel.peer=auto", "device=auto"}).empty());
+    CHECK(unused({"offload.main_weights=true", "precision.compute=fp32"}) ==
+          Warnings{"offload.main_weights does nothing with precision.compute fp32: the weights are "
+                   "in fp32"});
+    CHECK(unused({"offload.main_weights=true"}).empty());
 }
 
 TEST_CASE("keys of another kind of rope scaling are reported") {

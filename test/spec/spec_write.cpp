@@ -104,6 +104,10 @@ optimizer:
   weight_decay: 0.1
   clip_grad: 1
   muon: {momentum: 0.95, nesterov: true, scale: match_rms, lr_scale: 1}
+offload:
+  optimizer: false
+  main_weights: false
+  activations: off
 lr_schedule:
   kind: cosine
   warmup_steps: 0
