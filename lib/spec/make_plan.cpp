@@ -11,6 +11,7 @@
 #include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
+#include "spec/small_state.h"
 #include "spec/step_plan.h"
 
 namespace gptrain {
@@ -156,7 +157,10 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .weight_decay = spec.optimizer.weight_decay,
             .clip_grad = spec.optimizer.clip_grad,
             .muon = spec.optimizer.muon,
-            .shard = spec.parallel.shard_optimizer};
+            .shard = spec.parallel.shard_optimizer,
+            .state = spec.optimizer.state,
+            .main_weights = dtype_of(spec.precision.main_weights),
+            .seed = spec.seed};
 }
 
 /// The warning if tp cuts rows of a matrix within int8 blocks, so that scales differ from those of
@@ -253,6 +257,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);
+    check_small_state(plan);
     plan.int8_warning = int8_warning(plan);
     if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     const bool tensor_on_node =
