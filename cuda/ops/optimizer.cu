@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "cuda/device/reduce.cuh"
+#include "cuda/ops/adamw_update.cuh"
 #include "cuda/ops/ordered_sum.h"
 #include "cuda/ops/scratch_sizes.h"
+#include "cuda/ops/small_moments.h"
 #include "cuda/ops/step.h"
 #include "tensor/dtype_switch.h"
 
@@ -18,22 +20,6 @@ using Floats = Vec<float, width>;
 
 /// Tensors per launch. The table is a kernel argument, which is limited to 4 KiB.
 constexpr int max_tensors = 56;
-
-/// Index of the last entry whose `first_chunk` is at most `chunk`.
-template <class Entry>
-__device__ inline int find_entry(const Entry* entries, int count, std::int64_t chunk) {
-    int low = 0;
-    int high = count;
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-        (entries[middle].first_chunk <= chunk ? low : high) = middle;
-    }
-    return low;
-}
-
-bool is_aligned(const void* p, std::size_t bytes) {
-    return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
-}
 
 // ---- tables of tensors --------------------------------------------------------------------------
 
@@ -160,23 +146,8 @@ __global__ void record_first(StepState* state, const double* parts, std::int64_t
 
 // ---- AdamW --------------------------------------------------------------------------------------
 
-/// Elements that a block updates.
-constexpr std::int64_t update_chunk = 4096;
-
-/// Values shared by all elements of a step.
-struct Update {
-    float grad_factor;
-    float beta1, one_minus_beta1;
-    float beta2, one_minus_beta2;
-    float rate;             ///< learning rate / (1 - beta1^t)
-    float root_correction;  ///< sqrt(1 - beta2^t)
-    float eps;
-    float decay;  ///< 1 - learning rate x weight decay
-    int skip;
-};
-static_assert(sizeof(Update) <= update_bytes);
-
-__global__ void prepare_update(const StepState* state, AdamWConstants constants, Update* update) {
+__global__ void prepare_update(const StepState* state, AdamWConstants constants,
+                               AdamWUpdate* update) {
     const auto updates = static_cast<double>(state->updates);
     update->grad_factor = static_cast<float>(state->grad_factor);
     update->beta1 = static_cast<float>(constants.beta1);
@@ -188,6 +159,7 @@ __global__ void prepare_update(const StepState* state, AdamWConstants constants,
     update->eps = static_cast<float>(constants.eps);
     update->decay = static_cast<float>(1 - state->learning_rate * constants.weight_decay);
     update->skip = state->skip != Skip::none ? 1 : 0;
+    update->step = static_cast<std::uint32_t>(state->step);
 }
 
 template <class T>
@@ -210,19 +182,9 @@ struct UpdateTable {
     std::int64_t chunks = 0;
 };
 
-/// Updates one element; returns the new main parameter.
-__device__ inline float update_element(const Update& update, float decay, float grad, float param,
-                                       float& exp_avg, float& exp_avg_sq) {
-    const float g = grad * update.grad_factor;
-    exp_avg = fma(update.beta1, exp_avg, update.one_minus_beta1 * g);
-    exp_avg_sq = fma(update.beta2, exp_avg_sq, update.one_minus_beta2 * g * g);
-    const float root = square_root(exp_avg_sq) / update.root_correction + update.eps;
-    return param * decay - update.rate * exp_avg / root;
-}
-
 template <class T>
 __device__ inline void update_vector(const UpdateEntry<T>& entry, std::int64_t at,
-                                     const Update& update) {
+                                     const AdamWUpdate& update) {
     auto* params = reinterpret_cast<Floats*>(entry.main_param + at);
     Floats param = load_once(params);
     if (update.skip == 0) {
@@ -247,7 +209,7 @@ __device__ inline void update_vector(const UpdateEntry<T>& entry, std::int64_t a
 
 template <class T>
 __device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i,
-                                  const Update& update) {
+                                  const AdamWUpdate& update) {
     if (update.skip == 0) {
         entry.main_param[i] =
             update_element(update, entry.decay ? update.decay : 1.0f, entry.main_grad[i],
@@ -258,10 +220,10 @@ __device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i,
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    update_chunks(UpdateTable<T> table, const Update* stored) {
+    update_chunks(UpdateTable<T> table, const AdamWUpdate* stored) {
     const std::int64_t chunk = block_index().x;
     const UpdateEntry<T>& entry = table.entries[find_entry(table.entries, table.count, chunk)];
-    const Update update = *stored;
+    const AdamWUpdate update = *stored;
     const std::int64_t begin = (chunk - entry.first_chunk) * update_chunk;
     const std::int64_t end =
         begin + update_chunk < entry.count ? begin + update_chunk : entry.count;
@@ -296,7 +258,7 @@ UpdateEntry<T> entry_for(const AdamWPiece& piece, std::int64_t first_chunk) {
 
 /// Updates all pieces, as many per launch as fit in the table.
 template <class T>
-void update_all(std::span<const AdamWPiece> pieces, const Update* update,
+void update_all(std::span<const AdamWPiece> pieces, const AdamWUpdate* update,
                 const OpContext& context) {
     UpdateTable<T> table;
     const auto flush = [&] {
@@ -306,7 +268,7 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
         table.chunks = 0;
     };
     for (const AdamWPiece& piece : pieces) {
-        if (piece.main_param.elements() == 0) continue;
+        if (piece.main_param.elements() == 0 || is_small(piece)) continue;
         table.entries[table.count++] = entry_for<T>(piece, table.chunks);
         table.chunks += div_ceil(piece.main_param.elements(), update_chunk);
         if (table.count == max_tensors) flush();
@@ -346,13 +308,14 @@ void run(const FindNotFinite& args, const OpContext& context) {
 }
 
 void run(const AdamW& args, const OpContext& context) {
-    auto* update = context.scratch.take<Update>(1);
+    auto* update = context.scratch.take<AdamWUpdate>(1);
     launch(context.stream, {.blocks = 1, .threads = 1}, prepare_update, step_state(args.step),
            args.constants, update);
     if (args.pieces.empty()) return;
     const Tensor& weight = args.pieces.front().weight;
     with_compute_type(weight.empty() ? DType::f32 : weight.dtype(),
                       [&](auto type) { update_all<decltype(type)>(args.pieces, update, context); });
+    update_small_pieces(args, update, context);
 }
 
 }  // namespace gptrain::cuda

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/step_state.h"
+#include "tensor/shard.h"
 
 namespace gptrain {
 
@@ -71,15 +72,22 @@ struct FindNotFinite {
     void tensors(const auto& /*list*/) const {}
 };
 
-/// One piece of the parameters for AdamW; all tensors are flat and equally long.
+/// One piece of the parameters for AdamW; all tensors are flat and equally long, but for scales and
+/// padding. The formats of an op's pieces may differ, not that of their main parameters and
+/// weights.
 struct AdamWPiece {
-    Tensor main_param;  ///< fp32
+    Tensor main_param;  ///< fp32, or bf16: rounded stochastically
     Tensor main_grad;   ///< fp32
-    Tensor exp_avg;     ///< fp32
-    Tensor exp_avg_sq;  ///< fp32
+    /// Both fp32, both bf16: rounded stochastically, or both u8: codes (base/dynamic8.h) in blocks
+    /// of moment_block, padded to whole ones, exp_avg with signs, exp_avg_sq without.
+    Tensor exp_avg;
+    Tensor exp_avg_sq;
     Tensor weight;  ///< compute dtype, = rounded main_param, even if the step is skipped; empty if
                     ///< it is main_param itself
     bool decay = false;
+    Tensor exp_avg_scales = {};     ///< fp32, one for each block of codes
+    Tensor exp_avg_sq_scales = {};  ///< the same
+    Shard shard = {};               ///< what is rounded stochastically; in codes, whole blocks
 };
 
 struct AdamWConstants {
@@ -96,15 +104,20 @@ struct AdamWConstants {
 ///   main_param -= lr weight_decay main_param (`decay` only)
 ///   main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)
 /// With step.skip only `weight` is written.
+/// The update is computed in fp32 from exp_avg and exp_avg_sq as they are before they are stored.
+/// Codes: scale = the largest magnitude of the block; the code of x is that of x / scale. What is
+/// not 0 keeps its sign, so it does not become 0. Stochastic rounding: base/stochastic_rounding.h.
 struct AdamW {
     static constexpr std::string_view name = "adamw";
     std::span<const AdamWPiece> pieces;
     AdamWConstants constants = {};
     StepRef step = {};
+    std::uint64_t seed = 0;  ///< of stochastic rounding
     void tensors(const auto& list) const {
         for (const AdamWPiece& piece : pieces) {
             list.reads(piece.main_grad)
                 .updates(piece.main_param, piece.exp_avg, piece.exp_avg_sq)
+                .updates(piece.exp_avg_scales, piece.exp_avg_sq_scales)
                 .writes(piece.weight);
         }
     }

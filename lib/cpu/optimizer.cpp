@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 
+#include "cpu/adamw_step.h"
 #include "cpu/parallel.h"
+#include "cpu/small_moments.h"
 #include "cpu/step.h"
 #include "cpu/values.h"
 #include "cpu/vector8.h"
@@ -51,29 +53,8 @@ double square_sum(const Tensor& tensor) {
     return sum;
 }
 
-/// Constants shared by all elements of a step.
-struct Update {
-    Vec8 grad_factor, beta1, one_minus_beta1, beta2, one_minus_beta2;
-    Vec8 rate;             ///< learning rate / (1 - beta1^t)
-    Vec8 root_correction;  ///< sqrt(1 - beta2^t)
-    Vec8 eps, decay;       ///< decay: 1 - learning rate x weight decay
-
-    Update(const AdamWConstants& constants, const StepState& state)
-        : grad_factor(static_cast<float>(state.grad_factor)),
-          beta1(static_cast<float>(constants.beta1)),
-          one_minus_beta1(static_cast<float>(1 - constants.beta1)),
-          beta2(static_cast<float>(constants.beta2)),
-          one_minus_beta2(static_cast<float>(1 - constants.beta2)),
-          eps(static_cast<float>(constants.eps)) {
-        const auto updates = static_cast<double>(state.updates);
-        rate = static_cast<float>(state.learning_rate / (1 - std::pow(constants.beta1, updates)));
-        root_correction = static_cast<float>(std::sqrt(1 - std::pow(constants.beta2, updates)));
-        decay = static_cast<float>(1 - state.learning_rate * constants.weight_decay);
-    }
-};
-
 template <class T>
-void update(const AdamWPiece& piece, const Update& constants) {
+void update(const AdamWPiece& piece, const AdamWStep& constants) {
     auto* param = piece.main_param.as<float>();
     const auto* grad = piece.main_grad.as<float>();
     auto* exp_avg = piece.exp_avg.as<float>();
@@ -82,13 +63,10 @@ void update(const AdamWPiece& piece, const Update& constants) {
     const Vec8 decay = piece.decay ? constants.decay : Vec8(1.0f);
     parallel_ranges(piece.main_param.elements(), 8, 64, [&](std::int64_t begin, std::int64_t end) {
         for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-            const Vec8 g = load(grad + i, lanes) * constants.grad_factor;
-            const Vec8 m =
-                fma(constants.beta1, load(exp_avg + i, lanes), constants.one_minus_beta1 * g);
-            const Vec8 v = fma(constants.beta2, load(exp_avg_sq + i, lanes),
-                               constants.one_minus_beta2 * g * g);
-            const Vec8 root = sqrt(v) / constants.root_correction + constants.eps;
-            const Vec8 p = load(param + i, lanes) * decay - constants.rate * m / root;
+            Vec8 m = load(exp_avg + i, lanes);
+            Vec8 v = load(exp_avg_sq + i, lanes);
+            const Vec8 p =
+                constants.update(load(grad + i, lanes), load(param + i, lanes), m, v, decay);
             store(exp_avg + i, m, lanes);
             store(exp_avg_sq + i, v, lanes);
             store(param + i, p, lanes);
@@ -123,10 +101,14 @@ void run(const FindNotFinite& args) {
 
 void run(const AdamW& args) {
     const StepState& state = step_state(args.step);
-    const Update update_constants(args.constants, state);
+    const AdamWStep update_constants(args.constants, state);
     for (const AdamWPiece& piece : args.pieces) {
         if (state.skip != Skip::none) {
             if (!piece.weight.empty()) run(Cast{.to = piece.weight, .from = piece.main_param});
+            continue;
+        }
+        if (is_small(piece)) {
+            update_small(piece, update_constants, {.seed = args.seed, .step = state.step});
             continue;
         }
         const DType dtype = piece.weight.empty() ? DType::f32 : piece.weight.dtype();

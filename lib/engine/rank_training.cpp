@@ -1,5 +1,6 @@
 #include "engine/rank_training.h"
 
+#include "base/dynamic8.h"
 #include "engine/rank_model.h"
 #include "schedule/stage_plan.h"
 
@@ -28,6 +29,8 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.sharing = [=](const TensorGroup& group) { return group.of_experts() ? experts : all; };
     // Sums in a dtype other than fp32 are computed in parts, by all ranks.
     request.divides_sums = plan.grad_reduce != DType::f32;
+    // Blocks of 8-bit moments belong whole to one owner.
+    if (plan.optimizer.state == MomentFormat::eight_bit) request.alignment = moment_block;
     request.fp8 = plan.fp8;
     if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;
     request.whole_chunks = plan.reduces_whole_chunks();

@@ -92,6 +92,8 @@ RunSpec without_training(RunSpec spec) {
     spec.training.global_batch_size.reset();
     spec.training.rampup = {};
     spec.training.frozen.clear();
+    spec.optimizer.state = MomentFormat::fp32;
+    spec.precision.main_weights = Precision::fp32;
     spec.deterministic = true;
     return spec;
 }

@@ -10,8 +10,7 @@
 namespace gptrain {
 namespace {
 
-// Groups are aligned to cache lines in every dtype; buckets are long enough to use a link's full
-// bandwidth.
+// Int8 forms are aligned to cache lines; buckets are long enough to use a link's full bandwidth.
 constexpr std::int64_t group_alignment = 64;
 constexpr std::int64_t bucket_elements = 40'000'000;
 
@@ -198,7 +197,7 @@ private:
         if (end_ == bucket_begin_) return;
         const std::int64_t parts =
             request_.divides_sums ? group_size(sharing_.sums, request_.mesh) : owners_of(sharing_);
-        end_ = bucket_begin_ + round_up(end_ - bucket_begin_, group_alignment * parts);
+        end_ = bucket_begin_ + round_up(end_ - bucket_begin_, request_.alignment * parts);
         buckets.push_back({{bucket_begin_, end_}, sharing_, whole_, bucket_unit_});
         bucket_begin_ = end_;
     }
@@ -282,7 +281,7 @@ private:
 
     /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
-        end_ = round_up(end_, group_alignment);
+        end_ = round_up(end_, request_.alignment);
         ParameterGroup placed = {.name = group.name,
                                  .shape = {},
                                  .rows = {},

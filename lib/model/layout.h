@@ -169,6 +169,8 @@ struct LayoutRequest {
     /// Each bucket divides evenly among all ranks that sum its gradients, not only among its
     /// owners.
     bool divides_sums = false;
+    /// Groups and the parts of buckets begin at multiples of it.
+    std::int64_t alignment = 64;
     /// Parameters of blocks belong whole to one of several owners, as equally as possible.
     bool whole_parameters = false;
     bool whole_chunks = false;    ///< one bucket for each chunk

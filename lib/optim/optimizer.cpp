@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
+#include "base/dynamic8.h"
+#include "tensor/shard_runs.h"
+
 namespace gptrain {
 namespace {
 
-/// Frozen weights are drawn in fp32, this many elements at a time, then rounded.
+/// Codes are saved as numbers of four bytes.
+constexpr std::int64_t codes_in_number = size_of(DType::f32);
+
+/// Weights without fp32 values are drawn in fp32, this many elements at a time, then rounded.
 constexpr std::int64_t drawn_elements = std::int64_t{1} << 20;
 
 /// True unless exactly the ranks of dp x cp have and update the same parameters.
@@ -26,19 +32,20 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .beta2 = plan.betas[1],
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
+      seed_(plan.seed),
       muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.dtype()),
-      held_{.main_params = offload.main_weights && parameters.dtype() != DType::f32,
+      held_{.main_params = offload.main_weights && parameters.dtype() != plan.main_weights,
             .moments = offload.optimizer},
       sums_over_dp_cp_(are_shared_otherwise(parameters.layout())) {
     cleared_ = parameters_.cleared_grads();
-    allocate(memory);
+    allocate(memory, plan);
     if (held_.any())
         windows_.emplace(backend, memory[MemoryUse::workspace], held_, adamw_pieces_, muon_pieces_);
     frozen_ = frozen_ranges(parameters_.layout(), mesh_);
 }
 
-void Optimizer::allocate(Memory& memory) {
-    const bool own_main_params = parameters_.dtype() != DType::f32;
+void Optimizer::allocate(Memory& memory, const OptimizerPlan& plan) {
+    const bool own_main_params = parameters_.dtype() != plan.main_weights;
     const MemoryUse of_main_params =
         held_.main_params ? MemoryUse::host_main_params : MemoryUse::main_params;
     const MemoryUse of_moments = held_.moments ? MemoryUse::host_optimizer : MemoryUse::optimizer;
@@ -53,9 +60,12 @@ void Optimizer::allocate(Memory& memory) {
         updated.main_grad = parameters_.owned_grads(range.range());
         if (own_main_params) updated.weight = weight;
         if (range.parameter->update == Update::muon) {
-            updated.states = {{"momentum_buffer", state(of_moments)}};
+            updated.states = {{"momentum_buffer", state(of_moments), range.shard}};
         } else {
-            updated.states = {{"exp_avg", state(of_moments)}, {"exp_avg_sq", state(of_moments)}};
+            const bool small = has_small_moments(range.parameter->matrix,
+                                                 range.parameter->shard.global.elements());
+            updated.adamw.shard = range.shard;
+            add_moments(memory[of_moments], small ? plan.state : MomentFormat::fp32, updated);
         }
         const bool is_first = owner_of(range.parameter->sharing, mesh_).saves;
         if (range.shard.owned && (is_first || !sums_over_dp_cp_)) {
@@ -68,17 +78,42 @@ void Optimizer::allocate(Memory& memory) {
     }
 }
 
+void Optimizer::add_moments(Arena& arena, MomentFormat format, UpdatedRange& updated) {
+    AdamWPiece& piece = updated.adamw;
+    const Shard& shard = piece.shard;
+    if (format != MomentFormat::eight_bit) {
+        const DType dtype = format == MomentFormat::bf16 ? DType::bf16 : DType::f32;
+        piece.exp_avg = arena.allocate(dtype, {shard.elements()});
+        piece.exp_avg_sq = arena.allocate(dtype, {shard.elements()});
+        updated.states = {{"exp_avg", piece.exp_avg, shard},
+                          {"exp_avg_sq", piece.exp_avg_sq, shard}};
+        return;
+    }
+    const Shard codes = block_shard(shard, moment_block, moment_block / codes_in_number);
+    const Shard scales = block_shard(shard, moment_block, 1);
+    const auto add = [&](std::string_view codes_group, std::string_view scales_group,
+                         Tensor& moment, Tensor& moment_scales) {
+        const Tensor numbers = arena.allocate(DType::f32, {codes.elements()});
+        moment = numbers.reinterpret(DType::u8, {numbers.bytes()});
+        moment_scales = arena.allocate(DType::f32, {scales.elements()});
+        updated.states.push_back({codes_group, numbers, codes});
+        updated.states.push_back({scales_group, moment_scales, scales});
+    };
+    add("exp_avg_codes", "exp_avg_scales", piece.exp_avg, piece.exp_avg_scales);
+    add("exp_avg_sq_codes", "exp_avg_sq_scales", piece.exp_avg_sq, piece.exp_avg_sq_scales);
+}
+
 void Optimizer::add_piece(const UpdatedRange& updated) {
     const Parameter* parameter = updated.range.parameter;
     if (parameter->update == Update::muon) {
         add_matrices(updated);
     } else {
-        adamw_pieces_.push_back({.main_param = updated.main_param,
-                                 .main_grad = updated.main_grad,
-                                 .exp_avg = updated.states[0].values,
-                                 .exp_avg_sq = updated.states[1].values,
-                                 .weight = updated.weight,
-                                 .decay = parameter->decays()});
+        AdamWPiece piece = updated.adamw;
+        piece.main_param = updated.main_param;
+        piece.main_grad = updated.main_grad;
+        piece.weight = updated.weight;
+        piece.decay = parameter->decays();
+        adamw_pieces_.push_back(std::move(piece));
     }
 }
 
@@ -113,12 +148,12 @@ void Optimizer::add_matrices(const UpdatedRange& updated) {
 void Optimizer::initialise(std::uint64_t seed) {
     parameters_.clear(backend_);
     for (const UpdatedRange& updated : updated_) {
-        draw(updated.main_param, updated.range, seed);
+        draw_weights(updated.main_param, updated.range, seed);
         for (const UpdatedRange::State& state : updated.states)
             backend_.run(Fill{.x = state.values, .value = 0});
     }
     for (const OwnedRange& range : frozen_)
-        initialise_frozen(range, seed);
+        draw_weights(parameters_.owned_weights(range.range()), range, seed);
     publish_weights();
 }
 
@@ -132,23 +167,23 @@ void Optimizer::draw(const Tensor& values, const OwnedRange& range, std::uint64_
     }
 }
 
-void Optimizer::initialise_frozen(const OwnedRange& range, std::uint64_t seed) {
+void Optimizer::draw_weights(const Tensor& weights, const OwnedRange& range, std::uint64_t seed) {
+    if (weights.dtype() == DType::f32) {
+        draw(weights, range, seed);
+        return;
+    }
     const ArenaFrame frame(memory_[MemoryUse::workspace]);
     const std::int64_t elements = range.shard.elements();
-    const Tensor weights = parameters_.owned_weights(range.range());
-    const bool rounded = weights.dtype() != DType::f32;
     const std::int64_t most = std::min(drawn_elements, elements);
-    const Tensor drawn =
-        rounded ? memory_[MemoryUse::workspace].allocate(DType::f32, {most}) : Tensor();
+    const Tensor drawn = memory_[MemoryUse::workspace].allocate(DType::f32, {most});
     for (std::int64_t begin = 0; begin < elements; begin += most) {
         OwnedRange part = range;
         part.shard.flat_begin += begin;
         part.shard.flat_end = std::min(part.shard.flat_begin + most, range.shard.flat_end);
         const std::int64_t count = part.shard.elements();
-        const Tensor to = weights.slice(0, begin, count);
-        const Tensor values = rounded ? drawn.slice(0, 0, count) : to;
+        const Tensor values = drawn.slice(0, 0, count);
         draw(values, part, seed);
-        if (rounded) backend_.run(Cast{.to = to, .from = values});
+        backend_.run(Cast{.to = weights.slice(0, begin, count), .from = values});
     }
 }
 
@@ -178,7 +213,9 @@ void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
 
 void Optimizer::update(const StepRef& step, std::span<const AdamWPiece> adamw,
                        std::span<const MuonPiece> muon) {
-    if (!adamw.empty()) backend_.run(AdamW{.pieces = adamw, .constants = constants_, .step = step});
+    if (!adamw.empty()) {
+        backend_.run(AdamW{.pieces = adamw, .constants = constants_, .step = step, .seed = seed_});
+    }
     for (const MuonPiece& piece : muon)
         muon_.update(piece, step);
 }
@@ -225,12 +262,15 @@ void Optimizer::visit(const StateVisitor& visitor) const {
     parameters_.wait_for_all();
     // In reverse, because the flat order is the model's order reversed.
     for (auto updated = updated_.rbegin(); updated != updated_.rend(); ++updated) {
-        Shard shard = updated->range.shard;
         // The first of the ranks that hold the same values owns them.
-        if (!owner_of(updated->range.parameter->sharing, mesh_).saves) shard.owned = false;
-        visitor({.group = "weight", .shard = shard, .values = updated->main_param});
+        const bool saves = owner_of(updated->range.parameter->sharing, mesh_).saves;
+        const auto show = [&](std::string_view group, Shard shard, const Tensor& values) {
+            shard.owned = shard.owned && saves;
+            visitor({.group = group, .shard = shard, .values = values});
+        };
+        show("weight", updated->range.shard, updated->main_param);
         for (const UpdatedRange::State& state : updated->states)
-            visitor({.group = state.group, .shard = shard, .values = state.values});
+            show(state.group, state.shard, state.values);
     }
     for (const OwnedRange& range : frozen_)
         visitor({.group = "weight",

@@ -1,5 +1,5 @@
-// AdamW (formula: step_ops.h) or Muon (muon.h) on fp32 main parameters. Each rank updates the part
-// that it owns (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054).
+// AdamW (formula: step_ops.h) or Muon (muon.h) on fp32 or bf16 main parameters. Each rank updates
+// the part that it owns (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054).
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ public:
     GradientName gradient(std::int64_t index) const;
 
     /// Visits all state that this rank holds, in the memory where it waits: groups weight, exp_avg
-    /// and exp_avg_sq (of AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it
-    /// owns. Frozen weights are in the compute dtype, balances of routers in fp32. Waits for
-    /// weights in flight.
+    /// and exp_avg_sq (of AdamW's parameters; 8-bit ones as exp_avg_codes, four to a number,
+    /// exp_avg_scales and so on), momentum_buffer (of Muon's). The shards mark what it owns. Frozen
+    /// weights are in the compute dtype, balances of routers in fp32. Waits for weights in flight.
     void visit(const StateVisitor& visitor) const;
     /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
     /// loading main parameters or frozen weights.
@@ -61,10 +61,14 @@ private:
         struct State {
             std::string_view group;
             Tensor values;
+            Shard shard = {};
         };
         std::vector<State> states;
+        AdamWPiece adamw;  ///< empty if Muon updates it
     };
-    void allocate(Memory& memory);
+    void allocate(Memory& memory, const OptimizerPlan& plan);
+    /// Allocates AdamW's moments.
+    static void add_moments(Arena& arena, MomentFormat format, UpdatedRange& updated);
     void update(const StepRef& step, std::span<const AdamWPiece> adamw,
                 std::span<const MuonPiece> muon);
     void add_piece(const UpdatedRange& updated);
@@ -72,7 +76,8 @@ private:
     void add_matrices(const UpdatedRange& updated);
     /// Draws the values of a range in fp32.
     void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
-    void initialise_frozen(const OwnedRange& range, std::uint64_t seed);
+    /// The same in the compute dtype.
+    void draw_weights(const Tensor& weights, const OwnedRange& range, std::uint64_t seed);
     /// Sends each owner's new weights to all ranks. The model waits for each range when it reaches
     /// it. If weights are gathered where they are used, only forgets the old ones.
     void distribute_weights();
@@ -82,6 +87,7 @@ private:
     const Mesh& mesh_;
     Parameters& parameters_;
     AdamWConstants constants_;
+    std::uint64_t seed_;  ///< of stochastic rounding
     Muon muon_;
     HeldOnHost held_;
     bool sums_over_dp_cp_;         ///< ranks of dp x cp count different gradients

@@ -12,6 +12,7 @@
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 #include "spec/shard_plan.h"
+#include "spec/small_state.h"
 #include "spec/step_plan.h"
 
 namespace gptrain {
@@ -156,7 +157,10 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .eps = spec.optimizer.eps,
             .weight_decay = spec.optimizer.weight_decay,
             .clip_grad = spec.optimizer.clip_grad,
-            .muon = spec.optimizer.muon};
+            .muon = spec.optimizer.muon,
+            .state = spec.optimizer.state,
+            .main_weights = dtype_of(spec.precision.main_weights),
+            .seed = spec.seed};
 }
 
 void check_offload(const RunPlan& plan) {
@@ -272,6 +276,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);
+    check_small_state(plan);
     plan.int8_warning = int8_warning(plan);
     if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     const bool tensor_on_node =

@@ -136,6 +136,7 @@ struct OptimizerPlan {
     MuonSpec muon;                            ///< of the parameters that Muon updates
     MomentFormat state = MomentFormat::fp32;  ///< of AdamW's moments
     DType main_weights = DType::f32;          ///< f32, or bf16 with stochastic rounding
+    std::uint64_t seed = 0;                   ///< of stochastic rounding
 };
 
 /// The effects of the end-of-document token on samples.

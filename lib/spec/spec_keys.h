@@ -231,6 +231,8 @@ void visit_keys(auto& keys, PrecisionSpec& precision) {
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
     keys.value("frozen", precision.frozen);
+    keys.value("main_weights", precision.main_weights,
+               OneOf<Precision>{{Precision::fp32, Precision::bf16}});
 }
 
 void visit_keys(auto& keys, MuonSpec& muon) {
@@ -247,6 +249,7 @@ void visit_keys(auto& keys, OptimizerSpec& optimizer) {
     keys.value("eps", optimizer.eps, epsilon);
     keys.value("weight_decay", optimizer.weight_decay, not_negative);
     keys.value("clip_grad", optimizer.clip_grad, not_negative);
+    keys.value("state", optimizer.state);
     keys.value("muon", optimizer.muon);
 }
 

@@ -278,6 +278,10 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
     identity["training"] = {{"seq_length", plan.seq_length}};
     if (!spec.training.frozen.empty()) identity["training"]["frozen"] = spec.training.frozen;
     identity["optimizer"] = {{"name", spec.optimizer.name}};
+    if (spec.optimizer.state != MomentFormat::fp32)
+        identity["optimizer"]["state"] = name_of(spec.optimizer.state);
+    if (spec.precision.main_weights != Precision::fp32)
+        identity["precision"] = {{"main_weights", name_of(spec.precision.main_weights)}};
     return identity;
 }
 

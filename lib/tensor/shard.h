@@ -36,9 +36,10 @@ struct Shard {
     std::int64_t global_index(std::int64_t flat) const;
 };
 
-/// A tensor of the training state, under its checkpoint name: group "weight" (the fp32 main
-/// parameter, or a frozen weight in the compute dtype), "exp_avg", "exp_avg_sq" or
-/// "momentum_buffer". `values` holds the shard's elements, contiguous.
+/// A tensor of the training state, under its checkpoint name: group "weight" (the fp32 or bf16 main
+/// parameter, or a frozen weight in the compute dtype), "exp_avg", "exp_avg_sq" (or their
+/// "..._codes" and "..._scales") or "momentum_buffer". `values` holds the shard's elements,
+/// contiguous.
 struct NamedState {
     std::string_view group;
     Shard shard;

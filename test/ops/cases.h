@@ -23,6 +23,7 @@ std::vector<OpCase> expert_cases();
 std::vector<OpCase> grouped_linear_cases();
 std::vector<OpCase> optimizer_cases();
 std::vector<OpCase> muon_cases();
+std::vector<OpCase> small_moment_cases();
 
 /// Every third token has weight 0.
 constexpr bool is_masked(std::int64_t token) {

@@ -102,6 +102,7 @@ TEST_CASE("grouped linear ops agree with the reference") {
 TEST_CASE("optimizer ops agree with the reference") {
     check(optimizer_cases());
     check(muon_cases());
+    check(small_moment_cases());
 }
 
 // Runs only if requested: test_ops "[timing]".
@@ -145,6 +146,7 @@ TEST_CASE("grouped linear ops are timed", "[.timing]") {
 TEST_CASE("optimizer ops are timed", "[.timing]") {
     time_all(optimizer_cases());
     time_all(muon_cases());
+    time_all(small_moment_cases());
 }
 
 }  // namespace gptrain

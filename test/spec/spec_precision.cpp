@@ -60,6 +60,44 @@ TEST_CASE("int8 is for weights that nothing else keeps") {
           "must hold frozen tensors exactly; remove one of them");
 }
 
+TEST_CASE("bf16 main weights need bf16 and AdamW") {
+    const std::string bf16 = "precision.main_weights=bf16";
+    CHECK(plan_of({bf16, "precision.compute=bf16"}).optimizer.main_weights == DType::bf16);
+    for (const std::string compute : {"fp32", "fp16"})
+        CHECK(contradiction({bf16, "precision.compute=" + compute}) ==
+              "precision.main_weights: bf16 needs precision.compute bf16, but that is " + compute +
+                  "; set precision.compute to bf16 or remove precision.main_weights");
+    CHECK(holds(
+        contradiction({bf16, "precision.compute=fp8", "model.num_layers=4", "model.hidden_size=64",
+                       "model.num_attention_heads=4", "training.seq_length=32"}),
+        "but that is fp8; set"));
+    CHECK(holds(contradiction({bf16, "precision.compute=bf16", "optimizer.name=muon"}),
+                "cannot be used with optimizer.name muon, which updates fp32 weights"));
+}
+
+TEST_CASE("each rank has whole blocks of 8-bit moments") {
+    const auto fault = [](std::vector<std::string> settings, std::int64_t ranks) {
+        settings.insert(settings.end(), {"optimizer.state=8bit", "model.num_attention_heads=4"});
+        return contradiction(settings, {.world_size = ranks});
+    };
+    const std::string hidden = "model.hidden_size=";
+    const std::string tensor = "parallel.tensor=";
+    CHECK(plan_of({"optimizer.state=8bit"}).optimizer.state == MomentFormat::eight_bit);
+    CHECK(fault({hidden + "512", tensor + "2"}, 2) == "(accepted)");
+    CHECK(fault({hidden + "512", tensor + "4"}, 4) ==
+          "optimizer.state: 8bit: parallel.tensor 4 cuts h.0.attn.proj.weight after each 128 "
+          "elements, which is not a multiple of a block of 256; lower it, or set optimizer.state "
+          "to bf16 or fp32");
+    // Matrices of fewer than 4,096 elements, and those that Muon updates, may be cut anywhere.
+    CHECK(fault({hidden + "32", "model.ffn_hidden_size=64", "model.vocab_size=100", tensor + "4"},
+                4) == "(accepted)");
+    CHECK(fault({hidden + "512", tensor + "4", "optimizer.name=muon"}, 4) == "(accepted)");
+    // k and v follow q without a gap.
+    CHECK(holds(fault({hidden + "65", "model.head_dim=130", "model.num_query_groups=4"}, 1),
+                "h.0.attn.k.weight begins 33800 elements behind the first tensor of "
+                "h.0.attn.qkv.weight on a rank"));
+}
+
 TEST_CASE("a training run keeps in int8 only the model of an adapter") {
     const auto fault = [](const std::vector<std::string>& settings) {
         return usage_fault([&] { check_int8_training(minimal(settings)); });

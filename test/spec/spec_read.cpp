@@ -93,10 +93,11 @@ parallel:
   expert: 4
   schedule: zero_bubble
   shard_optimizer: false
-precision: {compute: bf16, grad_reduce: bf16}
+precision: {compute: bf16, grad_reduce: bf16, main_weights: bf16}
 recompute: full
 deterministic: false
-optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2}
+optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2,
+            state: 8bit}
 offload: {optimizer: true, main_weights: true, activations: blocks}
 lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_decay_steps: 90}
 checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5,
@@ -176,11 +177,13 @@ TEST_CASE("every key of the design is read") {
                                         std::vector<std::int64_t>{1, 2, 9}, 5,
                                         ContextMethod::all_to_all, 6, 4, ScheduleKind::zero_bubble,
                                         Sharded::none});
-    CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
+    CHECK(spec.precision == PrecisionSpec{.compute = Precision::bf16,
+                                          .grad_reduce = Precision::bf16,
+                                          .main_weights = Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);
     CHECK(spec.optimizer ==
-          OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, MomentFormat::fp32, {}});
+          OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, MomentFormat::eight_bit, {}});
     CHECK(spec.offload == OffloadSpec{true, true, OffloadedActivations::blocks});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});

@@ -94,6 +94,7 @@ precision:
   compute: auto
   grad_reduce: fp32
   frozen: compute
+  main_weights: fp32
 recompute: selective
 deterministic: true
 optimizer:
@@ -103,6 +104,7 @@ optimizer:
   eps: 1.0e-08
   weight_decay: 0.1
   clip_grad: 1
+  state: fp32
   muon: {momentum: 0.95, nesterov: true, scale: match_rms, lr_scale: 1}
 offload:
   optimizer: false
@@ -260,6 +262,8 @@ TEST_CASE("every word of every enumeration reads back") {
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
     check("precision.grad_reduce", {"fp32", "bf16"});
     check("precision.frozen", {"compute", "int8"});
+    check("precision.main_weights", {"fp32", "bf16"});
+    check("optimizer.state", {"fp32", "bf16", "8bit"});
     check("recompute", {"none", "selective", "full"});
     check("lr_schedule.kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"});
 }
