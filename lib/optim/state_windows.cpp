@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/dynamic8.h"
+
 namespace gptrain {
 namespace {
 
@@ -10,8 +12,8 @@ namespace {
 /// too, and few enough that two windows need little memory, but copies of them run at full speed.
 constexpr std::int64_t most_elements = std::int64_t{1} << 21;
 constexpr std::int64_t fewest_parts = 8;
-/// Pieces are cut at multiples of it.
-constexpr std::int64_t cut_elements = 256;
+/// Pieces are cut at multiples of it: between blocks of 8-bit moments.
+constexpr std::int64_t cut_elements = moment_block;
 
 std::int64_t elements_of(const AdamWPiece& piece) {
     return piece.main_grad.elements();
@@ -28,8 +30,9 @@ std::int64_t elements_of(const std::vector<AdamWPiece>& adamw) {
 void for_held(AdamWPiece& piece, HeldOnHost held, const auto& use) {
     if (held.main_params) use(piece.main_param);
     if (!held.moments) return;
-    use(piece.exp_avg);
-    use(piece.exp_avg_sq);
+    for (Tensor* x :
+         {&piece.exp_avg, &piece.exp_avg_sq, &piece.exp_avg_scales, &piece.exp_avg_sq_scales})
+        if (!x->empty()) use(*x);
 }
 void for_held(MuonPiece& piece, HeldOnHost held, const auto& use) {
     if (held.main_params) use(piece.main_param);
@@ -42,15 +45,27 @@ void for_held(StateWindows::Part& part, HeldOnHost held, const auto& use) {
         for_held(piece, held, use);
 }
 
-/// Elements [begin, begin + count) of the piece.
+/// Elements [begin, begin + count) of the piece, from the start of a block on.
 AdamWPiece cut(const AdamWPiece& piece, std::int64_t begin, std::int64_t count) {
     const auto slice = [&](const Tensor& x) { return x.empty() ? x : x.slice(0, begin, count); };
-    return {.main_param = slice(piece.main_param),
-            .main_grad = slice(piece.main_grad),
-            .exp_avg = slice(piece.exp_avg),
-            .exp_avg_sq = slice(piece.exp_avg_sq),
-            .weight = slice(piece.weight),
-            .decay = piece.decay};
+    // Codes are padded to whole blocks.
+    const auto moment = [&](const Tensor& x) {
+        return x.dtype() == DType::u8 ? x.slice(0, begin, round_up(count, moment_block)) : slice(x);
+    };
+    const auto scales = [&](const Tensor& x) {
+        return x.empty() ? x : x.slice(0, begin / moment_block, div_ceil(count, moment_block));
+    };
+    AdamWPiece part = piece;
+    part.main_param = slice(piece.main_param);
+    part.main_grad = slice(piece.main_grad);
+    part.exp_avg = moment(piece.exp_avg);
+    part.exp_avg_sq = moment(piece.exp_avg_sq);
+    part.weight = slice(piece.weight);
+    part.exp_avg_scales = scales(piece.exp_avg_scales);
+    part.exp_avg_sq_scales = scales(piece.exp_avg_sq_scales);
+    part.shard.flat_begin = piece.shard.flat_begin + begin;
+    part.shard.flat_end = part.shard.flat_begin + count;
+    return part;
 }
 
 /// Divides the pieces into parts of at most `capacity` elements.
