@@ -384,8 +384,8 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     }
     const NodeMemory node = {std::min(target.world_size, target.ranks_per_node),
                              largest_of(memory, cuda).rank->cost.memory, !cuda};
-    const auto seconds = estimate ? std::optional(estimate->step.seconds) : std::nullopt;
-    print_failure_cost(spec.checkpoint, node, seconds);
+    print_failure_cost(spec.checkpoint, node,
+                       estimate ? std::optional(estimate->step.seconds) : std::nullopt);
     if (for_rings) {
         print("deterministic: true takes ", plain_seconds(*for_rings),
               " s of the step: sums over ranks go around rings, not through trees or switches");
