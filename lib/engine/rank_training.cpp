@@ -25,7 +25,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     // Sums in a dtype other than fp32 are computed in parts, by all ranks.
     request.divides_sums = plan.grad_reduce != DType::f32;
     request.fp8 = plan.fp8;
-    if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;
+    request.quantised = {.format = quantised_format(plan)};
     request.whole_chunks = plan.reduces_whole_chunks();
     request.defers_head = plan.deferred_heads > 0;
     request.rules = plan.parameters;

@@ -44,7 +44,7 @@ struct WeightMessage {
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const Mesh& mesh);
 
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the
-/// part that this rank saves; without those in int8. Only that part is marked `owned`. Owners save
+/// part that this rank saves; without quantised ones. Only that part is marked `owned`. Owners save
 /// equal parts; without owners the first rank saves everything.
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh);
 

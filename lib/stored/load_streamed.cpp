@@ -1,5 +1,6 @@
 #include "stored/load_streamed.h"
 
+#include <optional>
 #include <utility>
 
 #include "checkpoint/load.h"
@@ -46,6 +47,12 @@ void load_streamed(ModelSource& source, Backend& backend, const MpiSession& rank
         return load_checkpoint(source.checkpoint(), backend, states, check_candidate);
     ranks.run_on_all([&] {
         for (const StreamedState& state : states) {
+            const auto stored =
+                state.on_stored ? folder->nf4_matrix(state.shard) : std::optional<Nf4View>();
+            if (stored) {
+                state.on_stored(*stored);
+                continue;
+            }
             read_weights(*folder, backend, named(state));
             notify(state);
         }

@@ -92,6 +92,7 @@ precision:
   compute: auto
   grad_reduce: fp32
   frozen: compute
+  nf4_double: false
 recompute: selective
 deterministic: true
 optimizer:
@@ -249,7 +250,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
     check("precision.grad_reduce", {"fp32", "bf16"});
-    check("precision.frozen", {"compute", "int8"});
+    check("precision.frozen", {"compute", "int8", "nf4"});
     check("recompute", {"none", "selective", "full"});
     check("lr_schedule.kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"});
 }
