@@ -18,7 +18,7 @@
 #include "planner/mesh_cost.h"
 #include "planner/message_buffers.h"
 #include "spec/make_plan.h"
-#include "spec/plan_checks.h"
+#include "spec/quantised_checks.h"
 #include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
@@ -97,7 +97,7 @@ void warn_of_unused_keys(const RunSpec& spec) {
 RunSpec load_training(const TrainCommand& options) {
     RunSpec spec = load_run_spec(options.config, options.settings);
     if (!options.inject.empty()) load_faults(options.inject, spec);
-    check_int8_training(spec);
+    check_frozen_format(spec);
     return spec;
 }
 

@@ -28,6 +28,7 @@
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/memory.h"
 #include "cuda/ops/muon.h"
+#include "cuda/ops/nf4.h"
 #include "cuda/ops/optimizer.h"
 #include "cuda/ops/random.h"
 #include "cuda/ops/rope.h"

@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/device/pieces.cuh"
-#include "cuda/device/reduce.cuh"
-#include "tensor/dtype_switch.h"
+#include "cuda/ops/few_rows.cuh"
 
 namespace gptrain::cuda {
 namespace {
 
-constexpr int block_size = 256;
-constexpr int block_warps = block_size / warp_threads;
-/// Adjacent elements of a row that a thread handles at a time; they share a scale.
-constexpr int group = 8;
 constexpr int scale_block = static_cast<int>(Int8Matrix::block);
 static_assert(scale_block % group == 0);
 
@@ -33,13 +27,8 @@ struct Int8Rows {
           aligned(reinterpret_cast<std::uintptr_t>(values) % group == 0 && columns % group == 0) {}
 };
 
-struct Int8Group {
-    float values[group];  ///< whole numbers; 0 past the end of the row
-    float scale;
-};
-
-__device__ inline Int8Group load_group(const Int8Rows& from, std::int64_t row, std::int64_t at) {
-    Int8Group result = {};
+__device__ inline WeightGroup load_group(const Int8Rows& from, std::int64_t row, std::int64_t at) {
+    WeightGroup result = {};
     result.scale = from.scales[row * from.blocks + at / scale_block];
     const std::int8_t* values = from.values + row * from.columns + at;
     if (from.aligned) {
@@ -91,7 +80,7 @@ __global__ void __launch_bounds__(block_size)
 
 template <class T>
 __device__ inline void widen_group(const Int8Rows& from, std::int64_t row, std::int64_t at, T* to) {
-    const Int8Group values = load_group(from, row, at);
+    const WeightGroup values = load_group(from, row, at);
     for (int i = 0; i < group; ++i)
         if (at + i < from.columns) to[at + i] = narrow<T>(values.values[i] * values.scale);
 }
@@ -128,58 +117,11 @@ __global__ void __launch_bounds__(block_size)
 
 // ---- linear layer -------------------------------------------------------------------------------
 
-template <class T>
-struct LinearRows {
-    const T* x;
-    std::int64_t x_stride;
-    const T* bias;  ///< may be null
-    T* y;
-    std::int64_t y_stride;
-    int rows;  ///< at most few_rows
-    std::int64_t outputs;
-};
-
-/// A group of a row of activations, zeros past the end of the row. `aligned`: the row consists of
-/// whole groups, aligned to 16 bytes.
-template <bool aligned, class T>
-__device__ inline void load_activations(const T* row, int at, int columns, float (&x)[group]) {
-    constexpr int width = piece_width<T>;
-    for (int first = 0; first < group; first += width) {
-        float piece[width];
-        widen(load_piece<aligned>(row, at + first, columns), piece);
-        for (int i = 0; i < width; ++i)
-            x[first + i] = piece[i];
-    }
-}
-
-/// A warp computes one output of all rows, so that the weight is read once. Activations are read in
-/// pieces of 16 bytes: single elements, 8 of them apart, would fill the cache's bandwidth before
-/// the weights fill that of memory.
 template <bool aligned, class T>
 __global__ void __launch_bounds__(block_size)
     int8_linear_kernel(LinearRows<T> args, Int8Rows weight) {
-    const std::int64_t output = std::int64_t{block_index().x} * block_warps + warp_index();
-    if (output >= args.outputs) return;
-    const auto columns = static_cast<int>(weight.columns);
-    float sums[few_rows] = {};
-    for (int at = lane_index() * group; at < columns; at += warp_threads * group) {
-        const Int8Group weights = load_group(weight, output, at);
-        for (int row = 0; row < static_cast<int>(few_rows); ++row) {
-            if (row >= args.rows) continue;
-            float x[group];
-            load_activations<aligned>(args.x + row * args.x_stride, at, columns, x);
-            float sum = 0;
-            for (int i = 0; i < group; ++i)
-                sum = fma(x[i], weights.values[i], sum);
-            sums[row] = fma(weights.scale, sum, sums[row]);
-        }
-    }
-    for (int row = 0; row < static_cast<int>(few_rows); ++row) {
-        if (row >= args.rows) continue;
-        float sum = warp_sum(sums[row]);
-        if (args.bias != nullptr) sum = sum + widen(args.bias[output]);
-        if (lane_index() == 0) args.y[row * args.y_stride + output] = narrow<T>(sum);
-    }
+    multiply_rows<aligned>(
+        args, [&](std::int64_t output, int at) { return load_group(weight, output, at); });
 }
 
 }  // namespace
@@ -226,24 +168,14 @@ void run(const GroupedFromInt8& args, const OpContext& context) {
 }
 
 void run(const Int8LinearForward& args, const OpContext& context) {
-    GPTRAIN_CHECK(args.x.size(0) <= few_rows, args.x.size(0), " rows");
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
-        const Rows<T> x(args.x);
-        const Rows<T> y(args.y);
+        const LinearRows<T> rows(args);
         const Int8Rows weight(args.weight);
-        const bool aligned = weight.aligned && is_aligned(x.data, x.stride, weight.columns);
+        const bool aligned = weight.aligned && is_aligned(rows.x, rows.x_stride, weight.columns);
         launch(context.stream,
-               {.blocks = div_ceil(args.y.size(1), block_warps), .threads = block_size},
-               aligned ? int8_linear_kernel<true, T> : int8_linear_kernel<false, T>,
-               LinearRows<T>{.x = x.data,
-                             .x_stride = x.stride,
-                             .bias = pointer_or_null<T>(args.bias),
-                             .y = y.data,
-                             .y_stride = y.stride,
-                             .rows = static_cast<int>(args.x.size(0)),
-                             .outputs = args.y.size(1)},
-               weight);
+               {.blocks = div_ceil(rows.outputs, block_warps), .threads = block_size},
+               aligned ? int8_linear_kernel<true, T> : int8_linear_kernel<false, T>, rows, weight);
     });
 }
 

@@ -16,6 +16,7 @@
 #include "backend/expert_ops.h"
 #include "backend/model_ops.h"
 #include "backend/muon_ops.h"
+#include "backend/nf4_ops.h"
 #include "backend/norm_ops.h"
 #include "backend/op_list.h"
 #include "backend/op_tensors.h"
@@ -28,9 +29,10 @@ namespace gptrain {
 using Ops = OpList<
     // values
     Fill, Cast, Add, SumRows, InitNormal, UpdateAmax, ToFp8, TransposeFp8, ToInt8, FromInt8,
-    Checksum,
+    FromNf4, Checksum,
     // linear layers
-    LinearForward, Int8LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
+    LinearForward, Int8LinearForward, Nf4LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad,
+    AddBias,
     // the rest of the model
     ResidualAdd, ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward,
     HeadNormBackward, RowDots, RowNormForward, RowNormBackward, ActivationForward,
@@ -41,7 +43,7 @@ using Ops = OpList<
     RouterForward, RouterBackward, BalanceSums, BalanceLoss, RouterZLoss, MeasureRouter,
     MeasureLoads, UpdateBalance, GroupByExpert, PlaceRows, GatherRows, CombineRows, WeightRows,
     GateRows, GateRowsBackward, GroupedForward, GroupedInputGrad, GroupedWeightGrad,
-    GroupedBiasGrad, GroupedFromInt8,
+    GroupedBiasGrad, GroupedFromInt8, GroupedFromNf4,
     // step and optimizer
     BeginStep, CheckLoss, Clear, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum,
     Normalise, Combine, MuonUpdate>;

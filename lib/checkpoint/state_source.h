@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/buffer.h"
+#include "base/nf4.h"
 #include "tensor/shard.h"
 
 namespace gptrain {
@@ -27,6 +28,9 @@ struct StreamedState {
     Shard shard;
     Tensor values;                    ///< one dim
     std::function<void()> on_filled;  ///< called when `values` are filled; may be empty
+    /// Takes the whole matrix of which `shard` is a part, or one of an expert, where it is stored
+    /// in NF4; then nothing fills `values`. May be empty.
+    std::function<void(const Nf4View&)> on_stored = {};
 };
 
 /// True for the dtypes of values that a checkpoint can hold.

@@ -19,6 +19,7 @@
 #include "cpu/linear_bias.h"
 #include "cpu/memory.h"
 #include "cpu/muon.h"
+#include "cpu/nf4.h"
 #include "cpu/norm.h"
 #include "cpu/optimizer.h"
 #include "cpu/random.h"

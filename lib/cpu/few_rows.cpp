@@ -46,4 +46,15 @@ void run(const Int8LinearForward& args) {
     });
 }
 
+void run(const Nf4LinearForward& args) {
+    GPTRAIN_CHECK(args.x.size(0) <= few_rows && args.x.size(1) % nf4_block == 0, args.x.size(0),
+                  " rows of ", args.x.size(1), " inputs");
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Nf4Rows weight = {.codes = args.weight.codes.as<std::uint8_t>(),
+                                .scales = args.weight.scales_of_blocks()};
+        multiply<T>(args.x, args.bias, args.y, false, row_kernels<T>().multiply_nf4, weight);
+    });
+}
+
 }  // namespace gptrain::cpu

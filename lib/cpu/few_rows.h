@@ -15,5 +15,6 @@ bool has_few_rows(const LinearForward& args);
 void multiply_few_rows(const LinearForward& args);
 
 void run(const Int8LinearForward& args);
+void run(const Nf4LinearForward& args);
 
 }  // namespace gptrain::cpu

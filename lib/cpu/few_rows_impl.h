@@ -71,6 +71,51 @@ RowProducts<V, R, O> products(const Rows<T>& x, const Int8Rows& weight, std::int
     return sums;
 }
 
+/// The two values of every byte of codes.
+struct Nf4Pairs {
+    float of[256][2];
+};
+constexpr Nf4Pairs nf4_pairs = [] {
+    Nf4Pairs pairs{};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        pairs.of[byte][0] = nf4_values[byte >> 4];
+        pairs.of[byte][1] = nf4_values[byte & 15];
+    }
+    return pairs;
+}();
+
+/// The values of a block's codes.
+inline void widen_codes(const std::uint8_t* codes, float* values) {
+    for (std::int64_t i = 0; i < nf4_block / 2; ++i) {
+        values[2 * i] = nf4_pairs.of[codes[i]][0];
+        values[2 * i + 1] = nf4_pairs.of[codes[i]][1];
+    }
+}
+
+template <class V, int R, int O, class T>
+RowProducts<V, R, O> products(const Rows<T>& x, const Nf4Rows& weight, std::int64_t output,
+                              std::int64_t length) {
+    RowProducts<V, R, O> sums;
+    alignas(64) float values[O][nf4_block];
+    Rows<float> others;
+    others.data = values[0];
+    others.stride = nf4_block;
+    Rows<T> part_of_x = x;
+    const std::int64_t blocks = length / nf4_block;
+    for (std::int64_t block = 0; block < blocks; ++block, part_of_x.data += nf4_block) {
+        V scales[O];
+        unrolled<O>([&](int o) {
+            const std::int64_t at = (output + o) * blocks + block;
+            widen_codes(weight.codes + at * (nf4_block / 2), values[o]);
+            scales[o] = V(weight.scales(at));
+        });
+        RowProducts<V, R, O> part;
+        part.add(part_of_x, others, 0, nf4_block, [](std::int64_t) {});
+        sums.each([&](V& sum, int r, int o) { sum = fma(scales[o], part.of[r][o], sum); });
+    }
+    return sums;
+}
+
 template <class V, int R, int O, class T>
 void multiply_block(const FewRows<T>& rows, const auto& weight, std::int64_t row,
                     std::int64_t output) {

@@ -1,6 +1,7 @@
 // The operands of products of a few rows with the rows of a weight.
 #pragma once
 
+#include "base/nf4.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
@@ -21,6 +22,12 @@ struct Int8Rows {
     Rows<std::int8_t> values;
     Rows<float> scales;
     std::int64_t block;
+};
+
+/// A weight in NF4, whose rows are whole blocks.
+struct Nf4Rows {
+    const std::uint8_t* codes;
+    Nf4Scales scales;
 };
 
 /// Outputs that are computed together: ranges are fastest in multiples of it.

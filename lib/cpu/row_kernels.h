@@ -1,6 +1,6 @@
 // The costly arithmetic on rows of elements: activations, norms, the softmax of logits, the
-// conversion of int8 weights, and products of a few rows. Compiled for AVX2, for AVX-512, and
-// for AVX-512 with the instruction that rounds to bf16.
+// conversion of int8 and NF4 weights, and products of a few rows. Compiled for AVX2, for AVX-512,
+// and for AVX-512 with the instruction that rounds to bf16.
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,16 @@ struct RowKernels {
     void (*soft_cap)(T* row, float cap, std::int64_t count);
     /// row = scale values
     void (*from_int8)(const std::int8_t* values, float scale, T* row, std::int64_t count);
+    /// row = scale times the values of a block's codes (base/nf4.h).
+    void (*from_nf4)(const std::uint8_t* codes, float scale, T* row);
     /// Outputs [begin, end) of a few rows, each row of the weight read once. The sums of a row do
     /// not depend on the others.
     void (*multiply)(const FewRows<T>& rows, const Rows<T>& weight, std::int64_t begin,
                      std::int64_t end);
     void (*multiply_int8)(const FewRows<T>& rows, const Int8Rows& weight, std::int64_t begin,
                           std::int64_t end);
+    void (*multiply_nf4)(const FewRows<T>& rows, const Nf4Rows& weight, std::int64_t begin,
+                         std::int64_t end);
 };
 
 template <class T>

@@ -184,6 +184,15 @@ void from_int8(const std::int8_t* values, float scale, T* row, std::int64_t coun
 }
 
 template <class V, class T>
+void from_nf4(const std::uint8_t* codes, float scale, T* row) {
+    float values[nf4_block];
+    widen_codes(codes, values);
+    for_vectors_of<V>(0, nf4_block, [&](std::int64_t i, auto lanes) {
+        store(row + i, load(values + i, lanes) * V(scale), lanes);
+    });
+}
+
+template <class V, class T>
 RowKernels<T> row_kernels_of() {
     return {.activate = activate<V, T>,
             .activate_backward = activate_backward<V, T>,
@@ -199,8 +208,10 @@ RowKernels<T> row_kernels_of() {
             .capped_exp = capped_exp<V, T>,
             .soft_cap = soft_cap<V, T>,
             .from_int8 = from_int8<V, T>,
+            .from_nf4 = from_nf4<V, T>,
             .multiply = multiply_few<V, T, Rows<T>>,
-            .multiply_int8 = multiply_few<V, T, Int8Rows>};
+            .multiply_int8 = multiply_few<V, T, Int8Rows>,
+            .multiply_nf4 = multiply_few<V, T, Nf4Rows>};
 }
 
 }  // namespace

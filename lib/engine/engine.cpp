@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/rank_training.h"
+#include "model/quantised_loads.h"
 #include "model/unit_gathers.h"
 
 namespace gptrain {
@@ -161,19 +162,18 @@ void Engine::stream_model(const std::function<void(std::span<const StreamedState
         states.push_back({std::string(state.group), state.shard, state.values, {}});
     });
     const ArenaFrame frame(memory_[MemoryUse::workspace]);
+    const std::vector<QuantisedLoad> loads = quantised_loads(backend_, parameters_);
     std::int64_t largest = 0;
-    const auto only_int8 = [](const Parameter& parameter) {
-        return !parameter.storage.in_compute_dtype;
-    };
-    for (const Parameter& parameter : parameters_.layout().parameters)
-        if (only_int8(parameter)) largest = std::max(largest, parameter.shard.elements());
+    for (const QuantisedLoad& matrix : loads)
+        largest = std::max(largest, matrix.shard.elements());
     const Tensor memory = memory_[MemoryUse::workspace].allocate(DType::f32, {largest});
-    for (const Parameter& parameter : parameters_.layout().parameters) {
-        if (!only_int8(parameter)) continue;
-        const Tensor values = memory.slice(0, 0, parameter.shard.elements());
-        states.push_back({"weight", parameter.shard, values, [this, &parameter, values] {
-                              parameters_.set(backend_, parameter, values);
-                          }});
+    for (const QuantisedLoad& matrix : loads) {
+        const Tensor values = memory.slice(0, 0, matrix.shard.elements());
+        states.push_back({.group = "weight",
+                          .shard = matrix.shard,
+                          .values = values,
+                          .on_filled = [set = matrix.set, values] { set(values); },
+                          .on_stored = matrix.set_stored});
     }
     load(states);
 }

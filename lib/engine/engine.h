@@ -72,18 +72,18 @@ public:
     /// Visits all state that a checkpoint contains: with an adapter, only its own.
     void visit(const StateVisitor& visitor) const;
     /// Visits the weights of the model without its adapter, with which a run starts (group
-    /// "weight"). Frozen weights are in the compute dtype; those in int8 are left out.
+    /// "weight"). Frozen weights are in the compute dtype; quantised ones are left out.
     void visit_model(const StateVisitor& visitor) const;
 
     /// Passes to `load` what visit_model would visit if all frozen weights were in the compute
-    /// dtype. While `load` runs, the weights in int8 share one buffer for their values.
+    /// dtype. While `load` runs, quantised matrices share one buffer for their values.
     void stream_model(const std::function<void(std::span<const StreamedState>)>& load);
 
     /// Visits the last step's gradients after reduction and before clipping, as group "main_grad":
     /// whole ones, or the parts that this rank keeps if they are divided.
     void visit_gradients(const StateVisitor& visitor) const;
     /// Visits the weights that this rank computes with, in the compute dtype, as group "weight":
-    /// whole ones, or the parts that this rank keeps if they are divided; without those in int8.
+    /// whole ones, or the parts that this rank keeps if they are divided; without quantised ones.
     void visit_weights(const StateVisitor& visitor);
     /// Checksums of the weights that this rank keeps, by the axis over which their gradients are
     /// summed, or if they are divided, the axis of the copies: its ranks have the same. 0 where

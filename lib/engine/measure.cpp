@@ -29,8 +29,9 @@ void reserve_snapshot(Engine& engine, const RunPlan& plan) {
 /// Gives the engine its first weights.
 void start_on_meter(Engine& engine, const RunPlan& plan) {
     engine.initialise();
-    if (!plan.int8_frozen) return;
-    engine.stream_model([](std::span<const StreamedState> states) {
+    if (!plan.quantised()) return;
+    engine.stream_model([&](std::span<const StreamedState> states) {
+        if (plan.nf4_frozen) return;  // the host converts these, and there are no values
         for (const StreamedState& state : states)
             if (state.on_filled) state.on_filled();
     });

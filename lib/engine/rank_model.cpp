@@ -68,6 +68,12 @@ LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
             .split_tied_embedding = has_tied_ends(plan)};
 }
 
+QuantisedFormat quantised_format(const RunPlan& plan) {
+    if (plan.int8_frozen) return QuantisedFormat::int8;
+    if (!plan.nf4_frozen) return QuantisedFormat::none;
+    return plan.nf4_double ? QuantisedFormat::nf4_double : QuantisedFormat::nf4;
+}
+
 std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
                                   const RunPlan& plan) {
     const std::vector<ChunkPart> parts = chunk_parts(plan, context.mesh.place().pp);

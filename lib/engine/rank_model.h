@@ -20,6 +20,9 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, c
 /// The layout of this rank's weights in the compute dtype.
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place);
 
+/// The format of the matrices that the plan keeps in fewer bits.
+QuantisedFormat quantised_format(const RunPlan& plan);
+
 /// The chunks of this rank's stage.
 std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
                                   const RunPlan& plan);

@@ -32,7 +32,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     // Blocks of 8-bit moments belong whole to one owner.
     if (plan.optimizer.state == MomentFormat::eight_bit) request.alignment = moment_block;
     request.fp8 = plan.fp8;
-    if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;
+    request.quantised = {.format = quantised_format(plan)};
     request.whole_chunks = plan.reduces_whole_chunks();
     request.by_units = plan.shards_gradients();
     request.divides_frozen = plan.shards_weights();

@@ -65,7 +65,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                          .context = model.max_positions};
     add_generation_config(run, tokenizer);
 
-    MergedWeights weights(run.source, run.plan.model);
+    MergedWeights weights(run.source, run.plan);
     const WeightReader ours = [&](const Shard& part, std::span<float> to) {
         weights.read(part, to);
     };
@@ -120,7 +120,7 @@ ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options)
                          .max_positions = model.max_positions,
                          .context = gguf_context(model)};
 
-    MergedWeights weights(run.source, run.plan.model);
+    MergedWeights weights(run.source, run.plan);
     const WeightReader ours = [&](const Shard& part, std::span<float> to) {
         weights.read(part, to);
     };

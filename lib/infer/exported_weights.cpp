@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/memory_check.h"
+#include "engine/rank_model.h"
 #include "infer/logits.h"
 
 namespace gptrain {
@@ -40,10 +41,10 @@ std::vector<std::int32_t> fixed_tokens(const ModelShape& model) {
 
 }  // namespace
 
-MergedWeights::MergedWeights(const ModelSource& source, const ModelShape& model)
-    : weights_(source), model_(model) {
-    if (!model.lora) return;
-    for (const Shard& tensor : whole_tensors(model))
+MergedWeights::MergedWeights(const ModelSource& source, const RunPlan& plan)
+    : weights_(source, plan.model, quantised_format(plan)), model_(plan.model) {
+    if (!model_.lora) return;
+    for (const Shard& tensor : whole_tensors(model_))
         if (is_adapter_parameter(tensor.name)) adapters_.emplace(tensor.name, tensor);
 }
 
@@ -82,16 +83,20 @@ void MergedWeights::read(const Shard& part, std::span<float> to) {
 std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightReader& exported,
                                          DType dtype, bool rounded) {
     const std::vector<std::int32_t> ids = fixed_tokens(run.plan.model);
-    // The files have the weights that the adapter's model was read from.
+    // The files have quantised weights as they are dequantised.
     RunPlan exact = run.plan;
-    exact.int8_frozen = false;
+    exact.int8_frozen = exact.nf4_frozen = exact.nf4_double = false;
+    FrozenWeightReader frozen(run.source, run.plan.model, quantised_format(run.plan));
+    const WeightReader dequantised = [&](const Shard& part, std::span<float> to) {
+        frozen.read(part, to);
+    };
     RunPlan plain = exact;
     plain.model.lora.reset();
     plain.local.lora.reset();
     const MemoryPlan needed = logits_memory(run.backend, run.mesh, exact, std::ssize(ids));
     if (MemoryCheck(run.backend, run.ranks).find_shortage(needed)) return std::nullopt;
     const auto ours = compute_logits(run.backend, run.mesh, exact, ids, [&](InferenceModel& model) {
-        model.load(run.source, run.ranks);
+        run.plan.quantised() ? model.load(dequantised) : model.load(run.source, run.ranks);
     });
     const auto theirs = compute_logits(run.backend, run.mesh, plain, ids,
                                        [&](InferenceModel& model) { model.load(exported); });

@@ -8,16 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "infer/frozen_weights.h"
 #include "infer/inference.h"
-#include "stored/source_weights.h"
 
 namespace gptrain {
 
-/// The weights of a model, with its adapter merged into them: W + scale B A.
+/// The weights of a model, with its adapter merged into them: W + scale B A. Of a matrix that the
+/// run keeps in int8 or NF4, W is the dequantised one, with which B and A were trained.
 class MergedWeights {
 public:
-    /// `model`: with the adapter, if it has one. Both must outlive it.
-    MergedWeights(const ModelSource& source, const ModelShape& model);
+    /// `plan`: of the model, with the adapter, if it has one. Both must outlive it.
+    MergedWeights(const ModelSource& source, const RunPlan& plan);
 
     /// A WeightReader (SourceWeights::read).
     void read(const Shard& part, std::span<float> to);
@@ -26,7 +27,7 @@ private:
     /// Reads A and B of a linear layer, by its name without ".weight".
     void read_adapter(const std::string& layer);
 
-    SourceWeights weights_;
+    FrozenWeightReader weights_;
     const ModelShape& model_;
     std::map<std::string, Shard> adapters_;  ///< all A and B
     std::string layer_;                      ///< whose matrices are here:

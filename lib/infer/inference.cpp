@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "meter/meter_communicator.h"
+#include "model/quantised_loads.h"
 #include "stored/load_streamed.h"
 #include "stored/saved_run.h"
 #include "stored/source_weights.h"
@@ -14,19 +15,24 @@ namespace {
 // With this many microbatches per stage the bubble is one eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
 
-std::int64_t largest_parameter(const ParameterLayout& layout) {
+/// The most elements that are read at once.
+std::int64_t largest_read(Backend& backend, const Parameters& parameters) {
     std::int64_t largest = 0;
-    for (const Parameter& parameter : layout.parameters)
-        largest = std::max(largest, parameter.shard.elements());
+    for (const Parameter& parameter : parameters.layout().parameters)
+        if (parameter.storage.in_compute_dtype)
+            largest = std::max(largest, parameter.shard.elements());
+    for (const QuantisedLoad& matrix : quantised_loads(backend, parameters))
+        largest = std::max(largest, matrix.shard.elements());
     return largest;
 }
 
 void check_setting(const std::string& setting) {
-    for (const std::string_view key :
-         {"parallel.", "device=", "precision.compute=", "precision.frozen="})
+    for (const std::string_view key : {"parallel.", "device=", "precision.compute=",
+                                       "precision.frozen=", "precision.nf4_double="})
         if (setting.starts_with(key)) return;
     fail(ExitCode::usage, "--set ", setting,
-         ": only device, precision.compute, precision.frozen and parallel.* can be set here; "
+         ": only device, precision.compute, precision.frozen, precision.nf4_double and parallel.* "
+         "can be set here; "
          "everything else comes from the checkpoint");
 }
 
@@ -44,7 +50,7 @@ RunSpec with_settings(RunSpec spec, const std::string& source,
 
 ParameterLayout inference_layout(const RunPlan& plan, const MeshPlace& place) {
     LayoutRequest request = layout_request(plan, place);
-    if (plan.int8_frozen) request.int8 = Int8Matrices::inference;
+    request.quantised = {.format = quantised_format(plan), .inference = true};
     return make_layout(request);
 }
 
@@ -105,46 +111,54 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
       parameters_(memory_, inference_layout(plan, mesh.place()), plan.compute,
                   Parameters::Use::inference),
       chunks_(make_chunks(context_, parameters_, plan)) {
-    if (plan.compute != DType::f32 || plan.int8_frozen) {
-        staging_ = memory_[MemoryUse::main_params].allocate(
-            DType::f32, {largest_parameter(parameters_.layout())});
+    if (plan.compute != DType::f32 || plan.quantised()) {
+        staging_ = memory_[MemoryUse::main_params].allocate(DType::f32,
+                                                            {largest_read(backend, parameters_)});
     }
     provide_backend_memory(backend, memory_, op_limits(plan));
 }
 
-Tensor InferenceModel::read_buffer(const Parameter& parameter) const {
-    return staging_.empty() ? parameters_.weights(parameter.range())
-                            : staging_.slice(0, 0, parameter.shard.elements());
+std::vector<StreamedState> InferenceModel::weights() {
+    std::vector<StreamedState> states;
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        if (!parameter.storage.in_compute_dtype) continue;
+        const Tensor values = staging_.empty() ? parameters_.weights(parameter.range())
+                                               : staging_.slice(0, 0, parameter.shard.elements());
+        states.push_back({"weight", parameter.shard, values, [this, &parameter, values] {
+                              parameters_.set(context_.backend, parameter, values);
+                          }});
+    }
+    for (const QuantisedLoad& matrix : quantised_loads(context_.backend, parameters_)) {
+        const Tensor values = staging_.slice(0, 0, matrix.shard.elements());
+        states.push_back({.group = "weight",
+                          .shard = matrix.shard,
+                          .values = values,
+                          .on_filled = [set = matrix.set, values] { set(values); },
+                          .on_stored = matrix.set_stored});
+    }
+    return states;
 }
 
 void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
-    Chosen adapter;
-    Chosen rest;
-    for (const Parameter& parameter : parameters_.layout().parameters)
-        (is_adapter_parameter(parameter.shard.name) ? adapter : rest).push_back(&parameter);
-    ModelSource* adapted = source.adapted();
-    if (adapted == nullptr) return load(source, ranks, rest, same_model(source));
-    load(*adapted, ranks, rest, [&] { refuse_older_weights(*adapted); });
-    load(source, ranks, adapter, same_model(source));
-}
-
-void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters,
+    std::vector<StreamedState> adapter;
+    std::vector<StreamedState> rest;
+    for (StreamedState& state : weights())
+        (is_adapter_parameter(state.shard.name) ? adapter : rest).push_back(std::move(state));
+    const auto fill = [&](ModelSource& from, std::span<const StreamedState> states,
                           const std::function<void()>& check_older) {
-    std::vector<StreamedState> states;
-    for (const Parameter* parameter : parameters) {
-        const Tensor values = read_buffer(*parameter);
-        states.push_back({"weight", parameter->shard, values, [this, parameter, values] {
-                              parameters_.set(context_.backend, *parameter, values);
-                          }});
-    }
-    load_streamed(source, context_.backend, ranks, states, check_older);
+        load_streamed(from, context_.backend, ranks, states, check_older);
+    };
+    ModelSource* adapted = source.adapted();
+    if (adapted == nullptr) return fill(source, rest, same_model(source));
+    fill(*adapted, rest, [&] { refuse_older_weights(*adapted); });
+    fill(source, adapter, same_model(source));
 }
 
-void InferenceModel::load(const WeightReader& weights) {
-    for (const Parameter& parameter : parameters_.layout().parameters) {
-        const Tensor values = read_buffer(parameter);
-        weights(parameter.shard, {values.as<float>(), static_cast<std::size_t>(values.elements())});
-        parameters_.set(context_.backend, parameter, values);
+void InferenceModel::load(const WeightReader& reader) {
+    for (const StreamedState& state : weights()) {
+        reader(state.shard,
+               {state.values.as<float>(), static_cast<std::size_t>(state.values.elements())});
+        state.on_filled();
     }
 }
 

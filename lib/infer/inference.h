@@ -60,17 +60,14 @@ public:
     Memory& memory() { return memory_; }
 
 private:
-    using Chosen = std::vector<const Parameter*>;
-    void load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters,
-              const std::function<void()>& check_older);
-    /// The memory into which a parameter's fp32 values are read.
-    Tensor read_buffer(const Parameter& parameter) const;
+    /// All of them, with the memory into which their fp32 values are read.
+    std::vector<StreamedState> weights();
 
     Memory memory_;
     ModelContext context_;
     Parameters parameters_;
     std::vector<GptChunk> chunks_;
-    /// fp32, size of the largest parameter; empty if all weights are in fp32.
+    /// fp32, size of the largest matrix or parameter; empty if all weights are in fp32.
     Tensor staging_;
 };
 

@@ -80,7 +80,7 @@ GgufModel::GgufModel(const std::filesystem::path& path, const ModelShape& model)
         GPTRAIN_CHECK(std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape.begin(),
                                  tensor.shape.end()),
                       tensor.name, " has another shape than ", tensor.shape.to_text());
-        place_parts(tensor, entry.bytes, entry.dtype, shapes, places_);
+        place_parts(tensor, {.bytes = entry.bytes, .dtype = entry.dtype}, shapes, places_);
     }
 }
 

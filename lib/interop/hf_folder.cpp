@@ -192,7 +192,8 @@ void HfFolder::place_tensors() {
         .logit_factor = config_.logit_factor};
     std::set<std::string> used;
     for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class, form))
-        used.insert(place(tensor, shapes));
+        for (std::string& name : place(tensor, shapes))
+            used.insert(std::move(name));
     if (shape_.tie_embeddings) used.insert(check_tied_head());
     for (const auto& [name, file] : tensors_) {
         if (!used.contains(name) && !follows_from_others(name)) unused_tensors_.push_back(name);
@@ -220,30 +221,51 @@ std::string HfFolder::check_tied_head() const {
          " ties them; set tie_word_embeddings to false there to use the tensor, or remove it");
 }
 
-std::string HfFolder::place(const ForeignTensor& tensor,
-                            const std::map<std::string, Shape>& shapes) {
+std::optional<FolderTensor> HfFolder::folder_tensor(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return std::nullopt;
+    const SafetensorsFile& file = *found->second;
+    const SafetensorsEntry& entry = file.tensors().find(name)->second;
+    return FolderTensor{.entry = &entry,
+                        .bytes = file.bytes_of(entry),
+                        .source = text(file.path().string(), ": tensor ", name)};
+}
+
+std::vector<std::string> HfFolder::place(const ForeignTensor& tensor,
+                                         const std::map<std::string, Shape>& shapes) {
     const auto found = find(tensor.name);
     const bool is_zero = tensor.parts.empty();
     if (found == tensors_.end()) {
         if (is_zero) return {};
         fail(ExitCode::bad_input, folder_.string(), ": tensor ", tensor.name, " is missing");
     }
-    const SafetensorsFile& file = *found->second;
-    const SafetensorsEntry& entry = file.tensors().find(found->first)->second;
-    const std::string source = text(file.path().string(), ": tensor ", found->first);
-    if (!std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape.begin(),
-                    tensor.shape.end())) {
-        fail(ExitCode::bad_input, source, " has shape ", shape_text(entry.shape), ", but with ",
+    const std::string& name = found->first;
+    const FolderTensor stored = folder_tensor(name).value();
+    const auto nf4 = read_file_nf4(
+        name, stored, [this](const std::string& other) { return folder_tensor(other); });
+    const std::vector<std::int64_t>& shape = nf4 ? nf4->shape : stored.entry->shape;
+    if (!std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end())) {
+        fail(ExitCode::bad_input, stored.source, " has shape ", shape_text(shape), ", but with ",
              hf_config_name, " it must have ", tensor.shape.to_text());
     }
-    const DType dtype = weight_dtype(entry, source);
+    std::vector<std::string> used = {name};
+    if (nf4) {
+        used.insert(used.end(), nf4->names.begin(), nf4->names.end());
+        place_parts(tensor, {.bytes = {}, .nf4 = nf4}, shapes, places_);
+        return used;
+    }
+    const DType dtype = weight_dtype(*stored.entry, stored.source);
     if (is_zero) {
-        if (all_zero(file.bytes_of(entry), dtype)) return found->first;
-        fail(ExitCode::bad_input, source, " is not zero, but the model of ", hf_config_name,
+        if (all_zero(stored.bytes, dtype)) return used;
+        fail(ExitCode::bad_input, stored.source, " is not zero, but the model of ", hf_config_name,
              " has none there");
     }
-    place_parts(tensor, file.bytes_of(entry), dtype, shapes, places_);
-    return found->first;
+    place_parts(tensor, {.bytes = stored.bytes, .dtype = dtype}, shapes, places_);
+    return used;
+}
+
+std::optional<Nf4View> HfFolder::nf4_matrix(const Shard& part) const {
+    return stored_nf4(places_.find(part.name)->second, part);
 }
 
 void HfFolder::read(const Shard& part, std::span<float> to) const {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ public:
     const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
     /// to = the elements of a shard of one of our tensors, as fp32. Several threads may call it.
     void read(const Shard& part, std::span<float> to) const;
+    /// The matrix of which `part` is a part, or that of its first expert, as it is stored in NF4;
+    /// nothing if it is not, or only as a part of a larger one.
+    std::optional<Nf4View> nf4_matrix(const Shard& part) const;
     /// For a folder to which `model` was written: check_read_back of it, and check_stored of all
     /// tensors.
     void check(const ModelShape& model, const WeightReader& weights) const;
@@ -64,8 +68,10 @@ private:
     /// The name of a tied head. Error (bad_input) if the file has it with other values than those
     /// of the embedding.
     std::string check_tied_head() const;
-    /// The tensor's name in the file; empty if the file lacks it and may.
-    std::string place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
+    std::optional<FolderTensor> folder_tensor(const std::string& name) const;
+    /// The names of the tensors that hold it in the files; none if they lack it and may.
+    std::vector<std::string> place(const ForeignTensor& tensor,
+                                   const std::map<std::string, Shape>& shapes);
 
     std::filesystem::path folder_;
     HfConfig config_;

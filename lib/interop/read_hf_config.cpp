@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interop/bitsandbytes.h"
 #include "interop/hf_config.h"
 #include "interop/hf_expert_config.h"
 #include "interop/hf_rope.h"
@@ -105,7 +106,8 @@ std::optional<std::int64_t> first_of(const std::vector<std::int64_t>& ids) {
 HfConfig read_hf_config(const Json& json, const std::string& source) {
     const HfMembers config(json, source);
     const HfFamily& family = family_in(config);
-    config.require_absent("quantization_config", "quantized weights; export it as bf16 first");
+    if (config.has("quantization_config"))
+        check_quantization_config(json.at("quantization_config"), source);
     HfConfig result{.hf_class = family.hf_class, .model = {}, .ids = {}};
     ModelSpec& model = result.model;
     model.num_layers = config.size(family.layers);

@@ -33,6 +33,12 @@ void as_ours(const StoredTensor& stored, std::span<float> values) {
         value = value * stored.factor + stored.addend;
 }
 
+void read_values(const StoredTensor& from, std::int64_t first, std::int64_t step,
+                 std::span<float> to) {
+    if (from.nf4) return from.nf4->matrix.read(first, step, to);
+    to_floats(from.bytes, from.dtype, first, step, to);
+}
+
 /// To what is read of values that were written.
 void round_as_stored(std::span<float> values, const StoredTensor& stored) {
     for (float& value : values)
@@ -60,12 +66,10 @@ void write_floats(File& file, const std::string& name, std::span<const float> va
     }
 }
 
-void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, DType dtype,
+void place_parts(const ForeignTensor& tensor, StoredTensor stored,
                  const std::map<std::string, Shape>& shapes, StoredTensors& to) {
-    StoredTensor stored = {.bytes = bytes,
-                           .dtype = dtype,
-                           .addend = static_cast<float>(tensor.addend),
-                           .factor = static_cast<float>(tensor.factor)};
+    stored.addend = static_cast<float>(tensor.addend);
+    stored.factor = static_cast<float>(tensor.factor);
     if (tensor.transposed) stored.transposed_rows = tensor.shape[tensor.shape.rank() - 1];
     for (const TensorPart& part : tensor.parts) {
         const Shape& shape = shapes.at(part.name);
@@ -92,13 +96,26 @@ void read_stored(std::span<const StoredTensor> places, const Shard& part, std::s
                                     static_cast<std::size_t>(count));
         if (const std::int64_t step = stored.transposed_rows; step > 0) {
             const std::int64_t matrix = row / step * step * columns;
-            to_floats(stored.bytes, stored.dtype, matrix + column * step + row % step, step, out);
+            read_values(stored, matrix + column * step + row % step, step, out);
         } else {
-            to_floats(stored.bytes, stored.dtype, row * columns + column, 1, out);
+            read_values(stored, row * columns + column, 1, out);
         }
         as_ours(stored, out);
         flat += count;
     }
+}
+
+std::optional<Nf4View> stored_nf4(std::span<const StoredTensor> places, const Shard& part) {
+    const bool of_experts = part.global.rank() == 3;
+    const std::int64_t expert = of_experts ? part.box.offset[0] : 0;
+    const std::int64_t experts = of_experts ? part.global[0] : 1;
+    if (std::ssize(places) != experts) return std::nullopt;
+    const StoredTensor& stored = places[static_cast<std::size_t>(expert)];
+    const bool same = stored.nf4 && stored.transposed_rows == 0 && stored.rows.contiguous() &&
+                      stored.rows.first == 0 && stored.addend == 0 && stored.factor == 1;
+    if (!same || stored.nf4->matrix.elements() != part.global.elements() / experts)
+        return std::nullopt;
+    return stored.nf4->matrix;
 }
 
 void check_stored(const StoredTensors& stored, std::span<const Shard> tensors,

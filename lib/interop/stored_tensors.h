@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "interop/bitsandbytes.h"
 #include "interop/foreign_tensors.h"
 
 namespace gptrain {
@@ -18,6 +21,8 @@ namespace gptrain {
 struct StoredTensor {
     std::span<const std::byte> bytes;  ///< of the file's tensor
     DType dtype = DType::f32;          ///< fp32, bf16 or fp16
+    /// In place of both if the file has the tensor in NF4.
+    std::shared_ptr<const FileNf4> nf4 = {};
     StackRows rows = {};
     std::int64_t columns = 1;  ///< of the stack
     /// If not 0: the file has the stack transposed, in matrices of so many of its rows.
@@ -29,9 +34,14 @@ struct StoredTensor {
 /// By the names of our tensors: where each is, or each expert's part of it.
 using StoredTensors = std::map<std::string, std::vector<StoredTensor>, std::less<>>;
 
-/// Adds the parts of a foreign tensor that is stored in `bytes`. `shapes`: those of our tensors.
-void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, DType dtype,
+/// Adds the parts of a foreign tensor. `stored` has its bytes and how to read them. `shapes`: those
+/// of our tensors.
+void place_parts(const ForeignTensor& tensor, StoredTensor stored,
                  const std::map<std::string, Shape>& shapes, StoredTensors& to);
+
+/// The matrix of which `part` is a part, or that of its first expert, if the file has exactly that
+/// in NF4.
+std::optional<Nf4View> stored_nf4(std::span<const StoredTensor> places, const Shard& part);
 
 /// to = the elements of a shard of one of our tensors, which is in `places`. Several threads
 /// may call it.

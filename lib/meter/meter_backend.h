@@ -67,6 +67,7 @@ private:
     }
     void count(const LinearForward& op) { count_gemm(op); }
     void count(const Int8LinearForward& op) { work_.gemms += work_of(op).flops; }
+    void count(const Nf4LinearForward& op) { work_.gemms += work_of(op).flops; }
     void count(const LinearInputGrad& op) { count_gemm(op); }
     void count(const LinearWeightGrad& op) { count_gemm(op); }
     void count(const GroupedForward& op) { work_.gemms += work_of(op).flops; }

@@ -64,6 +64,16 @@ struct GroupedRows {
     std::int64_t of_group;
 };
 
+/// Widens the matrices of as many experts as can have rows.
+template <class Op>
+OpWork of_used_experts(const Op& op, std::int64_t experts) {
+    const std::int64_t used = std::min(op.rows, experts);
+    OpWork work;
+    work.name = Op::name;
+    work.bytes = memory_traffic(op) * static_cast<double>(used) / static_cast<double>(experts);
+    return work;
+}
+
 template <class Op>
 OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, int gemms) {
     return {.kind = kind,
@@ -85,6 +95,10 @@ OpWork work_of(const LinearForward& op) {
 }
 
 OpWork work_of(const Int8LinearForward& op) {
+    return gemm(op, op.x, op.y.size(0), op.y.size(1), op.x.size(1));
+}
+
+OpWork work_of(const Nf4LinearForward& op) {
     return gemm(op, op.x, op.y.size(0), op.y.size(1), op.x.size(1));
 }
 
@@ -127,12 +141,11 @@ OpWork work_of(const GroupedWeightGrad& op) {
 }
 
 OpWork work_of(const GroupedFromInt8& op) {
-    const std::int64_t experts = op.out.size(1);
-    const std::int64_t used = std::min(op.rows, experts);
-    OpWork work;
-    work.name = GroupedFromInt8::name;
-    work.bytes = memory_traffic(op) * static_cast<double>(used) / static_cast<double>(experts);
-    return work;
+    return of_used_experts(op, op.out.size(1));
+}
+
+OpWork work_of(const GroupedFromNf4& op) {
+    return of_used_experts(op, op.out.size(0));
 }
 
 OpWork work_of(const AttentionForward& op) {

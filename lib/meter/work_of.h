@@ -9,6 +9,7 @@ namespace gptrain {
 
 OpWork work_of(const LinearForward& op);
 OpWork work_of(const Int8LinearForward& op);
+OpWork work_of(const Nf4LinearForward& op);
 OpWork work_of(const LinearInputGrad& op);
 OpWork work_of(const LinearWeightGrad& op);
 // Grouped ops as if each expert had an equal share of the `expected` rows.
@@ -17,6 +18,7 @@ OpWork work_of(const GroupedInputGrad& op);
 OpWork work_of(const GroupedWeightGrad& op);
 /// The matrices of as many experts as can have rows.
 OpWork work_of(const GroupedFromInt8& op);
+OpWork work_of(const GroupedFromNf4& op);
 /// Two GEMMs: scores and output. FLOPs count visible query-key pairs only.
 OpWork work_of(const AttentionForward& op);
 /// Five GEMMs: scores again, dP, dQ, dK, dV.

@@ -1,6 +1,6 @@
 #include "model/experts.h"
 
-#include "model/int8_weight.h"
+#include "model/quantised_weight.h"
 
 namespace gptrain {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/value_ops.h"
+#include "model/nf4_part.h"
 
 namespace gptrain {
 namespace {
@@ -249,21 +250,24 @@ private:
                            [](const ChunkPart& part) { return part.head; });
     }
 
-    bool in_int8(const Group& group) const {
-        switch (request_.int8) {
-            case Int8Matrices::none: return false;
-            case Int8Matrices::frozen: return group.linear && !trained(group);
-            case Int8Matrices::inference:
-                return group.linear || group.name == head_matrix(request_.model);
-        }
-        return false;
+    bool is_quantised(const Group& group) const {
+        const auto& [format, inference] = request_.quantised;
+        if (format == QuantisedFormat::none) return false;
+        if (group.linear) return inference || !trained(group);
+        const bool head = group.name == head_matrix(request_.model);
+        return inference && head && format == QuantisedFormat::int8;
     }
 
-    /// Where the next group's int8 form begins.
-    Int8Place next_int8_place() const {
-        const Int8Place& end = layout_.int8_end;
-        return {.values = round_up(end.values, group_alignment),
-                .scales = round_up(end.scales, group_alignment)};
+    void add_quantised(const Shard& shard, const Shape& in_memory) {
+        QuantisedPlace& end = layout_.quantised_end;
+        if (is_nf4(layout_.format)) {
+            const Nf4Size size(shard, in_memory, layout_.format == QuantisedFormat::nf4_double);
+            end = {end.values + size.codes, end.scales + size.scales, end.factors + size.factors};
+            return;
+        }
+        const std::int64_t columns = in_memory[in_memory.rank() - 1];
+        end.values += in_memory.elements();
+        end.scales += in_memory.elements() / columns * Int8Matrix::blocks_of(columns);
     }
 
     /// Where the next group is kept.
@@ -272,8 +276,11 @@ private:
         storage.overwritten = request_.overwrites_gradients && trained(group) &&
                               (group.linear || overwritten_by_head(group));
         if (group.fp8) storage.fp8 = end_;
-        if (in_int8(group)) {
-            storage.int8 = next_int8_place();
+        if (is_quantised(group)) {
+            const QuantisedPlace& end = layout_.quantised_end;
+            storage.quantised = {.values = round_up(end.values, group_alignment),
+                                 .scales = round_up(end.scales, group_alignment),
+                                 .factors = round_up(end.factors, group_alignment)};
             storage.in_compute_dtype = !group.linear;
         }
         return storage;
@@ -288,7 +295,7 @@ private:
                                  .storage = storage_of(group),
                                  .sharing = request_.sharing(group),
                                  .trained = trained(group)};
-        if (placed.storage.int8) layout_.int8_end = *placed.storage.int8;
+        if (placed.storage.quantised) layout_.quantised_end = *placed.storage.quantised;
         for (const ModelTensor& tensor : group.tensors)
             place_tensor(tensor, group, placed);
         const FlatRange range = {placed.storage.begin, end_};
@@ -313,7 +320,10 @@ private:
         }
         Storage storage = placed.storage;
         storage.begin = end_;
-        if (storage.int8) storage.int8 = layout_.int8_end;
+        if (storage.quantised) {
+            storage.quantised = layout_.quantised_end;
+            add_quantised(shard, in_memory);
+        }
         placed.rows.push_back({.parameter = tensor.name.substr(0, tensor.name.rfind('.')),
                                .count = shard.box.extent[0]});
         layout_.parameters.push_back(
@@ -326,12 +336,6 @@ private:
                                       : request_.rules.update(tensor.name, tensor.dims()),
              .matrix = tensor.columns > 0});
         if (storage.in_compute_dtype) end_ += in_memory.elements();
-        if (storage.int8) {
-            layout_.int8_end.values += in_memory.elements();
-            const std::int64_t columns = in_memory[in_memory.rank() - 1];
-            layout_.int8_end.scales +=
-                in_memory.elements() / columns * Int8Matrix::blocks_of(columns);
-        }
     }
 
     /// The FP8 form of a frozen group, which keeps its values too.
@@ -357,6 +361,7 @@ private:
 
 ParameterLayout make_layout(const LayoutRequest& request) {
     ParameterLayout layout;
+    layout.format = request.quantised.format;
     LayoutBuilder builder(request, layout);
     for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
         builder.add_chunk(*part, groups_of(request, *part));

@@ -26,20 +26,33 @@ struct Sharing {
     bool operator==(const Sharing&) const = default;
 };
 
-/// Where the int8 form of a matrix begins in the buffers of int8 values and of their scales.
-struct Int8Place {
+/// Formats of fewer bits in which matrices of linear layers can be kept.
+enum class QuantisedFormat {
+    none,
+    int8,        ///< Int8Matrix
+    nf4,         ///< Nf4Matrix
+    nf4_double,  ///< the same with nested scales
+};
+constexpr bool is_nf4(QuantisedFormat format) {
+    return format == QuantisedFormat::nf4 || format == QuantisedFormat::nf4_double;
+}
+
+/// Where the quantised form of a matrix begins in the buffers of values (in NF4 of bytes of codes),
+/// of their scales, and of the factors of nested scales.
+struct QuantisedPlace {
     std::int64_t values = 0;
     std::int64_t scales = 0;
+    std::int64_t factors = 0;
 };
 
 /// The forms in which a parameter or a group of them is kept, and where each begins.
 struct Storage {
     std::int64_t begin = 0;        ///< of its values and its gradient, in the flat order
-    bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no values
+    bool in_compute_dtype = true;  ///< false: it has its quantised form only, and no values
     /// The start of its group's FP8 form, which replaces the values unless it is frozen and needs
     /// both.
     std::optional<std::int64_t> fp8 = {};
-    std::optional<Int8Place> int8 = {};
+    std::optional<QuantisedPlace> quantised = {};
     /// The first weight gradient of a step overwrites its gradient, which no step clears.
     bool overwritten = false;
 };
@@ -143,14 +156,15 @@ struct ParameterLayout {
     std::int64_t trained = 0;             ///< length of the flat buffer of gradients
     std::int64_t elements = 0;            ///< length of the flat buffer of weights
     std::int64_t balances = 0;  ///< length of the buffer of balances, at positions from elements on
-    Int8Place int8_end;         ///< lengths of the buffers of int8 values and of their scales
+    QuantisedFormat format = QuantisedFormat::none;
+    QuantisedPlace quantised_end;  ///< lengths of the buffers of quantised forms
 };
 
-/// Which matrices are kept in int8.
-enum class Int8Matrices {
-    none,
-    frozen,     ///< those of linear layers that are not trained
-    inference,  ///< those of linear layers, and a copy of the head's
+/// Which matrices of linear layers are kept in a format of fewer bits.
+struct Quantised {
+    QuantisedFormat format = QuantisedFormat::none;
+    /// All of them, and with int8 a copy of the head's; false: those that are not trained.
+    bool inference = false;
 };
 
 /// Everything that a rank's layout depends on.
@@ -178,7 +192,7 @@ struct LayoutRequest {
     bool divides_frozen = false;  ///< with by_units: frozen parameters have buckets, too
     bool defers_head = false;     ///< the head's weight has a separate bucket, ready last
     bool fp8 = false;             ///< FP8 in all blocks except the model's first and last
-    Int8Matrices int8 = Int8Matrices::none;
+    Quantised quantised = {};
     ParameterRules rules = {};  ///< which parameters are trained, and how
     /// The first weight gradient of a step overwrites the gradients of trained linear layers, and
     /// of the head's weight unless some are deferred.

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "model/int8_weight.h"
+#include "model/quantised_weight.h"
 #include "model/slices.h"
 
 namespace gptrain {
@@ -36,11 +36,9 @@ LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
 
 void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
                       const Tensor& gelu) const {
-    if (int8() && weight.empty()) {
-        GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an int8 weight");
-        context_.backend.run(
-            Int8LinearForward{.x = x.values, .weight = weight_.int8, .bias = bias, .y = y});
-        return;
+    if (quantised() && weight.empty()) {
+        GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on a quantised weight");
+        return multiply_few(context_.backend, weight_, x.values, bias, y);
     }
     LinearForward args = {.x = x.values, .weight = weight, .bias = bias, .y = y, .gelu = gelu};
     if (fp8()) {

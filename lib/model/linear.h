@@ -32,8 +32,8 @@ public:
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
-    /// True if its weight is kept in int8.
-    bool int8() const { return !weight_.int8.empty(); }
+    /// True if its weight is kept in int8 or NF4.
+    bool quantised() const { return weight_.quantised(); }
     bool has_adapter() const { return lora_.present(); }
     /// True if backward reads x, for the gradient of the weight or of the adapter.
     bool needs_input() const { return weight_.trained() || has_adapter(); }
@@ -70,7 +70,7 @@ private:
         Tensor values;
         Fp8Matrix in8;
     };
-    /// `weight`: what forward_weight returned; empty: use the int8 form.
+    /// `weight`: what forward_weight returned; empty: use the quantised form.
     void multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// True if ranks gather FP8: each converts its slice by the amax of all rows, and one byte of

@@ -49,7 +49,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
 std::vector<FlatRange> whole_runs(const ParameterLayout& layout, const Bucket& bucket, int owner);
 
 /// The frozen parameters, which every rank holds whole, each as the ranges before, of and after the
-/// part that this rank saves; without those in int8. Only that part is marked `owned`. Owners save
+/// part that this rank saves; without quantised ones. Only that part is marked `owned`. Owners save
 /// equal parts; without owners the first rank saves everything. Of parameters in frozen buckets
 /// only the parts that the rank keeps.
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Mesh& mesh);

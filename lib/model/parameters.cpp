@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "model/nf4_part.h"
 #include "model/ownership.h"
 
 namespace gptrain {
@@ -32,9 +33,13 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
                     [](const auto& group) { return group.storage.fp8.has_value(); })) {
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups), scale_step});
     }
-    if (const Int8Place& end = layout_.int8_end; end.values > 0) {
-        int8_values_ = memory[MemoryUse::weights].allocate(DType::i8, {end.values});
-        int8_scales_ = memory[MemoryUse::weights].allocate(DType::f32, {end.scales});
+    if (const QuantisedPlace& end = layout_.quantised_end; end.values > 0) {
+        Arena& arena = memory[MemoryUse::weights];
+        const bool nested = layout_.format == QuantisedFormat::nf4_double;
+        quantised_values_ =
+            arena.allocate(is_nf4(layout_.format) ? DType::u8 : DType::i8, {end.values});
+        quantised_scales_ = arena.allocate(nested ? DType::u8 : DType::f32, {end.scales});
+        if (nested) scale_factors_ = arena.allocate(DType::f32, {end.factors});
     }
     if (layout_.balances > 0)
         balances_ = memory[MemoryUse::weights].allocate(DType::f32, {layout_.balances});
@@ -62,8 +67,8 @@ std::vector<Tensor> Parameters::cleared_grads() const {
 
 std::vector<Tensor> Parameters::buffers() const {
     std::vector<Tensor> all;
-    for (const Tensor* buffer :
-         {&weights_, &gathered_weights_, &scales_, &int8_values_, &int8_scales_, &balances_})
+    for (const Tensor* buffer : {&weights_, &gathered_weights_, &scales_, &quantised_values_,
+                                 &quantised_scales_, &scale_factors_, &balances_})
         if (!buffer->empty()) all.push_back(*buffer);
     return all;
 }
@@ -103,12 +108,15 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
     add(weights_, [&](const ParameterGroup& group) { return position(group, false); });
     add(balances_, [&](const ParameterGroup& group) { return position(group, true); });
     add(scales_, [&](const ParameterGroup& group) { return &group - layout_.groups.data(); });
-    add(int8_values_, [](const ParameterGroup& group) {
-        return group.storage.int8 ? group.storage.int8->values : std::int64_t{-1};
-    });
-    add(int8_scales_, [](const ParameterGroup& group) {
-        return group.storage.int8 ? group.storage.int8->scales : std::int64_t{-1};
-    });
+    const auto quantised = [&](const Tensor& buffer, std::int64_t QuantisedPlace::*begin) {
+        add(buffer, [=](const ParameterGroup& group) {
+            const auto& place = group.storage.quantised;
+            return place ? *place.*begin : std::int64_t{-1};
+        });
+    };
+    quantised(quantised_values_, &QuantisedPlace::values);
+    quantised(quantised_scales_, &QuantisedPlace::scales);
+    quantised(scale_factors_, &QuantisedPlace::factors);
     return parts;
 }
 
@@ -132,7 +140,12 @@ GroupTensors Parameters::group(std::string_view name) const {
     } else if (storage.in_compute_dtype) {
         tensors.weight = weights(found->range()).view(found->shape);
     }
-    if (storage.int8) tensors.int8 = int8(*storage.int8, found->shape);
+    tensors.shape = found->shape;
+    if (storage.quantised && is_nf4(layout_.format)) {
+        tensors.nf4 = nf4(*found);
+    } else if (storage.quantised) {
+        tensors.int8 = int8(*storage.quantised, found->shape);
+    }
     if (found->trained && !main_grads_.empty())
         tensors.grad = grads(found->range()).view(found->shape);
     return tensors;
@@ -150,12 +163,37 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
         .scale = scales_.slice(0, index, 1).slice(1, 0, 1).view({1})};
 }
 
-Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {
+Int8Matrix Parameters::int8(const QuantisedPlace& place, const Shape& shape) const {
     Shape scales = shape;
     std::int64_t& columns = scales[scales.rank() - 1];
     columns = Int8Matrix::blocks_of(columns);
-    return {.values = int8_values_.slice(0, place.values, shape.elements()).view(shape),
-            .scales = int8_scales_.slice(0, place.scales, scales.elements()).view(scales)};
+    return {.values = quantised_values_.slice(0, place.values, shape.elements()).view(shape),
+            .scales = quantised_scales_.slice(0, place.scales, scales.elements()).view(scales)};
+}
+
+Nf4Matrix Parameters::nf4(const Parameter& parameter) const {
+    const QuantisedPlace& place = parameter.storage.quantised.value();
+    const std::int64_t elements = parameter.shard.elements();
+    Nf4Matrix matrix = {.shape = parameter.shard.box.extent,
+                        .codes = quantised_values_.slice(0, place.values, elements / 2),
+                        .scales = quantised_scales_.slice(0, place.scales, elements / nf4_block),
+                        .factors = {},
+                        .part = nf4_part(parameter.shard)};
+    if (!scale_factors_.empty()) {
+        matrix.factors = scale_factors_.slice(
+            0, place.factors, nf4_factors_size(matrices_of(parameter.shard), matrix.part.factors));
+    }
+    return matrix;
+}
+
+std::vector<Nf4Matrix> Parameters::nf4(const ParameterGroup& group) const {
+    std::vector<Nf4Matrix> matrices;
+    for (const GroupRows& rows : group.rows) {
+        for (const Parameter& parameter : layout_.parameters)
+            if (parameter.shard.name == rows.parameter + ".weight")
+                matrices.push_back(nf4(parameter));
+    }
+    return matrices;
 }
 
 void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor& values) const {
@@ -164,9 +202,10 @@ void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor&
         const Tensor to = weights(parameter.range());
         if (to.data() != values.data()) backend.run(Cast{.to = to, .from = values});
     }
-    if (parameter.storage.int8)
-        backend.run(ToInt8{.x = Int8Matrix::rows_of(values.view(shape)),
-                           .out = int8(*parameter.storage.int8, shape).as_one()});
+    if (!parameter.storage.quantised) return;
+    GPTRAIN_CHECK(layout_.format == QuantisedFormat::int8, parameter.shard.name, " is in NF4");
+    backend.run(ToInt8{.x = Int8Matrix::rows_of(values.view(shape)),
+                       .out = int8(*parameter.storage.quantised, shape).as_one()});
 }
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {

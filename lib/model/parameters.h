@@ -17,23 +17,21 @@ namespace gptrain {
 
 /// The tensors of a parameter group.
 struct GroupTensors {
+    Shape shape = {};  ///< of the whole group
     /// Compute dtype, a router's balance fp32; empty if the model lacks the group (no bias).
     Tensor weight;
     Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
     /// Replaces `weight` in int8 groups, except in the head, which has both.
     Int8Matrix int8 = {};
+    std::vector<Nf4Matrix> nf4 = {};  ///< replaces `weight` in NF4 groups: their tensors
     Tensor grad;  ///< fp32 main_grad; empty for inference, and if the group is frozen
     Storage storage = {};
-    std::int64_t outputs() const { return shape()[0]; }
-    std::int64_t inputs() const { return shape()[1]; }
-    bool present() const { return !weight.empty() || !weight8.empty() || !int8.empty(); }
+    /// Without experts.
+    std::int64_t outputs() const { return shape[0]; }
+    std::int64_t inputs() const { return shape[1]; }
+    bool quantised() const { return !int8.empty() || !nf4.empty(); }
+    bool present() const { return shape.rank() > 0; }
     bool trained() const { return !grad.empty(); }
-
-private:
-    const Shape& shape() const {
-        if (!int8.empty()) return int8.values.shape();
-        return (weight8.empty() ? weight : weight8.rowwise).shape();
-    }
 };
 
 class Parameters {
@@ -52,7 +50,7 @@ public:
     DType dtype() const { return weights_.dtype(); }
     /// The values that the model computes with. Those of a trained FP8 group are valid only from an
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
-    /// column-major; frozen FP8 groups keep both forms. Groups in int8 only have no values here.
+    /// column-major; frozen FP8 groups keep both forms. Quantised groups have no values here.
     /// Balances are in fp32.
     /// Those that pass through windows (Placement) are valid while their unit is there.
     Tensor weights(const FlatRange& range) const {
@@ -78,7 +76,7 @@ public:
     bool gathers_grads() const { return placement_.grad_windows.count > 0; }
     /// The gradients that a step has to clear before its first backward.
     std::vector<Tensor> cleared_grads() const;
-    /// All that the model computes with: weights, int8 values, and the scales of FP8 and int8.
+    /// All that the model computes with: weights, quantised forms, and scales.
     std::vector<Tensor> buffers() const;
     /// The parts of them that are the same on all ranks of an axis: with parameters whose gradients
     /// are summed over it, or if weights are divided, those that it has copies of.
@@ -86,8 +84,10 @@ public:
     /// Zeroes them, including the padding, which nothing else writes and replica checks compare.
     void clear(Backend& backend) const;
     /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
-    /// they may be its `weights`.
+    /// they may be its `weights`. Not of a parameter in NF4.
     void set(Backend& backend, const Parameter& parameter, const Tensor& values) const;
+    /// The NF4 form of a parameter that is kept so.
+    Nf4Matrix nf4(const Parameter& parameter) const;
     /// Registers a flat range of weights to come from the ranks that updated it. `start` begins the
     /// transfer: at once, or with one_by_one after the previous range has been waited for. Register
     /// disjoint ranges in the order of use, last range first.
@@ -131,7 +131,8 @@ private:
     }
     std::optional<int> window_of(std::size_t unit) const;
     Fp8Matrix fp8(const ParameterGroup& group) const;
-    Int8Matrix int8(const Int8Place& place, const Shape& shape) const;
+    Int8Matrix int8(const QuantisedPlace& place, const Shape& shape) const;
+    std::vector<Nf4Matrix> nf4(const ParameterGroup& group) const;
 
     ParameterLayout layout_;
     std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
@@ -142,8 +143,9 @@ private:
     /// bytes.
     static constexpr std::int64_t scale_step = 4;
     Tensor scales_;  ///< fp32 [groups, scale_step], the first of a row in use; empty without FP8
-    Tensor int8_values_;
-    Tensor int8_scales_;
+    Tensor quantised_values_;
+    Tensor quantised_scales_;
+    Tensor scale_factors_;   ///< of nested scales
     Tensor main_grads_;      ///< those that are kept
     Tensor gathered_grads_;  ///< windows
     Tensor balances_;        ///< fp32, layout().balances long

@@ -39,7 +39,7 @@ public:
     bool fp8() const { return in_.fp8(); }
     /// True if GELU and its gradient can be epilogues of the GEMMs: nothing is added in between.
     bool takes_epilogues() const {
-        return !fp8() && !in_.int8() && !in_.has_adapter() && !proj_.has_adapter();
+        return !fp8() && !in_.quantised() && !in_.has_adapter() && !proj_.has_adapter();
     }
 
     /// The tensors to keep in addition to u.

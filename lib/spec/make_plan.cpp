@@ -11,6 +11,7 @@
 #include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
+#include "spec/quantised_checks.h"
 #include "spec/shard_plan.h"
 #include "spec/small_state.h"
 #include "spec/step_plan.h"
@@ -177,32 +178,6 @@ void check_offload(const RunPlan& plan) {
             "; change these or set offload.activations to off");
 }
 
-/// The warning if tp cuts rows of a matrix within int8 blocks, so that scales differ from those of
-/// one rank; else empty.
-std::string int8_warning(const RunPlan& plan) {
-    if (!plan.int8_frozen) return "";
-    std::string cut;
-    const bool dense = plan.local.expert_layers(plan.local.layers) < plan.local.layers;
-    const auto check = [&](std::string_view key, std::int64_t inputs) {
-        if (inputs % int8_block == 0) return;
-        cut += text(cut.empty() ? "" : " and ", key, " ", inputs * plan.mesh.tensor);
-    };
-    if (plan.mesh.tensor > 1) {
-        check("model.num_attention_heads x head_dim", plan.local.heads * plan.local.head_dim);
-        if (dense) check("model.ffn_hidden_size", plan.local.ffn);
-        const auto& experts = plan.local.experts;
-        if (experts && plan.mesh.expert == 1)
-            check("model.experts.ffn_hidden_size", experts->ffn_hidden_size);
-        if (experts && experts->shared)
-            check("model.experts.shared.ffn_hidden_size", experts->shared->ffn_hidden_size);
-    }
-    if (cut.empty()) return "";
-    return text("precision.frozen: int8: ", cut, " / parallel.tensor ", plan.mesh.tensor,
-                " is not a multiple of ", int8_block,
-                ", so weights round differently than on one rank and losses differ slightly; "
-                "lower parallel.tensor to avoid that");
-}
-
 /// Mesh, model and schedule.
 void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     const ParallelSpec& parallel = spec.parallel;
@@ -227,14 +202,9 @@ void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target)
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
     plan.int8_frozen = spec.precision.frozen == FrozenWeights::int8;
-    require(
-        !plan.fp8 || !plan.int8_frozen,
-        "precision.frozen: int8 cannot be used with precision.compute fp8, which stores weights in "
-        "its own format; set precision.compute to bf16 or remove precision.frozen");
-    require(
-        !plan.int8_frozen || spec.training.frozen.empty(),
-        "precision.frozen: int8 cannot be used with training.frozen, because checkpoints must hold "
-        "frozen tensors exactly; remove one of them");
+    plan.nf4_frozen = spec.precision.frozen == FrozenWeights::nf4;
+    plan.nf4_double = spec.precision.nf4_double;
+    check_quantised(spec, plan);
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
 }
 
@@ -278,6 +248,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_adapter(plan);
     check_small_state(plan);
     plan.int8_warning = int8_warning(plan);
+    if (plan.nf4_frozen) check_nf4_blocks(plan);
     if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     const bool tensor_on_node =
         target.ranks_per_node > 0 && target.ranks_per_node % plan.mesh.tensor == 0;

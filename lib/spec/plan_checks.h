@@ -9,14 +9,9 @@
 
 namespace gptrain {
 
-struct RunSpec;
-
 void require(bool condition, const auto&... parts) {
     if (!condition) fail(ExitCode::usage, parts...);
 }
-
-/// Error (usage) if precision.frozen asks a training run for int8, but nothing would be kept so.
-void check_int8_training(const RunSpec& spec);
 
 /// Prefixes a message with the location of its key. For a `--set` option the key is not repeated.
 std::string located(const std::string& location, std::string_view message);

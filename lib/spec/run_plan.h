@@ -178,6 +178,7 @@ struct RunPlan {
     /// The same in nf4, but no head; `nf4_double`: the scales are quantised too.
     bool nf4_frozen = false;
     bool nf4_double = false;
+    bool quantised() const { return int8_frozen || nf4_frozen; }
     std::string int8_warning;  ///< for display: on this mesh the int8 form is not that of one rank
     DType grad_reduce = DType::f32;
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So

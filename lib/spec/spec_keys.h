@@ -231,6 +231,7 @@ void visit_keys(auto& keys, PrecisionSpec& precision) {
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
     keys.value("frozen", precision.frozen);
+    keys.value("nf4_double", precision.nf4_double);
     keys.value("main_weights", precision.main_weights,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
 }

@@ -280,8 +280,8 @@ void InitialWeights::load_alike(Backend& backend, const StateSource& weights) {
 void InitialWeights::load_streamed(Backend& backend, std::span<const StreamedState> weights) {
     if (upcycles(source_.model(), model_)) {
         fail(ExitCode::usage, "init_from: ", from_.string(),
-             ": has no experts, and copies of its mlps cannot be made in int8; unset "
-             "precision.frozen for the run that starts with it");
+             ": has no experts, and copies of its mlps cannot be quantised; unset precision.frozen "
+             "for the run that starts with it");
     }
     gptrain::load_streamed(source_, backend, ranks_, weights, [&] { check_older(); });
     report();

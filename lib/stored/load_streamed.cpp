@@ -1,5 +1,6 @@
 #include "stored/load_streamed.h"
 
+#include <optional>
 #include <utility>
 
 #include "checkpoint/load.h"
@@ -48,6 +49,13 @@ void load_streamed(ModelSource& source, Backend& backend, const MpiSession& rank
     };
     ranks.run_on_all([&] {
         for (const StreamedState& state : states) {
+            const bool takes_stored = state.on_stored && source.hf() != nullptr;
+            const auto stored =
+                takes_stored ? source.hf()->nf4_matrix(state.shard) : std::optional<Nf4View>();
+            if (stored) {
+                state.on_stored(*stored);
+                continue;
+            }
             read_weights(weights, backend, named(state));
             notify(state);
         }

@@ -9,7 +9,8 @@
 
 namespace gptrain {
 
-/// Fills the states in order and notifies each when its values are there. If a checkpoint turns out
+/// Fills the states in order and notifies each when its values are there, or gives it the matrix as
+/// it is stored in NF4. If a checkpoint turns out
 /// to be damaged, starts again with the next one, which `check_candidate` may refuse by throwing an
 /// Error. All ranks call it together.
 void load_streamed(ModelSource& source, Backend& backend, const MpiSession& ranks,

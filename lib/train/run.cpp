@@ -79,7 +79,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
     const auto load_initial = [&] {
-        if (plan_.int8_frozen) {
+        if (plan_.quantised()) {
             engine_->stream_model([&](std::span<const StreamedState> weights) {
                 initial->load_streamed(devices_.backend, weights);
             });

@@ -244,7 +244,8 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
           {"activation_function", "quick_gelu"}},
          "'activation_function' is \"quick_gelu\"; gptrain has here gelu, gelu_new, gelu_fast, "
          "gelu_pytorch_tanh, relu and relu2"},
-        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
+        {{{"quantization_config", {{"bits", 4}}}},
+         "quantization_config: 'quant_method' is missing"},
         {{{"hidden_size", 0}}, "'hidden_size' is 0"},
         {{{"hidden_size", -16}}, "'hidden_size' is -16"},
         {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},

@@ -70,6 +70,7 @@ TEST_CASE("FP8 ops agree with the reference") {
 }
 TEST_CASE("int8 ops agree with the reference") {
     check(int8_cases());
+    check(nf4_cases());
 }
 TEST_CASE("norm and dropout ops agree with the reference") {
     check(norm_cases());
@@ -114,6 +115,7 @@ TEST_CASE("FP8 ops are timed", "[.timing]") {
 }
 TEST_CASE("int8 ops are timed", "[.timing]") {
     time_all(int8_cases());
+    time_all(nf4_cases());
 }
 TEST_CASE("norm and dropout ops are timed", "[.timing]") {
     time_all(norm_cases());

@@ -50,7 +50,7 @@ generate int8 --prompt "and" --max-tokens 2 --temperature 0 --set precision.froz
 generate exact --prompt "and" --max-tokens 2 --temperature 0
 same exact int8
 expect_exit 2 "$gptrain" generate --checkpoint run "${prompt[@]}" --set training.steps=1
-says err "--set training.steps=1: only device, precision.compute, precision.frozen and parallel.*"
+says err "--set training.steps=1: only device, precision.compute, precision.frozen, precision.nf4_double and parallel.*"
 expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document
 loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
 for precision in compute=bf16 frozen=int8; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: int8_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. A model in int8 on several ranks: every mesh
-# adapts it as one rank does, and writes the same text.
+# Usage: int8_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. A model in int8 or nf4 on several ranks: every
+# mesh adapts it as one rank does, and writes the same text.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -34,6 +34,13 @@ for mesh in one expert tp pp cp dp_tp; do
     near half-$mesh one
 done
 
+# In NF4 a rank finds its blocks' nested scales in the whole matrix.
+nf4="precision.frozen=nf4 precision.nf4_double=true"
+for mesh in one expert tp; do
+    run_on $mesh nf4-$mesh "$lora" $nf4
+    near nf4-$mesh nf4-one
+done
+
 # On the same mesh, resumed equals uninterrupted.
 for mesh in expert tp; do
     run_on $mesh $mesh-parts "$lora" training.steps=3 lr_schedule.decay_steps=20
@@ -58,5 +65,11 @@ for key in tensor pipeline; do
     ran 0 $? "generate with parallel.$key=2"
     same out alone.txt
 done
+expect_exit 0 "$gptrain" generate --checkpoint nf4-tp --prompt "and the" --max-tokens 12 --temperature 0
+mv out alone.txt
+timeout --signal=KILL 60 "$mpirun" -n 2 "$gptrain" generate --checkpoint nf4-one \
+    --prompt "and the" --max-tokens 12 --temperature 0 --set parallel.tensor=2 >out 2>err
+ran 0 $? "generate in nf4 with parallel.tensor=2"
+same out alone.txt
 
 finish

@@ -60,7 +60,21 @@ awk -v a="$after" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
     'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.05 && apart > -0.05) }' ||
     fail "loss $after, over int8: $(cat out)"
 expect_exit 0 "$gptrain" generate --checkpoint int8 --prompt "and the" --max-tokens 5
-expect_exit 0 "$gptrain" export int8 --format hf --merge --output merged-int8
+
+# Merged, the dequantised model computes what the run computes: in int8, and in NF4.
+loss_of() {
+    expect_exit 0 "$gptrain" eval --checkpoint "$1" --data other_text_document
+    sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out
+}
+adapt 0 nf4 precision.frozen=nf4 precision.nf4_double=true training.steps=60 data.num_samples=auto
+for run in int8 nf4; do
+    expect_exit 0 "$gptrain" export $run --format hf --merge --output merged-$run
+    says out "read back: the logits"
+done
+# (int8 has another head in eval.)
+awk -v a="$(loss_of nf4)" -v b="$(loss_of merged-nf4)" \
+    'BEGIN { apart = a / b - 1; exit !(apart < 1e-6 && apart > -1e-6) }' ||
+    fail "nf4: loss $(loss_of nf4), merged $(loss_of merged-nf4)"
 
 # Merged equals unmerged.
 expect_exit 0 "$gptrain" export tuned --format hf --merge --output merged

@@ -1,6 +1,6 @@
 // The demands of the precision on the model and the mesh.
 #include "planned_spec.h"
-#include "spec/plan_checks.h"
+#include "spec/quantised_checks.h"
 
 namespace gptrain::test {
 
@@ -100,12 +100,60 @@ TEST_CASE("each rank has whole blocks of 8-bit moments") {
 
 TEST_CASE("a training run keeps in int8 only the model of an adapter") {
     const auto fault = [](const std::vector<std::string>& settings) {
-        return usage_fault([&] { check_int8_training(minimal(settings)); });
+        return usage_fault([&] { check_frozen_format(minimal(settings)); });
     };
     CHECK(fault({}) == "(accepted)");
     CHECK(fault({"precision.frozen=int8", "adapter={kind: lora}", "init_from=/m"}) == "(accepted)");
     CHECK(holds(fault({"precision.frozen=int8"}),
                 "precision.frozen: int8 is for the model of an adapter, but this run has none"));
+}
+
+TEST_CASE("nf4 is for weights that nothing else keeps") {
+    const RunPlan plan = plan_of({"precision.frozen=nf4", "precision.nf4_double=true"});
+    CHECK(plan.nf4_frozen);
+    CHECK(plan.nf4_double);
+    CHECK_FALSE(plan.int8_frozen);
+    CHECK_FALSE(plan_of({"precision.frozen=nf4"}).nf4_double);
+    CHECK(contradiction({"precision.nf4_double=true", "precision.frozen=int8"}) ==
+          "precision.nf4_double needs precision.frozen: nf4; set that or remove nf4_double");
+    CHECK(holds(
+        contradiction({"precision.frozen=nf4", "precision.compute=fp8", "model.num_layers=4"}),
+        "precision.frozen: nf4 cannot be used with precision.compute fp8"));
+    CHECK(holds(contradiction({"precision.frozen=nf4", "training.frozen=[wte.weight]"}),
+                "precision.frozen: nf4 cannot be used with training.frozen"));
+    CHECK(holds(usage_fault([] { check_frozen_format(minimal({"precision.frozen=nf4"})); }),
+                "precision.frozen: nf4 is for the model of an adapter"));
+}
+
+TEST_CASE("every matrix in nf4, and every rank's part of it, has whole blocks") {
+    const auto fault = [](const std::string& hidden, const std::string& ffn,
+                          const std::string& tensor) {
+        return contradiction(
+            {"model.hidden_size=" + hidden, "model.num_attention_heads=4",
+             "model.ffn_hidden_size=" + ffn, "precision.frozen=nf4", "parallel.tensor=" + tensor},
+            {.world_size = 4, .dry_run = true});
+    };
+    CHECK(fault("256", "512", "4") == "(accepted)");
+    CHECK(fault("128", "256", "4") ==
+          "precision.frozen: nf4 keeps blocks of 64 elements, but parallel.tensor 4 cuts "
+          "h.N.attn.proj.weight [128, 128] into parts of 128 x 32, inside blocks; lower "
+          "parallel.tensor or set precision.frozen to int8");
+    CHECK(holds(fault("256", "384", "4"),
+                "cuts h.N.mlp.proj.weight [256, 384] into parts of 256 x 96"));
+    // Rows may end inside blocks, but not parts.
+    CHECK(fault("96", "384", "1") == "(accepted)");
+    CHECK(holds(fault("12", "48", "1"),
+                "the 12 x 12 of h.N.attn.q.weight are no multiple of that; set precision.frozen"));
+    // Ranks that divide the experts have them whole.
+    const std::string experts = "model.experts={count: 4, per_token: 2, ffn_hidden_size: 96}";
+    const auto with_experts = [&](const std::string& ranks) {
+        return contradiction(
+            {"model.hidden_size=512", "precision.frozen=nf4", experts, "parallel.tensor=2",
+             "parallel.sequence_parallel=true", "parallel.expert=" + ranks},
+            {.world_size = 2, .dry_run = true});
+    };
+    CHECK(holds(with_experts("1"), "h.N.experts.proj.weight [512, 96] into parts of 512 x 48"));
+    CHECK(with_experts("2") == "(accepted)");
 }
 
 TEST_CASE("tp that cuts blocks of int8 is a warning") {

@@ -94,6 +94,7 @@ precision:
   compute: auto
   grad_reduce: fp32
   frozen: compute
+  nf4_double: false
   main_weights: fp32
 recompute: selective
 deterministic: true
@@ -261,7 +262,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
     check("precision.grad_reduce", {"fp32", "bf16"});
-    check("precision.frozen", {"compute", "int8"});
+    check("precision.frozen", {"compute", "int8", "nf4"});
     check("precision.main_weights", {"fp32", "bf16"});
     check("optimizer.state", {"fp32", "bf16", "8bit"});
     check("recompute", {"none", "selective", "full"});
