@@ -28,7 +28,7 @@ std::optional<Wait> wait_of(const RankRecord& record) {
 
 /// A number that the ranks of a communicator have in common. Which ranks share k/v heads is not
 /// known here, but all groups of a tp axis run the same operations. Those that exchange rows of
-/// experts are known, and may have different numbers of microbatches.
+/// experts, or divide state, are known, and may have different numbers of microbatches.
 std::int64_t communicator_of(int rank, int axis, const MeshShape& mesh) {
     if (axis == world) return 0;
     const auto which = static_cast<Axis>(axis);
@@ -37,7 +37,7 @@ std::int64_t communicator_of(int rank, int axis, const MeshShape& mesh) {
     // Middle stages have none with others.
     if (which == Axis::embedding_ends && !at_end) return mesh.size() + rank;
     const SubAxis* part = find_sub_axis(which);
-    const bool alike = part != nullptr && part->parent != Axis::tokens;
+    const bool alike = part != nullptr && part->parent == Axis::tp;
     return group_on(alike ? part->parent : which, rank, mesh).id;
 }
 
