@@ -57,16 +57,21 @@ public:
     }
 
     WayOutcome run() {
-        try {
-            make_plan(outcome_.spec, machine_.target);
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::usage) throw;
-            outcome_.refused = error.what();
+        if (const std::string refusal = refusal_of(outcome_.spec); !refusal.empty()) {
+            outcome_.refused = refusal;
             return outcome_;
+        }
+        Fit fit = find_fastest();
+        // Gathered where they are used, weights take the least memory of each rank.
+        RunSpec divided = outcome_.spec;
+        divided.parallel.shard = Sharded::weights;
+        if (fit == Fit::nowhere && machine_.target.world_size > 1 && refusal_of(divided).empty()) {
+            outcome_.spec = divided;
+            fit = find_fastest();
         }
         // A save that waits writes from the device's memory, without a copy of the state on the
         // host.
-        if (find_fastest() == Fit::device_only && outcome_.spec.checkpoint.async) {
+        if (fit == Fit::device_only && outcome_.spec.checkpoint.async) {
             outcome_.spec.checkpoint.async = false;
             find_fastest();
         }
@@ -83,6 +88,17 @@ private:
                 .needs = machine_.needs,
                 .hardware = machine_.hardware,
                 .capacity = machine_.capacity};
+    }
+
+    /// Why the program refuses the spec; empty if it takes it.
+    std::string refusal_of(const RunSpec& spec) const {
+        try {
+            make_plan(spec, machine_.target);
+            return "";
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::usage) throw;
+            return error.what();
+        }
     }
 
     /// The settings that take the least memory.
@@ -154,6 +170,7 @@ std::string remark(const WayOutcome& outcome, const WayMachine& machine) {
     if (outcome.fastest) {
         const Choices& choices = outcome.fastest->choices;
         return text("recompute ", name_of(choices.recompute),
+                    choices.parallel.shard == Sharded::weights ? ", shard weights" : "",
                     outcome.spec.checkpoint.async ? "" : ", checkpoint.async false");
     }
     if (static_cast<double>(outcome.bytes) > machine.capacity)
