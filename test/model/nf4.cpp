@@ -16,7 +16,7 @@ using namespace gptrain::test;
 
 namespace {
 
-RunSpec adapted_spec(int index) {
+RunSpec adapted_model(int index) {
     switch (index) {
         case 0: return with_lora(tiny_spec());
         case 1: return with_lora(tiny_llama_spec(), false);
@@ -138,7 +138,7 @@ TEST_CASE("the ranks of tp have the values of the whole matrix in NF4", "[model]
 }
 
 TEST_CASE("a model in NF4 computes as one with the same values", "[model][nf4]") {
-    RunSpec spec = adapted_spec(GENERATE(0, 1, 2, 3));
+    RunSpec spec = adapted_model(GENERATE(0, 1, 2, 3));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     const bool nested = GENERATE(false, true);
     TinyRun plain(spec);
@@ -161,7 +161,7 @@ TEST_CASE("a model in NF4 computes as one with the same values", "[model][nf4]")
 }
 
 TEST_CASE("a stored matrix in NF4 gets the scales that the run keeps", "[model][nf4]") {
-    const RunSpec spec = adapted_spec(0);
+    const RunSpec spec = adapted_model(0);
     TinyRun plain(spec);
     TinyRun run(in_nf4(spec, false));
     // Nested scales in the file, plain ones in the run: the same values.
@@ -184,7 +184,7 @@ TEST_CASE("a stored matrix in NF4 gets the scales that the run keeps", "[model][
 }
 
 TEST_CASE("NF4 takes 4.5 bits for an element, or 4.127", "[model][nf4]") {
-    RunSpec spec = adapted_spec(0);
+    RunSpec spec = adapted_model(0);
     spec.precision.compute = Precision::bf16;
     spec.model.hidden_size = 512;
     spec.model.num_layers = 1;
@@ -210,7 +210,7 @@ TEST_CASE("NF4 takes 4.5 bits for an element, or 4.127", "[model][nf4]") {
 }
 
 TEST_CASE("a model in NF4 computes the same in every recompute mode and schedule", "[model][nf4]") {
-    RunSpec spec = in_nf4(adapted_spec(GENERATE(2, 3)), true);
+    RunSpec spec = in_nf4(adapted_model(GENERATE(2, 3)), true);
     spec.precision.compute = Precision::bf16;
     check_modes(spec, [](TinyRun& run) {
         NamedValues weights = run.state("weight");
