@@ -230,6 +230,7 @@ private:
         Scales scales = {1, 1};
         if constexpr (coded) {
             scales = {largest(moments.averages), largest(moments.squares)};
+            warp_barrier();  // all lanes have read the old ones
             if (lane_index() == 0) {
                 entry_.exp_avg_scales[begin / moment_block] = scales.average;
                 entry_.exp_avg_sq_scales[begin / moment_block] = scales.square;

@@ -169,10 +169,7 @@ TEST_CASE("all_to_all") {
 
 TEST_CASE("all_to_all_rows brings the rows that have a slot") {
     for_each_way([](Communicator& all, Backend& backend, DType dtype) {
-        std::vector<std::int64_t> widths = {1, 5, 16, 72};
-        // More than one piece of a message between GPUs.
-        if (dtype == DType::u8 && all.size() == 2) widths.push_back(200'000);
-        for (const std::int64_t width : widths) {
+        for (const std::int64_t width : {1, 5, 16, 72}) {
             constexpr std::int64_t rows = 37;
             // Every rank knows which rows the others send: about half of them, of some parts none.
             const auto sent = [](std::int64_t from, std::int64_t to, std::int64_t row) {

@@ -44,6 +44,34 @@ TEST_CASE("Messages of many pieces arrive whole between ranks of different speed
     }
 }
 
+TEST_CASE("Rows that have a slot arrive in every piece of a message") {
+    // Three rows and a half fit into a piece.
+    constexpr std::int64_t width = piece_bytes * 2 / 7;
+    constexpr std::int64_t rows = 8;
+    const auto backend = make_backend();
+    for (const Way& way : ways()) {
+        INFO(way.name);
+        const auto all = way.connect(*backend);
+        if (all->size() != 2) continue;
+        const Array to(*backend, DType::u8, {2, rows, width});
+        const Array from(*backend, DType::u8, {2, rows, width});
+        const Array slots(*backend, DType::i32, {2, rows});
+        const auto is_sent = [](std::int64_t row) { return row % 5 < 2; };
+        from.put([&](std::int64_t i) { return value_of(all->rank(), i); });
+        slots.put([&](std::int64_t i) { return is_sent(i % rows) ? 0 : -1; });
+        all->all_to_all_rows(*to, *from, *slots).wait();
+        const std::vector<double> values = to.values();
+        const int other = 1 - all->rank();
+        bool same = true;
+        for (std::int64_t i = 0; i < rows * width; ++i) {
+            const double value = values[static_cast<std::size_t>(other * rows * width + i)];
+            if (is_sent(i / width))
+                same = same && value == value_of(other, all->rank() * rows * width + i);
+        }
+        CHECK(same);
+    }
+}
+
 TEST_CASE("Sums have the bits of those over MPI") {
     const auto backend = make_backend();
     MpiCommunicator over_mpi(session(), {.color = 0, .key = session().rank()}, *backend);
