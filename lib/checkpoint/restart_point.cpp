@@ -1,8 +1,6 @@
 #include "checkpoint/restart_point.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -10,31 +8,11 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_part.h"
+#include "checkpoint/read_patiently.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/verify_together.h"
 
 namespace gptrain {
-namespace {
-
-/// All ranks run `read` together, again if it fails because of I/O: a file server that was
-/// restarted or is overloaded soon answers.
-void read_patiently(const MpiSession& ranks, const std::function<void()>& read) {
-    constexpr int attempts = 3;
-    constexpr std::chrono::milliseconds pause(300);
-    for (int attempt = 1; attempt < attempts; ++attempt) {
-        try {
-            return read();
-        } catch (const CommonError& failure) {
-            if (failure.code() != ExitCode::io) throw;
-            if (ranks.rank() == 0) warn(failure.what(), "; trying again");
-        }
-        std::this_thread::sleep_for(attempt * pause);
-    }
-    read();
-}
-
-}  // namespace
-
 RestartPoint::RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks,
                            std::vector<LocalRestart> local)
     : candidates_(std::move(candidates)),
@@ -90,7 +68,7 @@ void RestartPoint::open_next() {
         if (next_ == count_) throw nothing_left();
         const std::size_t candidate = next_++;
         try {
-            return read_patiently(*ranks_, [&] { open(candidate); });
+            return read_patiently<CommonError>(ranks_->rank() == 0, [&] { open(candidate); });
         } catch (const CommonError& damage) {
             skip_damaged(damage);
         }
@@ -207,7 +185,7 @@ bool RestartPoint::load_checkpoint(const StateSource& needed, const Fill& fill) 
         fill(folder_, part);
     };
     try {
-        read_patiently(*ranks_, [&] { ranks_->run_on_all(read); });
+        read_patiently<CommonError>(ranks_->rank() == 0, [&] { ranks_->run_on_all(read); });
         return true;
     } catch (const CommonError& damage) {
         skip_damaged(damage);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/read_patiently.h"
 #include "stored/find_checkpoint.h"
 #include "stored/saved_run.h"
 
@@ -56,7 +57,7 @@ std::optional<SavedRun> newest_run(const ResumeChoice& choice,
     if (choice.kind == ResumeChoice::Kind::never) return std::nullopt;
     for (const auto& folder : candidates_for(choice, checkpoints)) {
         try {
-            return saved_run(meta_of(folder));
+            return read_patiently<Error>(true, [&] { return saved_run(meta_of(folder)); });
         } catch (const Error&) {
             continue;
         }

@@ -132,7 +132,7 @@ wrong "no settings of 8 ranks are allowed: model.head_dim: model.hidden_size 163
 wrong "no mesh of 8 ranks has the values that --fix leaves" --fix parallel.pipeline=3
 expect_exit 0 "${plan[@]}" --world-size 6,8 --fix parallel.pipeline=4 \
     --fix training.micro_batch_size=1 --global-batch 32,64 --fix parallel.shard_optimizer=false
-says out "      6  no mesh of 6 ranks has the values" ", global_batch_size " ", shard_optimizer false"
+says out "      6  no mesh of 6 ranks has the values" ", global_batch_size " ", shard none"
 wrong "no such folder" --write nowhere/best.yaml
 # An existing spec, with its comments, is never overwritten.
 cp small.yaml before
