@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/dynamic8.h"
 
@@ -131,7 +132,7 @@ void StateWindows::update(const std::function<void(const Part&)>& update) const 
     std::int64_t fetched = backend_.fetch(next.twins);
     std::optional<std::int64_t> stored;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-        const Visit now = std::move(next);
+        const Visit now = std::exchange(next, {});
         const std::int64_t arriving = fetched;
         // The part before has left the other window, which the next one takes.
         if (stored) backend_.join(*stored);
