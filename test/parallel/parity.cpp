@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -38,11 +39,14 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             if (!first) continue;
             CHECK(distance_of_all(results.weights, exact.weights) <=
                   2 * distance_of_all(alone.weights, exact.weights));
+            // One rank may happen to be close at some step, so its largest distance counts.
+            double own = 0;
+            for (std::size_t i = 0; i < exact.losses.size(); ++i)
+                own = std::max(own, std::abs(alone.losses[i] - exact.losses[i]));
             for (std::size_t i = 0; i < exact.losses.size(); ++i) {
                 // Rounding one logit to bf16 moves the loss of a token by this much.
                 const double rounding = 0x1p-8;
-                CHECK(std::abs(results.losses[i] - exact.losses[i]) <=
-                      2 * std::abs(alone.losses[i] - exact.losses[i]) + rounding);
+                CHECK(std::abs(results.losses[i] - exact.losses[i]) <= 2 * own + rounding);
             }
         }
     }
