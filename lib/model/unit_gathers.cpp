@@ -2,25 +2,22 @@
 
 #include <utility>
 
-#include "model/ownership.h"
-
 namespace gptrain {
-namespace {
 
-Pending start(Backend& backend, const Mesh& mesh, const Parameters& parameters,
-              const WeightMessage& message) {
-    const Tensor window = parameters.weights(message.range);
+Pending send_weights(Backend& backend, const Mesh& mesh, const Parameters& parameters,
+                     const WeightMessage& message) {
+    const Tensor all = parameters.weights(message.range);
     Communicator& owners = mesh[message.owners];
     if (!message.owner) {
         const FlatRange own = part_of_bucket(message.range, owners.rank(), owners.size());
-        return owners.all_gather(window, parameters.owned_weights(own), 0);
+        return owners.all_gather(all, parameters.owned_weights(own), 0);
     }
-    if (*message.owner == owners.rank())
-        backend.copy(window, parameters.owned_weights(message.range));
-    return owners.broadcast(window, *message.owner);
+    if (*message.owner == owners.rank()) {
+        const Tensor own = parameters.owned_weights(message.range);
+        if (own.data() != all.data()) backend.copy(all, own);
+    }
+    return owners.broadcast(all, *message.owner);
 }
-
-}  // namespace
 
 Parameters::Gather unit_gathers(Backend& backend, const Mesh& mesh, const Parameters& parameters) {
     const ParameterLayout& layout = parameters.layout();
@@ -31,7 +28,7 @@ Parameters::Gather unit_gathers(Backend& backend, const Mesh& mesh, const Parame
     return [&backend, &mesh, &parameters, of_unit = std::move(of_unit)](std::size_t unit) {
         std::vector<Pending> pending;
         for (const WeightMessage& message : of_unit[unit])
-            pending.push_back(start(backend, mesh, parameters, message));
+            pending.push_back(send_weights(backend, mesh, parameters, message));
         return pending;
     };
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/dynamic8.h"
+#include "model/unit_gathers.h"
 #include "tensor/shard_runs.h"
 
 namespace gptrain {
@@ -230,18 +231,9 @@ void Optimizer::distribute_weights() {
     const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
-        const Tensor all = parameters_.weights(message->range);
-        Communicator& owners = mesh_[message->owners];
-        if (message->owner) {
-            parameters_.expect(message->range, [&owners, all, owner = *message->owner] {
-                return owners.broadcast(all, owner);
-            });
-            continue;
-        }
-        const Tensor own =
-            parameters_.owned_weights(part_of_bucket(message->range, owners.rank(), owners.size()));
-        parameters_.expect(message->range,
-                           [&owners, all, own] { return owners.all_gather(all, own, 0); });
+        parameters_.expect(message->range, [this, sent = *message] {
+            return send_weights(backend_, mesh_, parameters_, sent);
+        });
     }
     if (!parameters_.uses_fp8()) return;
     parameters_.wait_for_all();
