@@ -43,10 +43,9 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     return make_layout(request);
 }
 
-std::optional<Placement> training_placement(const RunPlan& plan, const ParameterLayout& layout,
-                                            const Mesh& mesh) {
+std::optional<Placement> training_placement(const RunPlan& plan, const Mesh& mesh) {
     if (!plan.shards_gradients()) return {};
-    return divided_placement(layout, mesh,
+    return divided_placement(training_layout(plan, mesh), mesh,
                              {.weights = plan.shards_weights(), .reshard = plan.reshard});
 }
 

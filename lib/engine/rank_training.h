@@ -21,7 +21,6 @@ Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place);
 ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh);
 
 /// Empty if weights and gradients are whole on every rank.
-std::optional<Placement> training_placement(const RunPlan& plan, const ParameterLayout& layout,
-                                            const Mesh& mesh);
+std::optional<Placement> training_placement(const RunPlan& plan, const Mesh& mesh);
 
 }  // namespace gptrain
