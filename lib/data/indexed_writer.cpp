@@ -173,7 +173,7 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, b
 }
 
 IndexedWriter::Mask::Mask(const std::filesystem::path& path) : file(path) {
-    const std::array<std::byte, mask_header_bytes> unset{};
+    const std::array<std::byte, side_header_bytes> unset{};
     file.write(unset.data(), unset.size());
 }
 
@@ -191,7 +191,7 @@ void IndexedWriter::Mask::finish() {
 }
 
 IndexedWriter::Weights::Weights(const std::filesystem::path& path) : file(path) {
-    const std::array<std::byte, weights_header_bytes> unset{};
+    const std::array<std::byte, side_header_bytes> unset{};
     file.write(unset.data(), unset.size());
 }
 
@@ -281,10 +281,10 @@ void IndexedWriter::append_part(const std::filesystem::path& prefix, const Token
 }
 
 void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_t tokens) {
-    const std::int64_t end = mask_header_bytes + mask_bit_bytes(tokens);
+    const std::int64_t end = side_header_bytes + mask_bit_bytes(tokens);
     const File part = open_part(mask_path(prefix), end);
     std::vector<std::uint8_t> learned;
-    for_each_block(part, mask_header_bytes, end, [&](std::span<const std::byte> bits) {
+    for_each_block(part, side_header_bytes, end, [&](std::span<const std::byte> bits) {
         learned.clear();
         for (const std::byte byte : bits) {
             for (int bit = 0; bit < 8; ++bit)
@@ -301,7 +301,7 @@ void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_
 void IndexedWriter::append_weights(const std::filesystem::path& prefix) {
     const File part(temporary_path_of(weights_path(prefix)), File::Mode::read);
     static_assert(buffer_bytes % weight_run_bytes == 0);
-    for_each_block(part, weights_header_bytes, part.size(), [&](std::span<const std::byte> runs) {
+    for_each_block(part, side_header_bytes, part.size(), [&](std::span<const std::byte> runs) {
         weights_->add_runs(runs, counts_.tokens);
     });
     empty(part);

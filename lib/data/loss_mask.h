@@ -16,16 +16,14 @@
 #include <span>
 #include <vector>
 
-#include "base/file.h"
 #include "comm/mpi_session.h"
 #include "data/share.h"
+#include "data/side_file.h"
 
 namespace gptrain {
 
 /// PREFIX.mask.
 std::filesystem::path mask_path(const std::filesystem::path& prefix);
-
-constexpr std::int64_t mask_header_bytes = 32;
 
 /// The bytes that hold the bits of this many tokens.
 constexpr std::int64_t mask_bit_bytes(std::int64_t tokens) {
@@ -82,7 +80,7 @@ public:
     std::int64_t learned() const { return learned_; }
     /// After `finish`: the checksum, and the first bytes of the file.
     std::uint32_t checksum() const;
-    std::array<std::byte, mask_header_bytes> header() const;
+    std::array<std::byte, side_header_bytes> header() const;
 
 private:
     void take(std::byte bits, std::vector<std::byte>& out);

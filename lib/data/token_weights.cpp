@@ -14,22 +14,7 @@
 namespace gptrain {
 namespace {
 
-constexpr std::string_view weights_magic("GPTWGHT\0", 8);
-constexpr std::uint32_t weights_version = 1;
-constexpr std::size_t weights_counted_from = 16;  // of the file, by the checksum
-
-[[noreturn]] void refuse_weights(const MappedFile& file, const auto&... parts) {
-    fail(ExitCode::bad_input, file.path().string(), ": ", parts...,
-         "; regenerate the token files with gpt-preprocess chat");
-}
-
-MappedFile open_weights(const std::filesystem::path& path) {
-    const auto type = require_path(path, ExitCode::bad_input, "file of weights",
-                                   "; its .meta.json says that these token files have one");
-    if (type != std::filesystem::file_type::regular)
-        fail(ExitCode::bad_input, path.string(), ": not a regular file");
-    return MappedFile(path);
-}
+constexpr SideFileKind weights_kind = {.words = "file of weights", .magic = {"GPTWGHT\0", 8}};
 
 WeightRun run_in(std::span<const std::byte> bytes, std::int64_t index) {
     const auto at = static_cast<std::size_t>(index * weight_run_bytes);
@@ -49,7 +34,7 @@ std::filesystem::path weights_path(const std::filesystem::path& prefix) {
 
 TokenWeights::TokenWeights(const std::filesystem::path& path, const LossMask& mask,
                            const MpiSession* ranks)
-    : file_(open_weights(path)) {
+    : file_(open_side_file(path, weights_kind)) {
     check_header(mask);
     std::uint32_t found = 0;
     if (ranks == nullptr) {
@@ -59,61 +44,46 @@ TokenWeights::TokenWeights(const std::filesystem::path& path, const LossMask& ma
         found = static_cast<std::uint32_t>(ranks->exclusive_or(found));
     }
     if (found != checksum_)
-        refuse_weights(file_, "is damaged: its CRC-32C is not the one in its header");
+        refuse_side_file(file_, "is damaged: its CRC-32C is not the one in its header");
 }
 
 void TokenWeights::check_header(const LossMask& mask) {
-    const auto bytes = file_.bytes();
-    const auto size = static_cast<std::int64_t>(bytes.size());
-    if (size < weights_header_bytes) {
-        refuse_weights(file_, "is ", size, " bytes long, but a file of weights has at least ",
-                       weights_header_bytes);
-    }
-    if (std::memcmp(bytes.data(), weights_magic.data(), weights_magic.size()) != 0)
-        refuse_weights(file_, "does not start with GPTWGHT: not a file of weights");
-    const auto found = value_at<std::uint32_t>(bytes, 8);
-    if (found != weights_version) {
-        fail(ExitCode::bad_input, file_.path().string(), ": has version ", found,
-             "; this program reads version ", weights_version, ": use a newer program");
-    }
-    checksum_ = value_at<std::uint32_t>(bytes, 12);
-    const auto tokens = value_at<std::uint64_t>(bytes, 16);
-    const auto runs = value_at<std::uint64_t>(bytes, 24);
+    const auto size = static_cast<std::int64_t>(file_.bytes().size());
+    const auto [checksum, tokens, runs] = read_side_header(file_, weights_kind);
     if (tokens != static_cast<std::uint64_t>(mask.tokens()))
-        refuse_weights(file_, "is of ", tokens, " tokens, but the loss mask of ", mask.tokens());
+        refuse_side_file(file_, "is of ", tokens, " tokens, but the loss mask of ", mask.tokens());
     if (size % weight_run_bytes != 0 ||
-        runs != static_cast<std::uint64_t>((size - weights_header_bytes) / weight_run_bytes)) {
-        refuse_weights(file_, "is ", size, " bytes long, which does not match its ", runs, " runs");
+        runs != static_cast<std::uint64_t>((size - side_header_bytes) / weight_run_bytes)) {
+        refuse_side_file(file_, "is ", size, " bytes long, which does not match its ", runs,
+                         " runs");
     }
+    checksum_ = checksum;
     runs_ = static_cast<std::int64_t>(runs);
 }
 
 WeightRun TokenWeights::run(std::int64_t index) const {
-    return run_in(file_.bytes().subspan(static_cast<std::size_t>(weights_header_bytes)), index);
+    return run_in(file_.bytes().subspan(static_cast<std::size_t>(side_header_bytes)), index);
 }
 
 std::uint32_t TokenWeights::check(const LossMask& mask, Share share) const {
-    const auto all = file_.bytes().subspan(static_cast<std::size_t>(weights_header_bytes));
+    const auto all = file_.bytes().subspan(static_cast<std::size_t>(side_header_bytes));
     const IndexRange range = share.of(runs_);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
         const WeightRun own = run(i);
         const std::int64_t from = i == 0 ? 0 : run(i - 1).end();
         if (own.first < from || own.count < 1 || own.end() > mask.tokens())
-            refuse_weights(file_, "run ", i, " is empty, out of order or behind the last token");
+            refuse_side_file(file_, "run ", i, " is empty, out of order or behind the last token");
         if (!(own.weight > 0 && own.weight < 1))
-            refuse_weights(file_, "run ", i, " has weight ", own.weight,
-                           ", which must be above 0 and below 1");
+            refuse_side_file(file_, "run ", i, " has weight ", own.weight,
+                             ", which must be above 0 and below 1");
         if (mask.count(own.first, own.end()) != own.count)
-            refuse_weights(file_, "run ", i, " has tokens that the loss mask does not mark");
+            refuse_side_file(file_, "run ", i, " has tokens that the loss mask does not mark");
     }
     const auto part = all.subspan(static_cast<std::size_t>(range.begin * weight_run_bytes),
                                   static_cast<std::size_t>(range.size() * weight_run_bytes));
     std::uint32_t crc =
         crc32c_part(part, static_cast<std::uint64_t>((runs_ - range.end) * weight_run_bytes));
-    const auto counts =
-        file_.bytes().subspan(weights_counted_from, static_cast<std::size_t>(weights_header_bytes) -
-                                                        weights_counted_from);
-    if (share.first()) crc ^= crc32c_part(counts, all.size());
+    if (share.first()) crc ^= counts_crc(file_, all.size());
     return crc;
 }
 
@@ -183,22 +153,12 @@ void WeightPacker::add_runs(std::span<const std::byte> runs, std::int64_t shift,
 }
 
 std::uint32_t WeightPacker::checksum(std::int64_t tokens) const {
-    const std::array<std::int64_t, 2> counts = {tokens, runs_};
-    return crc32c_combine(crc32c(counts.data(), sizeof counts), runs_crc_,
-                          static_cast<std::uint64_t>(runs_ * weight_run_bytes));
+    return side_checksum(tokens, runs_, runs_crc_,
+                         static_cast<std::uint64_t>(runs_ * weight_run_bytes));
 }
 
-std::array<std::byte, weights_header_bytes> WeightPacker::header(std::int64_t tokens) const {
-    std::array<std::byte, weights_header_bytes> header{};
-    const auto put = [&](std::size_t at, const auto& value) {
-        std::memcpy(header.data() + at, &value, sizeof value);
-    };
-    std::memcpy(header.data(), weights_magic.data(), weights_magic.size());
-    put(8, weights_version);
-    put(12, checksum(tokens));
-    put(16, tokens);
-    put(24, runs_);
-    return header;
+std::array<std::byte, side_header_bytes> WeightPacker::header(std::int64_t tokens) const {
+    return side_header(weights_kind, checksum(tokens), tokens, runs_);
 }
 
 }  // namespace gptrain

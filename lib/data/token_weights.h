@@ -20,17 +20,15 @@
 #include <span>
 #include <vector>
 
-#include "base/file.h"
 #include "comm/mpi_session.h"
 #include "data/loss_mask.h"
 #include "data/share.h"
+#include "data/side_file.h"
 
 namespace gptrain {
 
 /// PREFIX.weights.
 std::filesystem::path weights_path(const std::filesystem::path& prefix);
-
-constexpr std::int64_t weights_header_bytes = 32;
 
 /// Consecutive learned tokens of one weight.
 struct WeightRun {
@@ -84,7 +82,7 @@ public:
     std::int64_t runs() const { return runs_; }
     std::uint32_t checksum(std::int64_t tokens) const;
     /// The first bytes of the file.
-    std::array<std::byte, weights_header_bytes> header(std::int64_t tokens) const;
+    std::array<std::byte, side_header_bytes> header(std::int64_t tokens) const;
 
 private:
     void take(const WeightRun& run, std::vector<std::byte>& out);
