@@ -7,18 +7,16 @@
 #include "base/json.h"
 #include "device.h"
 #include "help/option_checks.h"
-#include "interop/hf_config.h"
+#include "interop/hf_folder.h"
 #include "memory_headroom.h"
 
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t largest_config = 1 << 20;
-
 RunSpec base_of(const WaysQuestion& question) {
-    const std::filesystem::path file = std::filesystem::path(question.model) / "config.json";
-    const HfConfig config =
-        read_hf_config(parse_json(read_file(file, largest_config), file.string()), file.string());
+    const std::filesystem::path file = std::filesystem::path(question.model) / hf_config_name;
+    const HfConfig config = read_hf_config(
+        parse_json(read_file(file, max_hf_file_bytes), file.string()), file.string());
     RunSpec spec;
     spec.name = std::filesystem::absolute(question.model).lexically_normal().filename().string();
     spec.init_from = std::filesystem::absolute(question.model).lexically_normal();
@@ -39,6 +37,19 @@ double host_capacity(const WaysQuestion& question) {
 }
 
 }  // namespace
+
+CLI::Option* add_model(CLI::App& command, std::string& model, std::string& host_memory,
+                       const std::string& description) {
+    CLI::Option* option = command.add_option("--model", model, description)
+                              ->type_name("HF-DIR")
+                              ->check(CLI::ExistingDirectory);
+    command
+        .add_option("--host-memory", host_memory,
+                    "Host memory of a node, such as 64GB; default: the profile's")
+        ->type_name("SIZE")
+        ->needs(option);
+    return option;
+}
 
 WaysAnswer try_ways(const WaysQuestion& question, const std::string& way) {
     if (!way.empty() && find_way(way) == nullptr)

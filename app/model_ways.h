@@ -2,6 +2,7 @@
 // `gptrain new --model`.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "search/training_ways.h"
 
 namespace gptrain {
+
+/// Adds --model, which is described as `description`, and --host-memory, which needs it. Returns
+/// the former.
+CLI::Option* add_model(CLI::App& command, std::string& model, std::string& host_memory,
+                       const std::string& description);
 
 /// A model's folder and the machine for it.
 struct WaysQuestion {

@@ -1,7 +1,6 @@
 // gptrain new: a run spec for a token set and a machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -22,10 +21,10 @@
 #include "help/shell_text.h"
 #include "lines.h"
 #include "memory_headroom.h"
+#include "model_ways.h"
 #include "new_options.h"
 #include "new_spec.h"
 #include "planner/mesh_cost.h"
-#include "search/training_ways.h"
 #include "spec/spec_keys.h"
 #include "tokenizer/tokenizer.h"
 
@@ -277,12 +276,10 @@ void add_data_options(CLI::App& command, NewOptions& options) {
 
 void add_model_options(CLI::App& command, NewOptions& options) {
     CLI::Option* model =
-        command
-            .add_option("--model", options.model,
-                        "A Hugging Face model folder to fine-tune, of which config.json is enough; "
-                        "prints the ways in which the machine can train it")
-            ->type_name("HF-DIR")
-            ->check(CLI::ExistingDirectory)
+        add_model(
+            command, options.model, options.host_memory,
+            "A Hugging Face model folder to fine-tune, of which config.json is enough; prints "
+            "the ways in which the machine can train it")
             ->excludes("--hours", "--experts")
             ->needs("--data");
     command
@@ -290,11 +287,6 @@ void add_model_options(CLI::App& command, NewOptions& options) {
                     text("How to train that model: ", way_words(),
                          "; default: the first of these that fits"))
         ->type_name("WAY")
-        ->needs(model);
-    command
-        .add_option("--host-memory", options.host_memory,
-                    "Host memory of a node, such as 64GB; default: the profile's")
-        ->type_name("SIZE")
         ->needs(model);
 }
 

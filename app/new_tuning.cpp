@@ -1,7 +1,6 @@
 // gptrain new --model: a run spec that trains a model that exists, in a way that the machine
 // allows.
 #include <algorithm>
-#include <cmath>
 
 #include "base/log.h"
 #include "base/output_file.h"
@@ -10,6 +9,7 @@
 #include "help/shell_text.h"
 #include "model_ways.h"
 #include "new_options.h"
+#include "search/size_rules.h"
 #include "spec/spec_settings.h"
 
 namespace gptrain {
@@ -24,16 +24,12 @@ constexpr double adapter_lr = 2.0e-4;
 
 /// Steps, learning rate and intervals for so many tokens.
 void set_training(RunSpec& spec, std::int64_t tokens) {
-    TrainingSpec& training = spec.training;
-    const std::int64_t step_tokens = *training.global_batch_size * training.seq_length;
-    training.steps = std::max<std::int64_t>(1, tokens / step_tokens);
-    training.eval_interval = std::max<std::int64_t>(1, training.steps / 10);
-    training.eval_steps = 5;
+    const std::int64_t step_tokens = *spec.training.global_batch_size * spec.training.seq_length;
+    const std::int64_t steps = std::max<std::int64_t>(1, tokens / step_tokens);
+    set_steps(spec, steps);
     spec.optimizer.lr = spec.adapter ? adapter_lr : full_lr;
     spec.optimizer.weight_decay = 0;
-    spec.lr_schedule.warmup_steps = std::max<std::int64_t>(1, training.steps * 3 / 100);
-    spec.checkpoint.interval = std::clamp<std::int64_t>(training.steps / 10, 1, 500);
-    spec.logging.interval = std::clamp<std::int64_t>(training.steps / 50, 1, 10);
+    spec.lr_schedule.warmup_steps = std::max<std::int64_t>(1, steps * 3 / 100);
 }
 
 /// The keys in which `spec` differs from the defaults, and those of the model.

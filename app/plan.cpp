@@ -221,19 +221,11 @@ void add_measure_options(CLI::App& command, PlanOptions& options) {
 
 void add_model_options(CLI::App& command, PlanOptions& options) {
     CLI::Option* model =
-        command
-            .add_option("--model", options.model,
-                        "A Hugging Face model folder, of which config.json is enough: shows the "
-                        "ways in which the hardware can train it")
-            ->type_name("HF-DIR")
-            ->check(CLI::ExistingDirectory)
+        add_model(command, options.model, options.host_memory,
+                  "A Hugging Face model folder, of which config.json is enough: shows the ways in "
+                  "which the hardware can train it")
             ->excludes("--config", "--set", "--fix", "--global-batch", "--max-days", "--write",
                        "--picture", "--json", "--inference", "--measure", "--calibrate");
-    command
-        .add_option("--host-memory", options.host_memory,
-                    "Host memory of a node, such as 64GB; default: the profile's")
-        ->type_name("SIZE")
-        ->needs(model);
     command
         .add_option("--seq-length", options.seq_length,
                     text("Tokens of a sample; default: ", tuning_length,

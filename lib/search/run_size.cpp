@@ -107,15 +107,11 @@ private:
     }
 
     static void set_training(RunSpec& spec, const TrainingSize& size) {
-        spec.training.steps = size.steps;
+        set_steps(spec, size.steps);
         spec.training.global_batch_size = size.global_batch_size;
-        spec.training.eval_interval = std::max<std::int64_t>(1, size.steps / 10);
-        spec.training.eval_steps = 5;
         spec.optimizer.lr = size.lr;
         spec.lr_schedule.warmup_steps = std::clamp<std::int64_t>(size.steps / 20, 1, 2000);
         spec.lr_schedule.min_lr = size.lr / 10;
-        spec.checkpoint.interval = std::clamp<std::int64_t>(size.steps / 10, 1, 500);
-        spec.logging.interval = std::clamp<std::int64_t>(size.steps / 50, 1, 10);
     }
 
     const RunSpec& base_;

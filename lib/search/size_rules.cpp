@@ -49,6 +49,14 @@ TrainingSize training_size(std::int64_t parameters, std::int64_t tokens, std::in
     return size;
 }
 
+void set_steps(RunSpec& spec, std::int64_t steps) {
+    spec.training.steps = steps;
+    spec.training.eval_interval = std::max<std::int64_t>(1, steps / 10);
+    spec.training.eval_steps = 5;
+    spec.checkpoint.interval = std::clamp<std::int64_t>(steps / 10, 1, 500);
+    spec.logging.interval = std::clamp<std::int64_t>(steps / 50, 1, 10);
+}
+
 ModelSpec model_of(const ModelSize& size, std::int64_t vocab_size) {
     ModelSpec model;
     model.num_layers = size.layers;

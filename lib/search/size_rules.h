@@ -43,6 +43,9 @@ struct TrainingSize {
 TrainingSize training_size(std::int64_t parameters, std::int64_t tokens, std::int64_t seq_length,
                            std::int64_t multiple);
 
+/// Sets the number of steps, and the intervals of evaluations, checkpoints and lines that suit it.
+void set_steps(RunSpec& spec, std::int64_t steps);
+
 /// The model of this size as in Llama: RoPE, RMSNorm, SwiGLU with 8/3 hidden features, no biases.
 ModelSpec model_of(const ModelSize& size, std::int64_t vocab_size);
 
