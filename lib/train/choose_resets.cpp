@@ -22,7 +22,8 @@ std::optional<bool> kept_resets(const RunSpec& spec, const ResumeChoice& resume)
     const RunPaths paths = {spec.output_dir};
     std::optional<RunSpec> saved = saved_spec(resume, paths.checkpoints());
     std::error_code missing;
-    const bool copies = resume.kind == ResumeChoice::Kind::automatic && spec.checkpoint.local;
+    const bool copies = resume.kind == ResumeChoice::Kind::automatic &&
+                        (spec.checkpoint.local || spec.checkpoint.memory);
     if (!saved && copies && std::filesystem::exists(paths.spec(), missing)) {
         try {
             saved = load_run_spec(paths.spec());

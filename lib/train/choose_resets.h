@@ -12,7 +12,7 @@ namespace gptrain {
 void choose_resets(RunSpec& spec);
 
 /// The same for a run, on all ranks. A run that resumes keeps the value of its checkpoint, of
-/// whatever version; where only local copies can be resumed, that of its spec.yaml.
+/// whatever version; where only copies on the nodes can be resumed, that of its spec.yaml.
 void choose_resets(RunSpec& spec, const ResumeChoice& resume, const MpiSession& ranks);
 
 }  // namespace gptrain
