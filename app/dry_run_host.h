@@ -1,4 +1,4 @@
-// What a dry run says about host memory: whether a node of GPUs has enough, and what offload costs.
+// Host memory in a dry run: whether a node of GPUs has enough, and how much time offload costs.
 #pragma once
 
 #include <span>

@@ -139,7 +139,7 @@ public:
                            const AdamWUpdate& update)
         : table_(table), entry_(entry), update_(update) {}
 
-    /// What a warp updates at a time: a block of codes.
+    /// Elements that a warp updates at a time: a block of codes.
     static constexpr int unit = warp_threads * width * parts;
     static_assert(!coded || unit == moment_block);
     static_assert(update_chunk % unit == 0);

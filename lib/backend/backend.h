@@ -99,9 +99,9 @@ public:
     virtual void wait(std::int64_t /*mark*/) {}
 
     // ---- copies beside computation ----
-    // What waits in host memory comes to the device for a while. Copies start once all work issued
-    // before them is done, and run beside the work issued after them: in each direction in the
-    // order of issue, in both at the same time. `join` orders all later work, later copies
+    // Tensors that wait in host memory come to the device for a while. Copies start once all work
+    // issued before them is done, and run beside the work issued after them: in each direction in
+    // the order of issue, in both at the same time. `join` orders all later work, later copies
     // included, behind the copies that returned this number; the host does not wait. The last
     // copies must be joined before anything reads what they write or writes what they read.
 

@@ -10,7 +10,7 @@ inline bool is_small(const AdamWPiece& piece) {
     return piece.exp_avg.dtype() != DType::f32 || piece.main_param.dtype() != DType::f32;
 }
 
-/// What random bits depend on, besides the tensor and the element.
+/// The things that random bits depend on, besides the tensor and the element.
 struct RoundedStep {
     std::uint64_t seed = 0;
     std::int64_t step = 0;

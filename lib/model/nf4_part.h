@@ -45,7 +45,7 @@ inline Nf4Part nf4_part(const Shard& shard) {
             .factors = div_ceil(whole.blocks(), nf4_scale_block)};
 }
 
-/// What a tensor adds to the buffers of codes, scales and factors. `in_memory`: its shape on this
+/// The room of a tensor in the buffers of codes, scales and factors. `in_memory`: its shape on this
 /// rank.
 struct Nf4Size {
     std::int64_t codes = 0;

@@ -95,7 +95,7 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
         end_at(buffer.size(0));
     };
     if (gathers_weights()) {
-        // What a rank keeps is no part of the flat order.
+        // The weights that a rank keeps are no range of the flat order.
         for (const Bucket& bucket : layout_.buckets)
             if (bucket.sharing.copies == axis) return {weights_};
         return {};

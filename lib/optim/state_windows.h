@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// What of the state waits in host memory.
+/// The parts of the state that wait in host memory.
 struct HeldOnHost {
     bool main_params = false;
     bool moments = false;

@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// What tp leaves of a tensor's rows and columns on a rank.
+/// The rows and columns of a tensor that tp leaves on a rank.
 struct MatrixPart {
     std::int64_t rows = 0;
     std::int64_t columns = 0;

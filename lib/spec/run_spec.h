@@ -236,7 +236,7 @@ struct OptimizerSpec {
     bool operator==(const OptimizerSpec&) const = default;
 };
 
-/// What waits in host memory while the device does not need it.
+/// State that waits in host memory while the device does not need it.
 struct OffloadSpec {
     bool optimizer = false;     ///< the optimizer's moments
     bool main_weights = false;  ///< the optimizer's main parameters

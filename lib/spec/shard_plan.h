@@ -1,4 +1,4 @@
-// What the ranks that share parameters divide among them (parallel.shard).
+// The state that ranks with the same parameters divide among them (parallel.shard).
 #pragma once
 
 #include "spec/run_plan.h"

@@ -172,7 +172,8 @@ constexpr auto words_of(FrozenWeights) {
     return std::to_array<Word<FrozenWeights>>({{compute, "compute"}, {int8, "int8"}, {nf4, "nf4"}});
 }
 
-/// What the ranks that share parameters divide among them; each value includes those before it.
+/// The state that ranks with the same parameters divide among them; each value includes those
+/// before it.
 enum class Sharded { none, optimizer, gradients, weights };
 constexpr auto words_of(Sharded) {
     using enum Sharded;

@@ -1,5 +1,5 @@
-// What a shard's flat range is in the whole tensor: runs that are contiguous there, and the blocks
-// of the whole tensor's elements that it covers.
+// The place of a shard's flat range in the whole tensor: runs that are contiguous there, and the
+// blocks of the whole tensor's elements that it covers.
 #pragma once
 
 #include "tensor/shard.h"

@@ -51,7 +51,7 @@ CheckpointMeta meta_of(const std::filesystem::path& folder) {
     return std::visit([](const auto& any) { return any.meta; }, manifest);
 }
 
-/// What the newest checkpoint that can be read records. Whoever loads a faulty one reports that.
+/// The record of the newest checkpoint that can be read. Whoever loads a faulty one reports that.
 std::optional<SavedRun> newest_run(const ResumeChoice& choice,
                                    const std::filesystem::path& checkpoints) {
     if (choice.kind == ResumeChoice::Kind::never) return std::nullopt;

@@ -27,7 +27,7 @@ namespace gptrain {
 /// The action of a rank that waits for its data.
 inline constexpr std::string_view loading_batch = "loading the batch";
 
-/// What a rank's process has of its cores.
+/// How a rank's process uses its cores.
 struct CoreUse {
     bool computes = false;       ///< it has just computed, or would have with a core
     std::int64_t waited_ms = 0;  ///< for which it has so far been ready to run without a core

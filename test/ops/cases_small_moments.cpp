@@ -13,7 +13,7 @@ constexpr std::int64_t block = 256;
 constexpr std::uint64_t rounding_seed = 77;
 constexpr std::int64_t step_number = 5;
 
-/// What an op updates, and where its elements are in the whole tensor.
+/// The tensors that an op updates, and where their elements are in the whole tensor.
 struct SmallPiece {
     Shape global;
     Box box;

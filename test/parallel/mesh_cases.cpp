@@ -123,8 +123,8 @@ public:
             add_context(parallel, contexts_ % 2 == 0 ? "gpt" : "qwen", "deep gpt");
         }
     }
-    /// What the ranks with the same parameters divide among them, in groups if there are enough,
-    /// with the schedules that allow it.
+    /// The state that ranks with the same parameters divide among them, in groups if there are
+    /// enough, with the schedules that allow it.
     void add_shards(ParallelSpec parallel) {
         const ScheduleKind usual = parallel.schedule;
         parallel.shard = Sharded::none;
