@@ -52,7 +52,7 @@ void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
 
 /// With the former key of `shard`, which was true or false.
 void read(const SpecValue& given, ParallelSpec& parallel, Any rule) {
-    constexpr std::string_view former = "shard_optimizer";
+    static constexpr std::string_view former = "shard_optimizer";
     const YamlNode* const node = given.node.find(former);
     if (node == nullptr) return read<ParallelSpec>(given, parallel, rule);
     const SpecValue value = given.inside(*node, former);
