@@ -172,6 +172,9 @@ struct RunPlan {
     DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
     /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool fp8 = false;
+    /// Activations and gradients have a scale for each 128 values of a row, weights for each block
+    /// of 128 x 128; else each tensor has one.
+    bool fp8_blocks = false;
     /// Matrices of linear layers that are not trained are kept in int8; in inference a copy of the
     /// head's as well.
     bool int8_frozen = false;

@@ -165,6 +165,13 @@ constexpr auto words_of(Precision) {
         {{fp32, "fp32"}, {bf16, "bf16"}, {fp16, "fp16"}, {fp8, "fp8"}});
 }
 
+/// The values that share a scale in FP8: those of a tensor, or of a block of it.
+enum class Fp8Recipe { tensor, block };
+constexpr auto words_of(Fp8Recipe) {
+    using enum Fp8Recipe;
+    return std::to_array<Word<Fp8Recipe>>({{tensor, "tensor"}, {block, "block"}});
+}
+
 /// The format in which weights that are not trained are kept.
 enum class FrozenWeights { compute, int8, nf4 };
 constexpr auto words_of(FrozenWeights) {
