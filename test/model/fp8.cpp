@@ -97,8 +97,10 @@ TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") 
     spec.recompute = Recompute::none;
     const Result base = train_steps(spec, 3);
     REQUIRE(std::isfinite(base.losses.back()));
-    spec.recompute = GENERATE(Recompute::selective, Recompute::full);
-    CHECK(train_steps(spec, 3) == base);
+    for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+        spec.recompute = recompute;
+        CHECK(train_steps(spec, 3) == base);
+    }
     spec.parallel.schedule = ScheduleKind::zero_bubble;
     const Result other = train_steps(spec, 3);
     // cuBLASLt sums a bias gradient together with the weight's in another order than W does.
