@@ -8,11 +8,11 @@ namespace {
 /// Columns of a box: the limit of the swizzle.
 constexpr std::int64_t box_columns = 64;
 
-}  // namespace
-
-TensorMapRequest tensor_map_request(const Tensor& tensor, int rows) {
-    GPTRAIN_CHECK(tensor.rank() == 4 && tensor.dtype() == DType::bf16 &&
-                      tensor.size(3) % box_columns == 0 && tensor.stride(3) == 1,
+/// Of a tensor whose D is a multiple of `multiple`.
+TensorMapRequest request_of(const Tensor& tensor, int rows, bool right_dtype,
+                            std::int64_t multiple) {
+    GPTRAIN_CHECK(tensor.rank() == 4 && right_dtype && tensor.size(3) % multiple == 0 &&
+                      tensor.stride(3) == 1,
                   "no tensor map of ", tensor.shape().to_text(), " ", name_of(tensor.dtype()));
     TensorMapRequest request = {.data = tensor.data(),
                                 .sizes = {},
@@ -28,6 +28,17 @@ TensorMapRequest tensor_map_request(const Tensor& tensor, int rows) {
         inner = stride * tensor.size(dim);
     }
     return request;
+}
+
+}  // namespace
+
+TensorMapRequest tensor_map_request(const Tensor& tensor, int rows) {
+    return request_of(tensor, rows, tensor.dtype() == DType::bf16, box_columns);
+}
+
+TensorMap padded_tensor_map(const Tensor& tensor, int rows) {
+    constexpr std::int64_t piece = 8;  // elements in 16 bytes
+    return encode(request_of(tensor, rows, size_of(tensor.dtype()) == 2, piece));
 }
 
 TensorMapRequest matrix_map_request(const MapMatrix& matrix, int rows) {

@@ -17,6 +17,9 @@ struct alignas(128) TensorMap {
 
 /// For bf16 with D contiguous and a multiple of 64, and other strides multiples of 16 bytes.
 TensorMap tensor_map(const Tensor& tensor, int rows);
+/// The same for all 16-bit elements and a D that is a multiple of 8: what a box has behind D reads
+/// as 0 and is not written.
+TensorMap padded_tensor_map(const Tensor& tensor, int rows);
 
 /// A row-major matrix of 16-bit elements, as matrix_map takes it: `data` and `stride` (in elements)
 /// are multiples of 16 bytes, and `cols` of 8.

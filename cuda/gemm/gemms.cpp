@@ -64,6 +64,7 @@ public:
     void tune(const std::function<void()>& work);
     bool use_table(std::string_view table);
     void run(const Gemm& gemm, PartKernel* kernel, const OpContext& context);
+    void run(const GroupedGemm& gemm, const GroupedKernels& kernels, const OpContext& context);
 
 private:
     struct PreparedGemm {
@@ -90,6 +91,9 @@ private:
     std::optional<Algorithm> fastest(const PreparedGemm& prepared, const Gemm& gemm,
                                      const Call& call) const;
     double time_of(const GemmPlan& plan, const Call& call);
+    /// True if the table gives the grouped GEMMs to our kernel for sm_90a.
+    bool runs_on_sm90(const GroupedGemm& gemm, const GroupedKernels& kernels,
+                      const OpContext& context);
     /// False if the library declines the part; nothing was issued. During tuning, calls of the
     /// library are only chosen.
     bool run_part(const GemmPart& part, const Call& call);
@@ -253,6 +257,39 @@ std::int64_t Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
     return best;
 }
 
+void Gemms::Library::run(const GroupedGemm& gemm, const GroupedKernels& kernels,
+                         const OpContext& context) {
+    (runs_on_sm90(gemm, kernels, context) ? kernels.sm90 : kernels.anywhere)(gemm, context);
+}
+
+bool Gemms::Library::runs_on_sm90(const GroupedGemm& gemm, const GroupedKernels& kernels,
+                                  const OpContext& context) {
+    if (!has_sm90_ || tuning_ == nullptr || !sm90::covers_grouped(gemm)) return false;
+    const std::string key = key_of(gemm);
+    const auto entry = tuning_->find(key);
+    if (entry) return choice_of(*entry).sm90_parts > 0;
+    if (!timing_ || !tunes_sm90_) return false;
+    const auto anywhere = [&] { kernels.anywhere(gemm, context); };
+    const auto ours = [&] { kernels.sm90(gemm, context); };
+    const std::int64_t width = gemm.c.size(-1);
+    const Gemm results = {.a = {},
+                          .b = {},
+                          .c = Matrix(gemm.c.view({gemm.c.elements() / width, width})),
+                          .accumulate = gemm.accumulate};
+    const std::string difference = result_difference(results, anywhere, ours, context.stream);
+    if (!difference.empty()) {
+        warn(
+            "the grouped GEMM kernel for sm_90a differs from the other one, which is used "
+            "instead: ",
+            gemm.weight().shape().to_text(), ": ", difference);
+    }
+    const bool faster = difference.empty() &&
+                        milliseconds(ours, repetitions, context.stream) <
+                            max_time_ratio * milliseconds(anywhere, repetitions, context.stream);
+    tuning_->record(key, to_text(GemmChoice{.separate = !faster, .sm90_parts = faster ? 1 : 0}));
+    return faster;
+}
+
 double Gemms::Library::time_of(const GemmPlan& plan, const Call& call) {
     const auto run_all = [&] {
         for (const GemmPart& part : plan)
@@ -307,6 +344,10 @@ bool Gemms::use_table(std::string_view table) {
 }
 void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) {
     library_->run(gemm, kernel, context);
+}
+
+void Gemms::run(const GroupedGemm& gemm, const GroupedKernels& kernels, const OpContext& context) {
+    library_->run(gemm, kernels, context);
 }
 
 }  // namespace gptrain::cuda

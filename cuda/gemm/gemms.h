@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cuda/gemm/grouped_gemm.h"
 #include "cuda/gemm/plan.h"
 #include "cuda/runtime/context.h"
 
@@ -16,6 +17,12 @@ class TuningTable;
 
 /// Runs a part of a plan with one of our kernels.
 using PartKernel = void(const GemmPart& part, const OpContext& context);
+
+/// The kernels that compute grouped GEMMs: one on all devices, and ours for sm_90a.
+struct GroupedKernels {
+    void (*anywhere)(const GroupedGemm& gemm, const OpContext& context);
+    void (*sm90)(const GroupedGemm& gemm, const OpContext& context);
+};
 
 /// Sums are in fp32 (except with `fast_accumulation`), and fp32 operands keep full precision (never
 /// TF32). How a GEMM is computed, and whether its epilogue is separate, depends only on its sizes,
@@ -43,6 +50,10 @@ public:
     /// capability 8.9 or newer; otherwise throws Error (usage). Takes `workspace_bytes` of the
     /// context's scratch memory, and for sums as much as the plan needs.
     void run(const Gemm& gemm, PartKernel* kernel, const OpContext& context);
+
+    /// Runs grouped GEMMs with the kernel that the table names, without an entry the one for all
+    /// devices. Tuning tries the one for sm_90a as it does for other GEMMs.
+    void run(const GroupedGemm& gemm, const GroupedKernels& kernels, const OpContext& context);
 
     static constexpr std::int64_t workspace_bytes = std::int64_t{32} << 20;
 

@@ -200,6 +200,17 @@ std::string to_text(const GemmChoice& choice) {
     return word;
 }
 
+std::string key_of(const GroupedGemm& gemm) {
+    constexpr std::string_view kinds[] = {"forward", "input_grad", "weight_grad"};
+    std::string key =
+        text("grouped:", kinds[static_cast<int>(gemm.kind)], ',', name_of(gemm.a.dtype()));
+    for (const std::int64_t part :
+         {gemm.parts(), gemm.experts(), gemm.outputs(), gemm.inputs(), gemm.rows(), gemm.expected,
+          std::int64_t{gemm.bias.empty() ? 0 : 1}, std::int64_t{gemm.accumulate ? 1 : 0}})
+        key += text(',', part);
+    return key;
+}
+
 GemmChoice choice_of(std::string_view word) {
     if (word == separate_word) return {.separate = true};
     if (word.starts_with(sm90_word)) {

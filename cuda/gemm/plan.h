@@ -15,6 +15,7 @@
 
 #include "backend/scratch.h"
 #include "cuda/gemm/gemm.h"
+#include "cuda/gemm/grouped_gemm.h"
 
 namespace gptrain::cuda {
 
@@ -33,6 +34,10 @@ struct GemmChoice {
 /// inverse; an empty choice if `word` is not a valid form.
 std::string to_text(const GemmChoice& choice);
 GemmChoice choice_of(std::string_view word);
+
+/// The tuning table's key of grouped GEMMs: everything that a choice depends on. A choice is
+/// sm90_parts = 1, or `separate` for the other kernel.
+std::string key_of(const GroupedGemm& gemm);
 
 struct GemmPart {
     enum class Kind {

@@ -97,4 +97,29 @@ std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiproce
     return found;
 }
 
+bool covers_grouped(const GroupedGemm& gemm) {
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
+    const DType wide = gemm.kind == GroupedKind::weight_grad ? DType::f32 : gemm.a.dtype();
+    const auto whole = [](const Tensor& tensor) {
+        return tensor.contiguous() && aligned(tensor.data(), 16);
+    };
+    return size_of(gemm.a.dtype()) == 2 && gemm.b.dtype() == gemm.a.dtype() &&
+           gemm.c.dtype() == wide && gemm.rows() > 0 && gemm.weight().elements() > 0 &&
+           gemm.outputs() % piece == 0 && gemm.inputs() % piece == 0 && whole(gemm.a) &&
+           whole(gemm.b) && whole(gemm.c) && gemm.rows() < most &&
+           gemm.parts() * gemm.outputs() < most && gemm.inputs() < most &&
+           gemm.parts() * gemm.experts() < most && most_grouped_units(gemm) < most;
+}
+
+std::int64_t most_grouped_units(const GroupedGemm& gemm) {
+    using enum GroupedKind;
+    constexpr std::int64_t pair_rows = tile_rows * cluster_blocks;
+    const std::int64_t outputs = div_ceil(gemm.outputs(), tile_columns);
+    const std::int64_t inputs = div_ceil(gemm.inputs(), tile_columns);
+    if (gemm.kind == weight_grad)
+        return gemm.parts() * gemm.experts() * div_ceil(gemm.outputs(), pair_rows) * inputs;
+    const std::int64_t pairs = gemm.rows() / pair_rows + std::min(gemm.rows(), gemm.experts());
+    return pairs * (gemm.kind == forward ? gemm.parts() * outputs : inputs);
+}
+
 }  // namespace gptrain::cuda::sm90

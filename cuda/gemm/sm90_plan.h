@@ -7,6 +7,7 @@
 
 #include "backend/scratch.h"
 #include "cuda/gemm/gemm.h"
+#include "cuda/gemm/grouped_gemm.h"
 
 namespace gptrain::cuda::sm90 {
 
@@ -61,5 +62,12 @@ struct UnitPlan {
 /// two best by their waves, for weight gradients alone. Their scratch memory has at most `bytes`.
 std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiprocessors,
                                        std::int64_t bytes);
+
+/// True if the kernel for grouped GEMMs computes these: 16-bit operands, O and I multiples of 8,
+/// all tensors contiguous and aligned to 16 bytes, at least one row.
+bool covers_grouped(const GroupedGemm& gemm);
+/// Upper bound of the number of units: each expert may need one more pair of tiles than its rows
+/// fill.
+std::int64_t most_grouped_units(const GroupedGemm& gemm);
 
 }  // namespace gptrain::cuda::sm90

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/gemm/sm90/grouped.h"
 #include "cuda/ops/grouped_mma.cuh"
 #include "cuda/ops/grouped_plain.cuh"
 #include "tensor/dtype_switch.h"
@@ -26,35 +27,25 @@ std::int64_t blocks_for(std::int64_t tiles, const OpContext& context) {
     return op == Grouped::weight_grad ? tiles : grid_for(tiles, 1, context.device);
 }
 
-/// a and b are [rows, ..], but for the weight [P, E, O, I].
+/// By a kernel for all devices.
 template <Grouped op>
-void multiply_groups(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& weight,
-                     const Tensor& bias, const Tensor& offsets, bool accumulate,
-                     const OpContext& context) {
-    const std::int64_t rows = a.size(0);
-    const Tensor& x = is_forward(op) ? a : op == Grouped::input_grad ? c : b;
-    const Tensor& y = is_forward(op) ? c : a;
-    GPTRAIN_CHECK(weight.rank() == 4 && a.contiguous() && b.contiguous() && c.contiguous() &&
-                      x.size(0) == rows && y.size(0) == rows && x.size(1) == weight.size(3) &&
-                      y.size(1) == weight.size(0) * weight.size(2) &&
-                      (bias.empty() ||
-                       (bias.contiguous() && bias.elements() * x.size(1) == weight.elements())) &&
-                      offsets.elements() == weight.size(1) + 1 && rows <= INT32_MAX / 2 &&
-                      y.size(1) <= INT32_MAX / 2 && x.size(1) <= INT32_MAX / 2,
-                  "rows ", x.shape().to_text(), " and ", y.shape().to_text(), " of experts ",
-                  weight.shape().to_text());
+void multiply_groups(const GroupedGemm& gemm, const OpContext& context) {
+    const Tensor& a = gemm.a;
+    const Tensor& b = gemm.b;
+    const Tensor& c = gemm.c;
+    const std::int64_t rows = gemm.rows();
     with_compute_type(a.dtype(), [&](auto type) {
         using T = decltype(type);
         const GroupedArgs<T> args = {.a = a.as<T>(),
                                      .b = b.as<T>(),
-                                     .bias = pointer_or_null<T>(bias),
+                                     .bias = pointer_or_null<T>(gemm.bias),
                                      .c = c.data(),
-                                     .offsets = offsets.as<std::int32_t>(),
-                                     .experts = static_cast<int>(weight.size(1)),
-                                     .parts = static_cast<int>(weight.size(0)),
-                                     .outputs = static_cast<int>(weight.size(2)),
-                                     .inputs = static_cast<int>(weight.size(3)),
-                                     .accumulate = accumulate};
+                                     .offsets = gemm.offsets.as<std::int32_t>(),
+                                     .experts = static_cast<int>(gemm.experts()),
+                                     .parts = static_cast<int>(gemm.parts()),
+                                     .outputs = static_cast<int>(gemm.outputs()),
+                                     .inputs = static_cast<int>(gemm.inputs()),
+                                     .accumulate = gemm.accumulate};
         if constexpr (sizeof(T) == 4) {
             const std::int64_t tiles = most_tiles<op>(args, rows, plain_tile);
             launch(context.stream,
@@ -80,22 +71,72 @@ void multiply_groups(const Tensor& a, const Tensor& b, const Tensor& c, const Te
     });
 }
 
+void multiply_anywhere(const GroupedGemm& gemm, const OpContext& context) {
+    using enum GroupedKind;
+    switch (gemm.kind) {
+        case forward:
+            return gemm.bias.empty() ? multiply_groups<Grouped::forward>(gemm, context)
+                                     : multiply_groups<Grouped::biased_forward>(gemm, context);
+        case input_grad: return multiply_groups<Grouped::input_grad>(gemm, context);
+        case weight_grad: return multiply_groups<Grouped::weight_grad>(gemm, context);
+    }
+}
+
+/// a and b are [rows, ..], but for the weight [P, E, O, I].
+void check(const GroupedGemm& gemm) {
+    using enum GroupedKind;
+    const Tensor& x = gemm.kind == forward ? gemm.a : gemm.kind == input_grad ? gemm.c : gemm.b;
+    const Tensor& y = gemm.kind == forward ? gemm.c : gemm.a;
+    const Tensor& weight = gemm.weight();
+    GPTRAIN_CHECK(
+        weight.rank() == 4 && gemm.a.contiguous() && gemm.b.contiguous() && gemm.c.contiguous() &&
+            x.size(0) == y.size(0) && x.size(1) == weight.size(3) &&
+            y.size(1) == weight.size(0) * weight.size(2) &&
+            (gemm.bias.empty() ||
+             (gemm.bias.contiguous() && gemm.bias.elements() * x.size(1) == weight.elements())) &&
+            gemm.offsets.elements() == weight.size(1) + 1 && x.size(0) <= INT32_MAX / 2 &&
+            y.size(1) <= INT32_MAX / 2 && x.size(1) <= INT32_MAX / 2,
+        "rows ", x.shape().to_text(), " and ", y.shape().to_text(), " of experts ",
+        weight.shape().to_text());
+}
+
+void multiply(const GroupedGemm& gemm, Gemms& gemms, const OpContext& context) {
+    check(gemm);
+    gemms.run(gemm, {.anywhere = multiply_anywhere, .sm90 = sm90::multiply}, context);
+}
+
 }  // namespace
 
-void run(const GroupedForward& args, const OpContext& context) {
-    const auto multiply = args.bias.empty() ? multiply_groups<Grouped::forward>
-                                            : multiply_groups<Grouped::biased_forward>;
-    multiply(args.x, args.weight, args.y, args.weight, args.bias, args.offsets, false, context);
+void run(const GroupedForward& args, Gemms& gemms, const OpContext& context) {
+    multiply(GroupedGemm{.kind = GroupedKind::forward,
+                         .a = args.x,
+                         .b = args.weight,
+                         .c = args.y,
+                         .offsets = args.offsets,
+                         .bias = args.bias,
+                         .expected = args.expected},
+             gemms, context);
 }
 
-void run(const GroupedInputGrad& args, const OpContext& context) {
-    multiply_groups<Grouped::input_grad>(args.dy, args.weight, args.dx, args.weight, {},
-                                         args.offsets, false, context);
+void run(const GroupedInputGrad& args, Gemms& gemms, const OpContext& context) {
+    multiply(GroupedGemm{.kind = GroupedKind::input_grad,
+                         .a = args.dy,
+                         .b = args.weight,
+                         .c = args.dx,
+                         .offsets = args.offsets,
+                         .expected = args.expected},
+             gemms, context);
 }
 
-void run(const GroupedWeightGrad& args, const OpContext& context) {
-    multiply_groups<Grouped::weight_grad>(args.dy, args.x, args.dweight, args.dweight, {},
-                                          args.offsets, args.accumulate, context);
+void run(const GroupedWeightGrad& args, Gemms& gemms, const OpContext& context) {
+    multiply(GroupedGemm{.kind = GroupedKind::weight_grad,
+                         .a = args.dy,
+                         .b = args.x,
+                         .c = args.dweight,
+                         .offsets = args.offsets,
+                         .accumulate = args.accumulate,
+                         .expected = args.expected},
+             gemms, context);
 }
 
 }  // namespace gptrain::cuda

@@ -15,6 +15,12 @@ MatrixLayout form_of(const Tensor& tensor) {
             .dtype = tensor.dtype()};
 }
 
+/// A contiguous tensor as rows of its last dim.
+MatrixLayout form_of_all(const Tensor& tensor) {
+    if (tensor.empty()) return {};
+    return form_of(tensor.view({tensor.elements() / tensor.size(-1), tensor.size(-1)}));
+}
+
 const Tensor& rows_of(const Tensor& tensor, const Fp8Matrix& fp8) {
     return fp8.empty() ? tensor : fp8.rowwise;
 }
@@ -48,5 +54,34 @@ LinearOp::LinearOp(const LinearWeightGrad& args)
       extra(form_of(args.dbias)),
       result(form_of(args.dweight)),
       accumulate(args.accumulate ? 1 : 0) {}
+
+LinearOp::LinearOp(const GroupedForward& args)
+    : kind(Kind::grouped_forward),
+      first(form_of(args.x)),
+      second(form_of_all(args.weight)),
+      extra(form_of_all(args.bias)),
+      result(form_of(args.y)),
+      experts(args.weight.size(1)),
+      parts(args.weight.size(0)),
+      expected(args.expected) {}
+
+LinearOp::LinearOp(const GroupedInputGrad& args)
+    : kind(Kind::grouped_input_grad),
+      first(form_of(args.dy)),
+      second(form_of_all(args.weight)),
+      result(form_of(args.dx)),
+      experts(args.weight.size(1)),
+      parts(args.weight.size(0)),
+      expected(args.expected) {}
+
+LinearOp::LinearOp(const GroupedWeightGrad& args)
+    : kind(Kind::grouped_weight_grad),
+      first(form_of(args.dy)),
+      second(form_of(args.x)),
+      result(form_of_all(args.dweight)),
+      accumulate(args.accumulate ? 1 : 0),
+      experts(args.dweight.size(1)),
+      parts(args.dweight.size(0)),
+      expected(args.expected) {}
 
 }  // namespace gptrain

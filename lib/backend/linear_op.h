@@ -1,4 +1,5 @@
-// The shape of a linear op: everything that algorithm selection may depend on, without the data.
+// The shape of a linear op, perhaps one of experts: everything that algorithm selection may depend
+// on, without the data.
 #pragma once
 
 #include <compare>
@@ -23,20 +24,34 @@ struct MatrixLayout {
 };
 
 struct LinearOp {
-    enum class Kind : std::int32_t { forward, input_grad, weight_grad };
+    enum class Kind : std::int32_t {
+        forward,
+        input_grad,
+        weight_grad,
+        grouped_forward,
+        grouped_input_grad,
+        grouped_weight_grad,
+    };
 
     Kind kind = Kind::forward;
+    /// A weight of experts, its gradient or bias [P, E, ..] has the rows of all matrices here.
     MatrixLayout first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
     MatrixLayout second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
     MatrixLayout extra;   ///< bias, or gelu_input; for weight_grad dbias
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
     std::int64_t accumulate = 0;  ///< adds to the result
+    std::int64_t experts = 0;     ///< E and P of the grouped kinds, else 0
+    std::int64_t parts = 0;
+    std::int64_t expected = 0;  ///< rows of all experts, as in the op
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);
     explicit LinearOp(const LinearInputGrad& args);
     explicit LinearOp(const LinearWeightGrad& args);
+    explicit LinearOp(const GroupedForward& args);
+    explicit LinearOp(const GroupedInputGrad& args);
+    explicit LinearOp(const GroupedWeightGrad& args);
     auto operator<=>(const LinearOp&) const = default;
 };
 

@@ -23,7 +23,21 @@ std::int64_t bytes(const MatrixLayout& form) {
 }
 
 std::int64_t bytes(const LinearOp& op) {
-    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result) + bytes(op.gelu);
+    const std::int64_t offsets = round_up((op.experts + 1) * size_of(DType::i32), Arena::alignment);
+    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result) +
+           bytes(op.gelu) + offsets;
+}
+
+/// The first row of each expert, and the end: 3/4 and 5/4 of the mean in turn, so that tiles end
+/// inside of an expert.
+std::vector<std::int32_t> offsets_of(const LinearOp& op) {
+    const std::int64_t rows = op.expected > 0 ? op.expected : op.first.rows;
+    std::vector<std::int32_t> offsets;
+    for (std::int64_t e = 0; e <= op.experts; ++e) {
+        const std::int64_t quarters = e == op.experts ? 4 * e : 4 * e - e % 2;
+        offsets.push_back(narrow<std::int32_t>(rows * quarters / (4 * op.experts)));
+    }
+    return offsets;
 }
 
 std::int64_t largest_bytes(const LinearOps& ops) {
@@ -75,6 +89,11 @@ private:
         const auto columns = [&](const Tensor& x) {
             return fp8 ? Fp8Matrix{.rowwise = {}, .columnwise = x, .scale = scale_} : Fp8Matrix();
         };
+        const auto of_experts = [&](const Tensor& x) {
+            const std::int64_t count = op.parts * op.experts;
+            return x.view({op.parts, op.experts, x.size(0) / count, x.size(1)});
+        };
+        const Tensor offsets = op.experts > 0 ? experts_offsets(op) : Tensor();
         switch (op.kind) {
             case LinearOp::Kind::forward:
                 return backend_.run(LinearForward{.x = plain(first),
@@ -101,7 +120,36 @@ private:
                                                      .x8 = columns(second),
                                                      .dy8 = columns(first),
                                                      .accumulate = op.accumulate != 0});
+            case LinearOp::Kind::grouped_forward:
+                return backend_.run(GroupedForward{
+                    .x = first,
+                    .weight = of_experts(second),
+                    .offsets = offsets,
+                    .y = result,
+                    .bias =
+                        extra.empty() ? extra : extra.view({op.parts, op.experts, extra.size(1)}),
+                    .expected = op.expected});
+            case LinearOp::Kind::grouped_input_grad:
+                return backend_.run(GroupedInputGrad{.dy = first,
+                                                     .weight = of_experts(second),
+                                                     .offsets = offsets,
+                                                     .dx = result,
+                                                     .expected = op.expected});
+            case LinearOp::Kind::grouped_weight_grad:
+                return backend_.run(GroupedWeightGrad{.x = second,
+                                                      .dy = first,
+                                                      .offsets = offsets,
+                                                      .dweight = of_experts(result),
+                                                      .accumulate = op.accumulate != 0,
+                                                      .expected = op.expected});
         }
+    }
+
+    Tensor experts_offsets(const LinearOp& op) {
+        const Tensor offsets = arena_.allocate(DType::i32, {op.experts + 1});
+        const std::vector<std::int32_t> values = offsets_of(op);
+        backend_.upload(offsets, std::as_bytes(std::span(values)));
+        return offsets;
     }
 
     /// Random values from N(0, 1), scaled if the dtype is FP8.

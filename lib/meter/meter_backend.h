@@ -70,9 +70,9 @@ private:
     void count(const Nf4LinearForward& op) { work_.gemms += work_of(op).flops; }
     void count(const LinearInputGrad& op) { count_gemm(op); }
     void count(const LinearWeightGrad& op) { count_gemm(op); }
-    void count(const GroupedForward& op) { work_.gemms += work_of(op).flops; }
-    void count(const GroupedInputGrad& op) { work_.gemms += work_of(op).flops; }
-    void count(const GroupedWeightGrad& op) { work_.gemms += work_of(op).flops; }
+    void count(const GroupedForward& op) { count_gemm(op); }
+    void count(const GroupedInputGrad& op) { count_gemm(op); }
+    void count(const GroupedWeightGrad& op) { count_gemm(op); }
     void count(const AttentionForward& op) { work_.attention += work_of(op).flops; }
     void count(const AttentionBackward& op) { work_.attention += work_of(op).flops; }
     void count(const AdamW& op);

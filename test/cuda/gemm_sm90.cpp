@@ -1,10 +1,12 @@
 // When tuning gives a GEMM to our kernel for sm_90a; over the library in fake_cublas_lt.cpp and the
 // emulator's device.
 #include <algorithm>
+#include <chrono>
 #include <cublasLt.h>
 #include <functional>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "catch.h"
@@ -12,6 +14,7 @@
 #include "cuda/gemm/agreement.h"
 #include "cuda/gemm/gemms.h"
 #include "cuda/gemm/sm90/gemm.h"
+#include "cuda/gemm/sm90/grouped.h"
 #include "cuda/gemm/tuning.h"
 #include "cuda/gemm_operands.h"
 #include "emulator/grid.h"
@@ -165,6 +168,99 @@ TEST_CASE("results of a GEMM that differ are told from those that are rounded ot
                        stream.issue([=] { y[63] = to_bf16(7); });
                    }),
                    "c[7, 7] is 7"));
+}
+
+/// y = x w^T of 8 rows of ones, half of them of each of two experts.
+class OnesOfExperts {
+public:
+    OnesOfExperts() {
+        for (const Tensor& tensor : {x_, weight_}) {
+            auto* values = tensor.as<Bf16>();
+            std::fill(values, values + tensor.elements(), to_bf16(1));
+        }
+        for (int e = 0; e < 3; ++e)
+            offsets_.as<std::int32_t>()[e] = 4 * e;
+    }
+    OnesOfExperts(const OnesOfExperts&) = delete;
+    OnesOfExperts& operator=(const OnesOfExperts&) = delete;
+    ~OnesOfExperts() {
+        for (const Tensor& tensor : {x_, weight_, y_, offsets_})
+            release(tensor.data(), MemorySpace::device);
+    }
+    GroupedGemm gemm() const { return {.a = x_, .b = weight_, .c = y_, .offsets = offsets_}; }
+
+private:
+    static Tensor make(DType dtype, const Shape& shape) {
+        return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
+    }
+    Tensor x_ = make(DType::bf16, {8, 8});
+    Tensor weight_ = make(DType::bf16, {1, 2, 8, 8});
+    Tensor y_ = make(DType::bf16, {8, 8});
+    Tensor offsets_ = make(DType::i32, {3});
+};
+
+int runs_anywhere = 0;
+int runs_on_sm90 = 0;
+
+void store_in_y(const GroupedGemm& gemm, const OpContext& context, float value) {
+    context.stream.issue([y = gemm.c.as<Bf16>(), value] { std::fill(y, y + 64, to_bf16(value)); });
+}
+void anywhere(const GroupedGemm& gemm, const OpContext& context) {
+    ++runs_anywhere;
+    store_in_y(gemm, context, 8);
+    context.stream.issue([] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+}
+void grouped_on_sm90(const GroupedGemm& gemm, const OpContext& context) {
+    ++runs_on_sm90;
+    sm90::multiply(gemm, context);
+}
+void fast_on_sm90(const GroupedGemm& gemm, const OpContext& context) {
+    store_in_y(gemm, context, 8);
+}
+void slow_on_sm90(const GroupedGemm& gemm, const OpContext& context) {
+    anywhere(gemm, context);
+    anywhere(gemm, context);
+}
+void wrong_on_sm90(const GroupedGemm& gemm, const OpContext& context) {
+    store_in_y(gemm, context, 9);
+}
+
+TEST_CASE("tuning gives grouped GEMMs to our kernel for sm_90a where it may, and it is faster",
+          "[gemms]") {
+    Hopper hopper;
+    const OnesOfExperts ones;
+    const auto tuned = [&](decltype(GroupedKernels::sm90) ours, bool with_sm90 = true) {
+        TuningTable table;
+        Gemms gemms(hopper.device().properties, &table, with_sm90);
+        gemms.tune([&] {
+            gemms.run(ones.gemm(), {.anywhere = anywhere, .sm90 = ours}, hopper.device().context());
+        });
+        hopper.device().synchronize();
+        return table.to_text();
+    };
+    CHECK(contains(tuned(fast_on_sm90, false), "\nentries 0\n"));
+    CHECK(contains(tuned(slow_on_sm90), "apart\nentries 1\n"));
+    CHECK(contains(tuned(wrong_on_sm90), "apart\nentries 1\n"));
+    const std::string table = tuned(fast_on_sm90);
+    CHECK(contains(table, "\n" + key_of(ones.gemm()) + " sm90:1\nentries 1\n"));
+
+    // The table alone decides afterwards, on a GPU that has the kernel.
+    DeviceProperties ampere = hopper.device().properties;
+    ampere.major = 8;
+    for (const DeviceProperties& device : {hopper.device().properties, ampere}) {
+        const bool has_sm90 = device.major == 9;
+        TuningTable other;
+        Gemms gemms(device, &other);
+        CHECK(gemms.use_table(table));
+        runs_anywhere = runs_on_sm90 = 0;
+        gemms.run(ones.gemm(), {.anywhere = anywhere, .sm90 = grouped_on_sm90},
+                  hopper.device().context());
+        hopper.device().synchronize();
+        CHECK(runs_on_sm90 == (has_sm90 ? 1 : 0));
+        CHECK(runs_anywhere == (has_sm90 ? 0 : 1));
+        const auto* y = ones.gemm().c.as<Bf16>();
+        CHECK(std::all_of(y, y + 64, [](Bf16 each) { return to_float(each) == 8; }));
+    }
 }
 
 }  // namespace

@@ -132,4 +132,70 @@ TEST_CASE("the tuning table's word for the GEMM kernel for sm_90a is read back",
     }
 }
 
+namespace {
+
+/// E = 4 experts with up to 1000 rows together: fc and gate [48, 64].
+GroupedGemm grouped(GroupedKind kind) {
+    using enum GroupedKind;
+    const auto tensor = [](std::int64_t number, DType dtype, const Shape& shape) {
+        return Tensor(address(number), dtype, shape);
+    };
+    const Tensor x = tensor(1, DType::bf16, {1000, 64});
+    const Tensor y = tensor(2, DType::bf16, {1000, 96});
+    const Tensor weight = tensor(3, DType::bf16, {2, 4, 48, 64});
+    const Tensor offsets = tensor(4, DType::i32, {5});
+    if (kind == forward) return {.kind = kind, .a = x, .b = weight, .c = y, .offsets = offsets};
+    if (kind == input_grad) return {.kind = kind, .a = y, .b = weight, .c = x, .offsets = offsets};
+    return {.kind = kind,
+            .a = y,
+            .b = x,
+            .c = tensor(3, DType::f32, {2, 4, 48, 64}),
+            .offsets = offsets};
+}
+
+}  // namespace
+
+TEST_CASE("the kernel for grouped GEMMs takes what bulk copies can address", "[sm90]") {
+    using enum GroupedKind;
+    for (const auto kind : {forward, input_grad, weight_grad}) {
+        CAPTURE(static_cast<int>(kind));
+        GroupedGemm gemm = grouped(kind);
+        CHECK(sm90::covers_grouped(gemm));
+        gemm.a = Tensor(gemm.a.data() + 8, DType::bf16, gemm.a.shape());
+        CHECK_FALSE(sm90::covers_grouped(gemm));
+        gemm.a = Tensor(address(1), DType::bf16, {0, gemm.a.size(1)});
+        CHECK_FALSE(sm90::covers_grouped(gemm));
+        gemm = grouped(kind);
+        gemm.a = Tensor(address(1), DType::f32, gemm.a.shape());
+        CHECK_FALSE(sm90::covers_grouped(gemm));
+    }
+    GroupedGemm odd = grouped(forward);
+    odd.b = Tensor(address(3), DType::bf16, {2, 4, 44, 64});
+    CHECK_FALSE(sm90::covers_grouped(odd));
+    odd = grouped(weight_grad);
+    odd.c = Tensor(address(3), DType::bf16, {2, 4, 48, 64});
+    CHECK_FALSE(sm90::covers_grouped(odd));
+}
+
+TEST_CASE("units of grouped GEMMs are at most pairs that rows fill, and one for each expert",
+          "[sm90]") {
+    using enum GroupedKind;
+    CHECK(sm90::most_grouped_units(grouped(forward)) == (3 + 4) * 2);
+    CHECK(sm90::most_grouped_units(grouped(input_grad)) == 3 + 4);
+    CHECK(sm90::most_grouped_units(grouped(weight_grad)) == 2 * 4);
+}
+
+TEST_CASE("the tuning table's key of grouped GEMMs has all that a choice depends on", "[sm90]") {
+    using enum GroupedKind;
+    GroupedGemm gemm = grouped(forward);
+    CHECK(key_of(gemm) == "grouped:forward,bf16,2,4,48,64,1000,0,0,0");
+    gemm.expected = 500;
+    gemm.bias = Tensor(address(5), DType::bf16, {2, 4, 48});
+    CHECK(key_of(gemm) == "grouped:forward,bf16,2,4,48,64,1000,500,1,0");
+    CHECK(key_of(grouped(input_grad)) == "grouped:input_grad,bf16,2,4,48,64,1000,0,0,0");
+    gemm = grouped(weight_grad);
+    gemm.accumulate = true;
+    CHECK(key_of(gemm) == "grouped:weight_grad,bf16,2,4,48,64,1000,0,0,1");
+}
+
 }  // namespace gptrain::cuda

@@ -113,4 +113,11 @@ void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) 
     }
 }
 
+void Gemms::run(const GroupedGemm& gemm, const GroupedKernels& kernels, const OpContext& context) {
+    const emulator::Settings& settings = emulator::settings();
+    const bool ours =
+        settings.major == 9 && settings.sm90_gemm_parts > 0 && sm90::covers_grouped(gemm);
+    (ours ? kernels.sm90 : kernels.anywhere)(gemm, context);
+}
+
 }  // namespace gptrain::cuda

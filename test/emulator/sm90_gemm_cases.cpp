@@ -1,5 +1,7 @@
 #include "emulator/sm90_gemm_cases.h"
 
+#include <numeric>
+
 #include "base/text.h"
 
 namespace gptrain {
@@ -85,6 +87,96 @@ OpCase weight_grad(std::string_view name, DType dtype, bool with_bias, bool accu
     return op;
 }
 
+// ---- experts ------------------------------------------------------------------------------------
+
+/// Rows of each expert: none, fewer than a step of a weight gradient has, and more than a pair of
+/// tiles. They begin inside of tiles.
+const std::vector<std::int64_t> counts = {70, 0, 259, 3};
+/// Rows of memory behind those of the experts, which hold NaN.
+constexpr std::int64_t behind = 5;
+constexpr std::int64_t parts = 2;
+/// Of one part: its last panel is not full. Steps of the input gradient end there.
+constexpr std::int64_t outputs = 72;
+constexpr std::int64_t inputs = 264;
+
+struct Experts {
+    OpCase op;
+    std::int64_t count = std::ssize(counts);
+    std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+
+    Experts(std::string_view name, DType dtype) : op(make_case(name, dtype)) {
+        op.limits.experts = count;
+        op.limits.expert_slots = op.limits.seq_length = all + behind;
+        op.limits.expert_width = op.limits.widest = inputs;
+    }
+    Operand offsets() {
+        std::vector<double> values = {0};
+        for (const std::int64_t each : counts)
+            values.push_back(values.back() + static_cast<double>(each));
+        return op.input(DType::i32, {count + 1}, given(values));
+    }
+    Operand matrix(Role role, DType dtype, std::int64_t width) {
+        return op.part(
+            role, op.storage(dtype, {all + behind, width}),
+            [own = all](const Tensor& whole) { return whole.slice(0, 0, own); },
+            role == Role::input ? integers : Values());
+    }
+    Shape weight() const { return {parts, count, outputs, inputs}; }
+    /// With the rows behind.
+    static Tensor whole(const Tensor& own) {
+        return {own.data(), own.dtype(), {own.size(0) + behind, own.size(1)}};
+    }
+};
+
+OpCase grouped_forward(DType dtype) {
+    Experts experts("grouped_forward bias", dtype);
+    const auto x = experts.matrix(Role::input, dtype, inputs);
+    const auto weight = experts.op.input(dtype, experts.weight(), integers);
+    const auto bias = experts.op.input(dtype, {parts, experts.count, outputs}, integers);
+    const auto offsets = experts.offsets();
+    const auto y = experts.matrix(Role::output, dtype, parts * outputs);
+    experts.op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(GroupedForward{.x = Experts::whole(at[x]),
+                                   .weight = at[weight],
+                                   .offsets = at[offsets],
+                                   .y = Experts::whole(at[y]),
+                                   .bias = at[bias]});
+    };
+    return experts.op;
+}
+
+OpCase grouped_input_grad(DType dtype) {
+    Experts experts("grouped_input_grad", dtype);
+    const auto dy = experts.matrix(Role::input, dtype, parts * outputs);
+    const auto weight = experts.op.input(dtype, experts.weight(), integers);
+    const auto offsets = experts.offsets();
+    const auto dx = experts.matrix(Role::output, dtype, inputs);
+    experts.op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(GroupedInputGrad{.dy = Experts::whole(at[dy]),
+                                     .weight = at[weight],
+                                     .offsets = at[offsets],
+                                     .dx = Experts::whole(at[dx])});
+    };
+    return experts.op;
+}
+
+OpCase grouped_weight_grad(DType dtype, bool accumulate) {
+    Experts experts(accumulate ? "grouped_weight_grad accumulate" : "grouped_weight_grad", dtype);
+    const auto x = experts.matrix(Role::input, dtype, inputs);
+    const auto dy = experts.matrix(Role::input, dtype, parts * outputs);
+    const auto offsets = experts.offsets();
+    const auto dweight = accumulate ? experts.op.updated(DType::f32, experts.weight(), integers)
+                                    : experts.op.output(DType::f32, experts.weight());
+    experts.op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(GroupedWeightGrad{.x = Experts::whole(at[x]),
+                                      .dy = Experts::whole(at[dy]),
+                                      .offsets = at[offsets],
+                                      .dweight = at[dweight],
+                                      .accumulate = accumulate});
+    };
+    return experts.op;
+}
+
 }  // namespace
 
 std::vector<OpCase> sm90_gemm_cases(DType dtype) {
@@ -100,6 +192,10 @@ std::vector<OpCase> sm90_gemm_cases(DType dtype) {
         input_grad("input_grad accumulate", dtype, false, true),
         weight_grad("weight_grad", dtype, false, false),
         weight_grad("weight_grad accumulate bias", dtype, true, true),
+        grouped_forward(dtype),
+        grouped_input_grad(dtype),
+        grouped_weight_grad(dtype, false),
+        grouped_weight_grad(dtype, true),
     };
 }
 
@@ -109,6 +205,8 @@ std::vector<OpCase> few_sm90_gemm_cases() {
         forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
         input_grad("input_grad gelu", dtype, true, false),
         weight_grad("weight_grad accumulate", dtype, false, true),
+        grouped_forward(dtype),
+        grouped_weight_grad(dtype, true),
     };
 }
 

@@ -1,4 +1,5 @@
-// Linear ops that reach the GEMM kernel for sm_90a in all its layouts and with all its results.
+// Linear ops, those of experts too, that reach the GEMM kernels for sm_90a in all its layouts and
+// with all its results.
 #pragma once
 
 #include <vector>

@@ -7,7 +7,9 @@
 #include "cuda/gemm/agreement.h"
 #include "cuda/gemm/gemms.h"
 #include "cuda/gemm/sm90/gemm.h"
+#include "cuda/gemm/sm90/grouped.h"
 #include "cuda/gemm/sm90_plan.h"
+#include "cuda/ops/grouped_linear.h"
 #include "cuda/ops/linear.h"
 
 namespace gptrain::cuda {
@@ -54,6 +56,18 @@ public:
         return result_difference(
             gemm, [&] { cuda::run(op, gemms_, context()); },
             [&] { sm90::multiply(gemm, parts, context()); }, stream);
+    }
+    /// How the kernel for grouped GEMMs differs from the op, which another kernel computes.
+    std::string difference(const GroupedGemm& gemm, const auto& op) {
+        REQUIRE(sm90::covers_grouped(gemm));
+        const std::int64_t width = gemm.c.size(-1);
+        const Gemm results = {.a = {},
+                              .b = {},
+                              .c = Matrix(gemm.c.view({gemm.c.elements() / width, width})),
+                              .accumulate = gemm.accumulate};
+        return result_difference(
+            results, [&] { cuda::run(op, gemms_, context()); },
+            [&] { sm90::multiply(gemm, context()); }, stream);
     }
 
     DeviceProperties properties = open_device(0);
@@ -117,6 +131,76 @@ TEST_CASE("GEMMs by the kernel for sm_90a agree with cuBLASLt", "[sm90-gemm]") {
                                               .dy = gelu.tensor(),
                                               .dweight = dweight.tensor(),
                                               .dbias = {}}) == "");
+    }
+}
+
+TEST_CASE("GEMMs of experts by the kernel for sm_90a agree with the other kernel", "[sm90-gemm]") {
+    Gpu gpu;
+    if (gpu.properties.major != 9 || gpu.properties.minor != 0) return;
+    using enum GroupedKind;
+    const DType dtype = GENERATE(DType::bf16, DType::f16);
+    struct Size {
+        std::vector<std::int32_t> offsets;
+        std::int64_t rows, parts, outputs, inputs;
+    };
+    // All multiprocessors have work; sizes end inside of tiles, panels and steps.
+    const Size size = GENERATE(Size{{0, 900, 1800, 4096}, 4096, 2, 1024, 768},
+                               Size{{0, 70, 70, 329, 332}, 340, 2, 72, 264});
+    CAPTURE(name_of(dtype), size.rows);
+    const auto experts = std::ssize(size.offsets) - 1;
+    const auto integers = [&](std::int64_t rows, std::int64_t cols, DType of) {
+        return Integers(of, rows, cols, gpu.stream);
+    };
+    const std::int64_t outputs = size.parts * size.outputs;
+    const Shape matrices = {size.parts, experts, size.outputs, size.inputs};
+    const Integers x = integers(size.rows, size.inputs, dtype);
+    const Integers y = integers(size.rows, outputs, dtype);
+    const Integers dx = integers(size.rows, size.inputs, dtype);
+    const Integers all = integers(outputs * experts, size.inputs, dtype);
+    const Integers gradients = integers(outputs * experts, size.inputs, DType::f32);
+    const Integers all_bias = integers(experts, outputs, dtype);
+    const Integers begins = integers(1, experts + 1, DType::f32);
+    const Tensor weight = all.tensor().view(matrices);
+    const Tensor dweight = gradients.tensor().view(matrices);
+    const Tensor bias = all_bias.tensor().view({size.parts, experts, size.outputs});
+    const Tensor offsets(begins.tensor().data(), DType::i32, {experts + 1});
+    copy(offsets.data(), reinterpret_cast<const std::byte*>(size.offsets.data()), offsets.bytes(),
+         gpu.stream);
+    gpu.stream.synchronize();
+
+    CHECK(gpu.difference(GroupedGemm{.kind = forward,
+                                     .a = x.tensor(),
+                                     .b = weight,
+                                     .c = y.tensor(),
+                                     .offsets = offsets,
+                                     .bias = bias},
+                         GroupedForward{.x = x.tensor(),
+                                        .weight = weight,
+                                        .offsets = offsets,
+                                        .y = y.tensor(),
+                                        .bias = bias}) == "");
+    CHECK(gpu.difference(
+              GroupedGemm{.kind = input_grad,
+                          .a = y.tensor(),
+                          .b = weight,
+                          .c = dx.tensor(),
+                          .offsets = offsets},
+              GroupedInputGrad{
+                  .dy = y.tensor(), .weight = weight, .offsets = offsets, .dx = dx.tensor()}) ==
+          "");
+    for (const bool accumulate : {false, true}) {
+        CAPTURE(accumulate);
+        CHECK(gpu.difference(GroupedGemm{.kind = weight_grad,
+                                         .a = y.tensor(),
+                                         .b = x.tensor(),
+                                         .c = dweight,
+                                         .offsets = offsets,
+                                         .accumulate = accumulate},
+                             GroupedWeightGrad{.x = x.tensor(),
+                                               .dy = y.tensor(),
+                                               .offsets = offsets,
+                                               .dweight = dweight,
+                                               .accumulate = accumulate}) == "");
     }
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     CHECK(meter.work().attention == 0);
     CHECK(meter.work().total() == meter.work().gemms);
     CHECK(meter.work().updates == 2 * 100 + 16 * 8);
-    CHECK(meter.linear_ops().size() == 2);
+    CHECK(meter.linear_ops().size() == 5);
     CHECK(listed.names ==
           std::vector<std::string>{"linear_forward", "linear_forward", "linear_input_grad",
                                    "int8_linear_forward", "grouped_forward", "grouped_input_grad",

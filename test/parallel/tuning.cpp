@@ -38,12 +38,12 @@ private:
     bool takes_choices_;
 };
 
-/// Stages whose ops differ, in FP8 and with all epilogues.
-RunSpec pipeline_spec() {
-    RunSpec spec = tiny_spec();
+/// Stages whose ops differ, in FP8 and with all epilogues, or with experts.
+RunSpec pipeline_spec(bool experts = false) {
+    RunSpec spec = experts ? tiny_experts_spec() : tiny_spec();
     spec.model.num_layers = 8;
     spec.parallel.pipeline = session().size();
-    spec.precision.compute = Precision::fp8;
+    spec.precision.compute = experts ? Precision::bf16 : Precision::fp8;
     return spec;
 }
 
@@ -78,6 +78,24 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
     // The ops that are tried are those that were described, matrix by matrix.
     CHECK(backend.linear_ops() == (first ? all : LinearOps()));
     CHECK(moves == (first ? std::ssize(all) : 0));
+}
+
+TEST_CASE("linear ops of experts are tried as they were described") {
+    const RunPlan plan =
+        make_plan(pipeline_spec(true), {.world_size = session().size(), .cuda = true});
+    LinearOps all;
+    for (int rank = 0; rank < session().size(); ++rank)
+        all.merge(ops_of(plan, rank));
+    using enum LinearOp::Kind;
+    for (const auto kind : {grouped_forward, grouped_input_grad, grouped_weight_grad}) {
+        const auto found = std::find_if(all.begin(), all.end(),
+                                        [&](const LinearOp& op) { return op.kind == kind; });
+        REQUIRE(found != all.end());
+        CHECK(found->experts == plan.model.experts->count);
+    }
+    Chooser backend;
+    prepare_linear_ops(backend, ops_of(plan, session().rank()), op_limits(plan), session(), [] {});
+    CHECK(backend.linear_ops() == (session().rank() == 0 ? all : LinearOps()));
 }
 
 TEST_CASE("each rank runs its own ops once where the first run of an op may load code") {

@@ -6,13 +6,24 @@
 #pragma once
 
 #include "cuda/device/activations.cuh"
-#include "cuda/device/unrolled.cuh"
-#include "cuda/gemm/sm90/shared.cuh"
+#include "cuda/gemm/sm90/multiply.cuh"
 
 namespace gptrain::cuda::sm90 {
 
-/// Registers of a thread's sums; element i is in the place that warpgroup_multiply documents.
-using Sums = float[tile_columns / 2];
+/// Pairs of a panel's columns that a lane has in one row.
+constexpr int panel_pairs = panel_columns / 8;
+
+/// Writes a warp's 16 rows of a panel, rounded, in the layout for bulk copies.
+__device__ inline void put_rows(std::byte* panel, const std::uint32_t (&words)[2 * panel_pairs]) {
+    const int row = warp_index() % group_warps * 16 + lane_index() % 16;
+    const int turn = row % 8 * 16;
+    unrolled<panel_pairs / 2>([&](int k) {
+        const std::uint32_t piece[4] = {words[4 * k], words[4 * k + 1], words[4 * k + 2],
+                                        words[4 * k + 3]};
+        const int column = (k * 32 + lane_index() / 16 * 16) ^ turn;
+        store_tiles(panel + row * row_bytes + column, piece);
+    });
+}
 
 /// The turn of a part at the sums of one group of a tile.
 class PartTurn {
@@ -76,8 +87,7 @@ public:
     __device__ static void wait_for_stores() { bulk_wait<0>(); }
 
 private:
-    /// Pairs of a panel's columns that a lane has in one row.
-    static constexpr int pairs = panel_columns / 8;
+    static constexpr int pairs = panel_pairs;
 
     __device__ bool has(int row, int column) const {
         return row < work_.rows && column < work_.cols;
@@ -123,12 +133,12 @@ private:
         std::uint32_t words[2 * pairs];
         round(words, c, row, column);
         free_buffers();
-        put(shared_.results[group_][buffer_], words);
+        put_rows(shared_.results[group_][buffer_], words);
         if constexpr (result == GemmResult::gelu) {
             unrolled<2 * pairs>([&](int i) {
                 words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
             });
-            put(shared_.results[group_][1 - buffer_], words);
+            put_rows(shared_.results[group_][1 - buffer_], words);
         }
         fence_async_proxy();
         barrier_wait(barrier::group + group_, group_threads);
@@ -180,18 +190,6 @@ private:
 
     __device__ static float gelu_of(std::uint32_t bits) {
         return gelu(widen(T{static_cast<std::uint16_t>(bits)})).value;
-    }
-
-    /// Writes this warp's 16 rows of a panel in the layout for bulk copies.
-    __device__ void put(std::byte* panel, const std::uint32_t (&words)[2 * pairs]) const {
-        const int row = warp_index() % group_warps * 16 + lane_index() % 16;
-        const int turn = row % 8 * 16;
-        unrolled<pairs / 2>([&](int k) {
-            const std::uint32_t piece[4] = {words[4 * k], words[4 * k + 1], words[4 * k + 2],
-                                            words[4 * k + 3]};
-            const int column = (k * 32 + lane_index() / 16 * 16) ^ turn;
-            store_tiles(panel + row * row_bytes + column, piece);
-        });
     }
 
     const GemmWork& work_;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cuda/gemm/sm90/finish.cuh"
 #include "cuda/gemm/sm90/load.cuh"
+#include "cuda/gemm/sm90/multiply.cuh"
 
 namespace gptrain::cuda::sm90 {
 namespace {
@@ -15,18 +16,22 @@ template <class T, Major a_major, Major b_major, GemmResult result>
 class ComputingGroup {
 public:
     __device__ ComputingGroup(const GemmWork& work, GemmShared& shared, int group)
-        : work_(work), shared_(shared), group_(group), finisher_(work, shared, group) {}
+        : work_(work),
+          shared_(shared),
+          group_(group),
+          finisher_(work, shared, group),
+          products_(shared, group) {}
 
     __device__ void run() {
         const int rank = cluster_rank();
         for (Ring<unit_slots> units;; units.advance()) {
             int unit = 0;
-            if (lane_index() == 0) unit = read_unit(shared_, units);
+            if (lane_index() == 0) unit = static_cast<int>(read_unit(shared_, units).number);
             unit = shuffle(unit, 0);
             if (unit >= work_.units()) break;
             const UnitPlace place = place_of(work_, unit, rank);
             Sums c;
-            multiply_steps(c, place.last_step - place.first_step);
+            products_.add(c, place.last_step - place.first_step);
             if constexpr (a_major == Major::mn) {
                 const PartTurn turn(work_, place, group_);
                 if (place.part > 0) turn.add_earlier(c, place.part);
@@ -41,70 +46,18 @@ public:
     }
 
 private:
-    /// The first 16 of a step's summed elements, of all rows or columns from `begin` on.
-    template <Major major>
-    __device__ static Operand<major> operand(const std::byte* begin) {
-        if constexpr (major == Major::k) {
-            return k_major(shared_address(begin));
-        } else {
-            return mn_major(shared_address(begin), panel_bytes);
-        }
-    }
-    /// From 16 summed elements to the next.
-    template <Major major>
-    static constexpr int operand_bytes = major == Major::k ? 16 * 2 : 16 * row_bytes;
-
-    __device__ void multiply_steps(Sums& c, int steps) {
-        multiply_step(c, false);
-        for (int step = 1; step < steps; ++step) {
-            multiply_step(c, true);
-            warpgroup_wait<1>();
-            release();
-        }
-        warpgroup_wait<0>();
-        pin_registers(c);
-        release();
-    }
-    /// c (+)= a b for the next step; without `accumulate` it overwrites c.
-    __device__ void multiply_step(Sums& c, bool accumulate) {
-        const Stage& stage = shared_.operands[loaded_.at()];
-        wait(shared_.steps[loaded_.at()].full, loaded_.parity());
-        loaded_.advance();
-        const Operand a = operand<a_major>(stage.a + group_ * panel_bytes);
-        const Operand b = operand<b_major>(stage.b[0]);
-        warpgroup_fence();
-        unrolled<step_length / 16>([&](int k) {
-            warpgroup_multiply<T>(c, a.later(k * operand_bytes<a_major>),
-                                  b.later(k * operand_bytes<b_major>), accumulate || k > 0);
-        });
-        warpgroup_commit();
-    }
-    /// Both blocks may overwrite their half of the oldest step's b, and this block its a.
-    __device__ void release() {
-        if (lane_index() < cluster_blocks) arrive_at(shared_.steps[done_.at()].empty, lane_index());
-        done_.advance();
-    }
-
     const GemmWork& work_;
     GemmShared& shared_;
     int group_;
     Finisher<T, result> finisher_;
-    Ring<stages> loaded_;
-    Ring<stages> done_;
+    StepProducts<T, a_major, b_major> products_;
 };
 
 template <class T, Major a_major, Major b_major, GemmResult result>
 __global__ void __launch_bounds__(threads_of_block, 1)
     gemm_kernel(const __grid_constant__ GemmWork work) {
     auto& shared = shared_memory<GemmShared>();
-    if (thread_index() == 0) {
-        for (BufferBarriers& barriers : shared.steps)
-            init(barriers, stage_readers);
-        for (BufferBarriers& barriers : shared.units)
-            init(barriers, unit_readers);
-        fence_barriers();
-    }
-    cluster_barrier();
+    init_barriers(shared);
     const int group = warp_index() / group_warps;
     if (group == 0) {
         lower_registers<loader_registers>();

@@ -14,6 +14,18 @@ constexpr int unit_readers = cluster_blocks * (1 + tile_groups * group_warps);
 /// Barriers of a stage: each computing warp of both blocks arrives, because b is loaded for both.
 constexpr int stage_readers = cluster_blocks * tile_groups * group_warps;
 
+/// Called by all threads, at first.
+__device__ inline void init_barriers(GemmShared& shared) {
+    if (thread_index() == 0) {
+        for (BufferBarriers& barriers : shared.steps)
+            init(barriers, stage_readers);
+        for (BufferBarriers& barriers : shared.units)
+            init(barriers, unit_readers);
+        fence_barriers();
+    }
+    cluster_barrier();
+}
+
 /// Called by one thread of the cluster.
 __device__ inline void take_units(const GemmWork& work, GemmShared& shared) {
     const auto units = static_cast<unsigned>(work.units());
@@ -23,55 +35,71 @@ __device__ inline void take_units(const GemmWork& work, GemmShared& shared) {
         BufferBarriers& slot = shared.units[ring.at()];
         wait_for_cluster(slot.empty, ring.parity() ^ 1);
         for (int rank = 0; rank < cluster_blocks; ++rank) {
-            store_at(shared.unit[ring.at()], unit, rank);
+            store_at(shared.taken[ring.at()].number, unit, rank);
             arrive_at(slot.full, rank);
         }
     }
 }
 
-/// The unit in a slot, work.units() after the last one. Called by one of its readers.
-__device__ inline int read_unit(GemmShared& shared, const Ring<unit_slots>& ring) {
+/// The unit in a slot. Called by one of its readers.
+__device__ inline TakenUnit read_unit(GemmShared& shared, const Ring<unit_slots>& ring) {
     BufferBarriers& slot = shared.units[ring.at()];
     wait_for_cluster(slot.full, ring.parity());
-    const auto unit = static_cast<int>(shared.unit[ring.at()]);
+    const TakenUnit unit = shared.taken[ring.at()];
     arrive_at(slot.empty, 0);
     return unit;
 }
 
-/// The boxes of 128 rows or columns of an operand, from `first` on, for the step that begins at k.
+/// 128 rows or columns of an operand, for one step.
+struct OperandPlace {
+    int first;  ///< row or column
+    int k;
+    int head = 0;  ///< BoxPlace::head and BoxPlace::sequence of a grouped GEMM's maps
+    int sequence = 0;
+};
+
 template <Major major, class Load>
-__device__ inline void each_box(std::byte* to, int first, int k, const Load& load) {
+__device__ inline void each_box(std::byte* to, const OperandPlace& at, const Load& load) {
     if constexpr (major == Major::k) {
-        load(to, BoxPlace{k, 0, first, 0});
+        load(to, BoxPlace{at.k, at.head, at.first, at.sequence});
     } else {
-        load(to, BoxPlace{first, 0, k, 0});
-        load(to + panel_bytes, BoxPlace{first + panel_columns, 0, k, 0});
+        load(to, BoxPlace{at.first, at.head, at.k, at.sequence});
+        load(to + panel_bytes, BoxPlace{at.first + panel_columns, at.head, at.k, at.sequence});
     }
+}
+
+/// Starts to load a stage when it is free: the block's rows of a, and its half of b for both
+/// blocks.
+template <Major a_major, Major b_major>
+__device__ inline void load_step(GemmShared& shared, const Ring<stages>& ring, const TensorMap& a,
+                                 const OperandPlace& a_at, const TensorMap& b,
+                                 const OperandPlace& b_at) {
+    constexpr unsigned both = (1u << cluster_blocks) - 1;
+    BufferBarriers& barriers = shared.steps[ring.at()];
+    Stage& stage = shared.operands[ring.at()];
+    wait_for_cluster(barriers.empty, ring.parity() ^ 1);
+    arrive_expect_bytes(barriers.full, static_cast<int>(sizeof(Stage)));
+    each_box<a_major>(stage.a, a_at, [&](std::byte* to, const BoxPlace& box) {
+        load_box(to, a, box, barriers.full);
+    });
+    each_box<b_major>(stage.b[cluster_rank()], b_at, [&](std::byte* to, const BoxPlace& box) {
+        multicast_box(to, b, box, barriers.full, both);
+    });
 }
 
 /// Called by one thread of each block.
 template <Major a_major, Major b_major>
 __device__ inline void load_steps(const GemmWork& work, GemmShared& shared) {
-    constexpr unsigned both = (1u << cluster_blocks) - 1;
     const int rank = cluster_rank();
     Ring<stages> ring;
     for (Ring<unit_slots> units;; units.advance()) {
-        const int unit = read_unit(shared, units);
+        const auto unit = static_cast<int>(read_unit(shared, units).number);
         if (unit >= work.units()) return;
         const UnitPlace place = place_of(work, unit, rank);
         for (int step = place.first_step; step < place.last_step; ++step, ring.advance()) {
-            BufferBarriers& barriers = shared.steps[ring.at()];
-            Stage& stage = shared.operands[ring.at()];
             const int k = step * step_length;
-            wait_for_cluster(barriers.empty, ring.parity() ^ 1);
-            arrive_expect_bytes(barriers.full, static_cast<int>(sizeof(Stage)));
-            each_box<a_major>(stage.a, place.row, k, [&](std::byte* to, const BoxPlace& box) {
-                load_box(to, work.a, box, barriers.full);
-            });
-            each_box<b_major>(stage.b[rank], place.column + rank * 128, k,
-                              [&](std::byte* to, const BoxPlace& box) {
-                                  multicast_box(to, work.b, box, barriers.full, both);
-                              });
+            load_step<a_major, b_major>(shared, ring, work.a, {place.row, k}, work.b,
+                                        {place.column + rank * 128, k});
         }
     }
 }

@@ -55,6 +55,15 @@ struct GemmWork {
     __device__ int units() const { return pairs * columns * parts; }
 };
 
+/// A unit that a cluster has taken: its number, or work.units() after the last one. A grouped GEMM
+/// (grouped.cuh) counts the units of each expert, and has its rows: the first, and how many.
+struct TakenUnit {
+    unsigned number;
+    unsigned expert;  ///< the number of experts after the last unit
+    unsigned begin;
+    unsigned rows;
+};
+
 /// The operands of one step.
 struct Stage {
     std::byte a[half_bytes];
@@ -66,14 +75,14 @@ struct GemmShared {
     std::byte results[tile_groups][store_buffers][panel_bytes];
     BufferBarriers steps[stages];
     BufferBarriers units[unit_slots];
-    unsigned unit[unit_slots];
+    TakenUnit taken[unit_slots];
 };
 static_assert(sizeof(GemmShared) <= shared_bytes_of_block);
 
-/// Barrier numbers: + group.
 namespace barrier {
-constexpr int group = 1;
-}
+constexpr int group = 1;  ///< + group
+constexpr int both_groups = group + tile_groups;
+}  // namespace barrier
 
 /// A unit of work as one block of the cluster sees it.
 struct UnitPlace {
@@ -85,19 +94,27 @@ struct UnitPlace {
     int last_step;  ///< the one after the last
 };
 
-/// Parts come one after the other. Within a part, pairs of tiles below each other come first, for
-/// as many as make a band, then columns: clusters that run together share rows of a and columns of
-/// b, which stay in the L2 cache.
-__device__ inline UnitPlace place_of(const GemmWork& work, int unit, int rank) {
+/// A pair of tiles among all of a matrix.
+struct PairPlace {
+    int pair;
+    int column;
+};
+
+/// Pairs below each other come first, for as many as make a band, then columns: clusters that run
+/// together share rows of a and columns of b, which stay in the L2 cache.
+__device__ inline PairPlace pair_at(int index, int pairs, int columns) {
     constexpr int band = 8;
+    const int first = index / (band * columns) * band;
+    const int height = std::min(band, pairs - first);
+    const int in_band = index % (band * columns);
+    return {first + in_band % height, in_band / height};
+}
+
+/// Parts come one after the other.
+__device__ inline UnitPlace place_of(const GemmWork& work, int unit, int rank) {
     const int in_part = work.pairs * work.columns;
     const int part = unit / in_part;
-    const int index = unit % in_part;
-    const int first = index / (band * work.columns) * band;
-    const int height = std::min(band, work.pairs - first);
-    const int in_band = index % (band * work.columns);
-    const int pair = first + in_band % height;
-    const int column = in_band / height;
+    const auto [pair, column] = pair_at(unit % in_part, work.pairs, work.columns);
     const auto step = [&](int begin) {
         return static_cast<int>(std::int64_t{work.steps} * begin / work.parts);
     };
