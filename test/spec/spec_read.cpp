@@ -103,7 +103,7 @@ lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_
 checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5,
              memory: /dev/shm, memory_interval: 2}
 faults: {hang_seconds: 60, silence_factor: 2, max_skipped_steps: 3, replica_check_interval: 8,
-         loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
+         replay_interval: 16, loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
 logging: {interval: 5, tensorboard: false, prometheus: run.prom}
 )";
 
