@@ -187,7 +187,7 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.offload == OffloadSpec{true, true, OffloadedActivations::blocks});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});
-    CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback},
+    CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, 16, LossSpike{4, 100, LossSpike::Action::rollback},
                                     TimeLimit{true, 0}});
     CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
 }
