@@ -6,6 +6,8 @@
 #
 #   --only REGEX   those of the tests whose names match (all with the label soak)
 #   BUILD=...      a build folder to use instead of build/cpu
+#   GPTRAIN_SOAK_FAULTS=N   so many faults of Slurm jobs at random moments instead of 200, which take
+#                           an hour; GPTRAIN_SOAK_SEED=N others than those of 58
 #
 # stdout is the table of figures in docs/durability.md; all other output of the tests is in soak.log
 # in the build folder. Exit code 1 if a test fails, or proves nothing because it did not run.

@@ -117,16 +117,28 @@ const Schedule& Engine::schedule_of(std::int64_t microbatches) {
     return schedule_;
 }
 
-void Engine::step(const StepBatch& batch, double loss_limit, const ExpertSlicing& experts) {
+void Engine::begin_step(const StepBatch& batch, double loss_limit, bool repeats) {
     StepState start{};
     start.step = batch.step;
     start.token_weight_sum = batch.weight_sum;
     start.learning_rate = plan_.lr.at(batch.step);
     start.loss_limit = loss_limit;
-    start.repeats = experts.repeats ? 1 : 0;
+    start.repeats = repeats ? 1 : 0;
     backend_.run(BeginStep{.step = state_, .given = start});
     optimizer_.clear_gradients();
     balance_.begin();
+}
+
+void Engine::run_alone(const StepBatch& batch, std::int64_t expert_slices,
+                       const Executor::See& see) {
+    begin_step(batch, 0, false);
+    executor_.run_alone(make_schedule(pipeline_of(plan_, 1), mesh_.place().pp),
+                        batch.microbatches.front(), expert_slices, see);
+    see(Executor::Seen::result, state_.with({}).state);
+}
+
+void Engine::step(const StepBatch& batch, double loss_limit, const ExpertSlicing& experts) {
+    begin_step(batch, loss_limit, experts.repeats);
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches,
                     experts.slices);
     {
@@ -218,14 +230,19 @@ std::array<std::int64_t, axes> Engine::weights_checksums() {
     std::array<std::int64_t, axes> sums{};
     for (std::size_t axis = 0; axis < sums.size(); ++axis) {
         const std::vector<Tensor> shared = parameters_.shared_over(static_cast<Axis>(axis));
-        if (shared.empty()) continue;
-        const auto bytes = std::as_writable_bytes(std::span(&sums[axis], 1));
-        backend_.upload(checksum_, bytes);
-        for (const Tensor& part : shared)
-            backend_.run(Checksum{.x = part, .sum = checksum_});
-        backend_.download(bytes, checksum_);
+        if (!shared.empty()) sums[axis] = checksum_of(shared);
     }
     return sums;
+}
+
+std::int64_t Engine::checksum_of(std::span<const Tensor> parts) {
+    std::int64_t sum = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+    backend_.upload(checksum_, bytes);
+    for (const Tensor& part : parts)
+        backend_.run(Checksum{.x = part, .sum = checksum_});
+    backend_.download(bytes, checksum_);
+    return sum;
 }
 
 double Engine::gradient_norm() {

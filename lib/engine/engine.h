@@ -42,6 +42,10 @@ public:
     /// not wait for the step. If rows of experts found no place in messages, this step and all
     /// later ones update nothing (Skip::repeat) until it is repeated with more slices.
     void step(const StepBatch& batch, double loss_limit = 0, const ExpertSlicing& experts = {});
+    /// Forward and backward of the first microbatch of a step that comes next, without an update.
+    /// Nothing is sent to other data ranks, and the step computes what it computes without this.
+    /// `see` also gets the step's state, last.
+    void run_alone(const StepBatch& batch, std::int64_t expert_slices, const Executor::See& see);
     /// The sums of a batch over all data ranks, without dropout.
     EvaluationSums evaluate(const StepBatch& batch);
 
@@ -89,6 +93,8 @@ public:
     /// summed, or if they are divided, the axis of the copies: its ranks have the same. 0 where
     /// there are none.
     std::array<std::int64_t, axes> weights_checksums();
+    /// The checksum of contiguous values, as of `Checksum`, after all work issued so far.
+    std::int64_t checksum(const Tensor& values) { return checksum_of({{values}}); }
     /// The norm of the current gradients, counting each parameter of the whole model once.
     double gradient_norm();
 
@@ -97,6 +103,9 @@ public:
 
 private:
     void write_state(const StepState& state);
+    /// Starts a step's state and clears what it adds to.
+    void begin_step(const StepBatch& batch, double loss_limit, bool repeats);
+    std::int64_t checksum_of(std::span<const Tensor> parts);
     /// The actions of a step with this number of microbatches.
     const Schedule& schedule_of(std::int64_t microbatches);
 

@@ -131,8 +131,13 @@ void GradBuckets::end(std::size_t unit) {
     Window* const window = window_of(unit);
     if (window == nullptr) return;
     GPTRAIN_CHECK(window->unit == unit, "unit ", unit, " has no gradients");
-    for (const Bucket& bucket : buckets_of_unit_[unit])
-        start_in_window(bucket, *window);
+    for (const Bucket& bucket : buckets_of_unit_[unit]) {
+        if (local()) {
+            see_(parameters_.grads(bucket));
+        } else {
+            start_in_window(bucket, *window);
+        }
+    }
     window->unit.reset();
 }
 
@@ -198,7 +203,16 @@ void GradBuckets::ready(const FlatRange& range) {
     }
 }
 
+void GradBuckets::finish_local() {
+    if (!by_units()) {
+        for (const Bucket& bucket : parameters_.layout().buckets)
+            see_(parameters_.grads(bucket));
+    }
+    see_ = nullptr;
+}
+
 void GradBuckets::finish() {
+    if (local()) return finish_local();
     if (by_units()) return finish_step_of_units();
     GPTRAIN_CHECK(!shared() || waiting_.empty(), "bucket ", *waiting_.begin(), " was never ready");
     for (Pending& sum : pending_)

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -57,6 +58,10 @@ public:
     void begin(std::size_t unit);
     /// Call it after the last one: starts the sum of the unit.
     void end(std::size_t unit);
+    /// Until the next `finish` gradients stay on this rank: none are summed, `ready` must not be
+    /// called, and `see` gets those of every bucket once they are final, on `end` or `finish`.
+    void keep_local(std::function<void(const Tensor&)> see) { see_ = std::move(see); }
+    bool local() const { return see_ != nullptr; }
     /// Waits for all buckets, each of which must have been started, and prepares for the next step.
     void finish();
 
@@ -93,6 +98,7 @@ private:
     void set_units();
     /// Starts a new step with all buckets waiting.
     void start_step();
+    void finish_local();
     bool scatters(const Bucket& bucket) const {
         const bool all = bucket.sharing.owners == bucket.sharing.sums;
         return (all || in_two_steps(bucket)) && !bucket.whole;
@@ -121,7 +127,8 @@ private:
     const Mesh& mesh_;
     GradReduction reduction_;
     bool shared_ = false;
-    std::set<std::size_t> waiting_;  ///< buckets not yet started in this step
+    std::function<void(const Tensor&)> see_;  ///< empty unless gradients stay on this rank
+    std::set<std::size_t> waiting_;           ///< buckets not yet started in this step
     std::deque<Pending> pending_;
     std::array<Message, 2> messages_;
     std::size_t next_message_ = 0;

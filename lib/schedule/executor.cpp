@@ -123,7 +123,7 @@ void Executor::compute(const Schedule& schedule, std::size_t index, const Bounda
 }
 
 GptChunk::GradsFinal Executor::grads_final(const Schedule& schedule, std::size_t index) {
-    if (grad_buckets_->by_units()) return {};
+    if (grad_buckets_->by_units() || grad_buckets_->local()) return {};
     if (!grad_buckets_->shared() || !ends_gradients(schedule, index)) return {};
     const Action& action = schedule.actions[index];
     const auto chunk = static_cast<std::size_t>(action.chunk);
@@ -146,6 +146,20 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
     });
     grad_buckets_->finish();
     runner_.listeners().on_step_end();
+}
+
+void Executor::run_alone(const Schedule& schedule, const Microbatch& microbatch,
+                         std::int64_t expert_slices, const See& see) {
+    expert_slices_ = expert_slices;
+    grad_buckets_->keep_local([&](const Tensor& grads) { see(Seen::result, grads); });
+    runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
+        const Action& action = schedule.actions[index];
+        if (action.kind == ActionKind::forward) load(action, std::span(&microbatch, 1));
+        if (!ends.input.empty()) see(Seen::input, ends.input);
+        compute(schedule, index, ends);
+        if (!ends.output.empty()) see(Seen::result, ends.output);
+    });
+    grad_buckets_->finish();
 }
 
 void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches,

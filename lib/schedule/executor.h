@@ -46,6 +46,15 @@ public:
     /// overwrites or adds to main_grad (cleared_ranges), and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches,
                std::int64_t expert_slices = 1);
+    /// Values of a microbatch that runs alone: an action's input, which it has from another action
+    /// or stage, or what the rank computes.
+    enum class Seen { input, result };
+    using See = std::function<void(Seen, const Tensor&)>;
+    /// Runs forward and backward of one microbatch, as the first of a step, with the schedule of
+    /// one microbatch. Its gradients stay on this rank. `see` gets the input and the output of each
+    /// action, and every gradient once it is final, in the same order each time.
+    void run_alone(const Schedule& schedule, const Microbatch& microbatch,
+                   std::int64_t expert_slices, const See& see);
     /// Adds the weighted loss and the measures of the microbatches to a step state (the loss on the
     /// last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches,

@@ -42,6 +42,13 @@ bool has_fault(const RunSpec& spec, InjectedFault::Kind kind) {
                        [&](const auto& fault) { return fault.kind == kind; });
 }
 
+void check_replays(const RunSpec& spec) {
+    require(spec.faults.replay_interval == 0 || spec.deterministic, "faults.replay_interval ",
+            spec.faults.replay_interval,
+            " compares two runs of a microbatch bit for bit, and deterministic is false; set one "
+            "of them to its default");
+}
+
 void check_injected_faults(const RunSpec& spec, const MeshShape& mesh) {
     if (!spec.fault_injection) return;
     const std::vector<InjectedFault>& faults = spec.fault_injection->faults;
@@ -49,6 +56,10 @@ void check_injected_faults(const RunSpec& spec, const MeshShape& mesh) {
         const std::string key = text("fault_injection.faults.", i);
         const InjectedFault& fault = faults[i];
         check_keys(fault, key);
+        require(fault.kind != InjectedFault::Kind::miscompute || spec.faults.replay_interval > 0,
+                key,
+                ".kind miscompute happens in a microbatch that runs twice; set "
+                "faults.replay_interval");
         require(fault.rank < mesh.size(), key, ".rank ", fault.rank,
                 " is not on the mesh, whose ranks are 0 to ", mesh.size() - 1);
         require(fault.step <= spec.training.steps, key, ".step ", fault.step,

@@ -45,7 +45,18 @@ struct FaultsSpec {
 
 /// A fault injected for tests. Keys that its kind does not use keep their defaults.
 struct InjectedFault {
-    enum class Kind { kill, stop, error, nan, bit_flip, no_space, io_error, short_write, slow };
+    enum class Kind {
+        kill,
+        stop,
+        error,
+        nan,
+        bit_flip,
+        no_space,
+        io_error,
+        short_write,
+        slow,
+        miscompute
+    };
     Kind kind = Kind::kill;
     std::int64_t rank = 0;
     std::int64_t step = 0;
@@ -65,7 +76,8 @@ constexpr auto words_of(InjectedFault::Kind) {
                                                      {no_space, "no_space"},
                                                      {io_error, "io_error"},
                                                      {short_write, "short_write"},
-                                                     {slow, "slow"}});
+                                                     {slow, "slow"},
+                                                     {miscompute, "miscompute"}});
 }
 
 struct FaultInjectionSpec {

@@ -255,6 +255,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     if (plan.peer_messages && target.cuda && tensor_on_node) take_pieces_by_rank(plan);
     set_steps(plan, spec);
     if (plan.fp8) check_fp8(plan);
+    check_replays(spec);
     check_injected_faults(spec, plan.mesh);
     plan.head_rows = head_rows_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
                                   plan.compute, target.cuda);

@@ -290,6 +290,7 @@ void visit_keys(auto& keys, FaultsSpec& faults) {
     keys.value("silence_factor", faults.silence_factor, not_negative);
     keys.value("max_skipped_steps", faults.max_skipped_steps, step_interval);
     keys.value("replica_check_interval", faults.replica_check_interval, step_interval);
+    keys.value("replay_interval", faults.replay_interval, step_interval);
     keys.open("loss_spike", faults.loss_spike, "none");
     keys.open("time_limit", faults.time_limit, "none", IntRange{1, seconds_count.high});
 }

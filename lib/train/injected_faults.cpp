@@ -67,7 +67,7 @@ void InjectedFaults::begin_step(std::int64_t step, std::int64_t microbatches) {
 }
 
 void InjectedFaults::end_step() {
-    for (const RankFault& fault : due(Kind::bit_flip))
+    for (const RankFault& fault : due(Kind::bit_flip, step_))
         flip_bit(fault);
 }
 
@@ -75,7 +75,7 @@ void InjectedFaults::on_step_begin() {
     in_actions_ = true;
     next_action_ = 0;
     delay_step();
-    for (const RankFault& fault : due(Kind::nan))
+    for (const RankFault& fault : due(Kind::nan, step_))
         corrupt_gradient(fault);
 }
 
@@ -92,10 +92,10 @@ void InjectedFaults::on_begin(const Action& action) {
     ++next_action_;
 }
 
-std::vector<RankFault> InjectedFaults::due(Kind kind) const {
+std::vector<RankFault> InjectedFaults::due(Kind kind, std::int64_t step) const {
     std::vector<RankFault> found;
     for (const RankFault& fault : faults_)
-        if (fault.fault.kind == kind && fault.fault.step == step_) found.push_back(fault);
+        if (fault.fault.kind == kind && fault.fault.step == step) found.push_back(fault);
     return found;
 }
 
@@ -126,15 +126,35 @@ void InjectedFaults::flip_bit(const RankFault& fault) const {
     const PhiloxBlock drawn = draw(fault);
     const Element element = draw_element(
         [&](const StateVisitor& visitor) { target_.engine.visit_weights(visitor); }, drawn);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(element.value.dtype())));
-    const std::size_t bit = drawn[3] % (8 * bytes.size());
+    const std::size_t bit = flip_in(element.value, drawn[3]);
     warn_of(target_.rank, fault.fault,
             text("after step ", step_, ", bit ", bit, " of element ", element.index, " of ",
                  element.tensor));
+}
+
+void InjectedFaults::miscompute(std::int64_t step, std::int64_t index, std::int64_t count,
+                                const Tensor& result) const {
+    for (const RankFault& fault : due(Kind::miscompute, step)) {
+        const PhiloxBlock drawn = draw(fault);
+        // The last one is the state of the step, with values of other steps.
+        if (drawn[1] % (count - 1) != index) continue;
+        const std::int64_t element = drawn[2] % result.elements();
+        const Tensor value = result.view({result.elements()}).slice(0, element, 1);
+        const std::size_t bit = flip_in(value, drawn[3]);
+        warn_of(target_.rank, fault.fault,
+                text("before step ", step, ", bit ", bit, " of element ", element, " of result ",
+                     index + 1, " of ", count));
+    }
+}
+
+std::size_t InjectedFaults::flip_in(const Tensor& value, std::uint32_t drawn) const {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(value.dtype())));
+    const std::size_t bit = drawn % (8 * bytes.size());
     Backend& backend = target_.engine.backend();
-    backend.download(bytes, element.value);
+    backend.download(bytes, value);
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
-    backend.upload(element.value, bytes);
+    backend.upload(value, bytes);
+    return bit;
 }
 
 }  // namespace gptrain

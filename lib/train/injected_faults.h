@@ -40,6 +40,10 @@ public:
     void begin_step(std::int64_t step, std::int64_t microbatches);
     /// Call after the step is issued. Bits of weights flip here.
     void end_step();
+    /// Call on each of the `count` results of a microbatch that runs a second time before `step`: a
+    /// bit of one of them flips here, but never of the last one.
+    void miscompute(std::int64_t step, std::int64_t index, std::int64_t count,
+                    const Tensor& result) const;
 
     void on_step_begin() override;
     void on_begin(const Action& action) override;
@@ -47,12 +51,14 @@ public:
     void on_step_end() override { in_actions_ = false; }
 
 private:
-    /// The faults of this kind that are due in the current step.
-    std::vector<RankFault> due(InjectedFault::Kind kind) const;
+    /// The faults of this kind that are due in a step.
+    std::vector<RankFault> due(InjectedFault::Kind kind, std::int64_t step) const;
     PhiloxBlock draw(const RankFault& fault) const;
     void delay_step() const;
     void corrupt_gradient(const RankFault& fault) const;
     void flip_bit(const RankFault& fault) const;
+    /// Flips the drawn bit of one number, and returns its place.
+    std::size_t flip_in(const Tensor& value, std::uint32_t drawn) const;
 
     std::uint64_t seed_;
     Target target_;

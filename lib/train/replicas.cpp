@@ -46,13 +46,13 @@ std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums
     return {differing.begin(), differing.end()};
 }
 
-std::string describe_replicas(const std::vector<std::int64_t>& ranks,
-                              const std::vector<ReplicaSum>& sums, const MeshShape& mesh) {
+std::string describe_ranks(const std::vector<std::int64_t>& ranks,
+                           const std::vector<std::string>& hosts, const MeshShape& mesh) {
     std::string description;
     for (const std::int64_t rank : ranks) {
         description +=
             text(description.empty() ? "" : ", ", "rank ", rank, " (",
-                 to_text(place_of(rank, mesh)), ") on ", sums[static_cast<std::size_t>(rank)].host);
+                 to_text(place_of(rank, mesh)), ") on ", hosts[static_cast<std::size_t>(rank)]);
     }
     return description;
 }
@@ -62,6 +62,7 @@ std::string differing_weights(Engine& engine, const MpiSession& ranks, const Mes
     for (const std::int64_t checksum : engine.weights_checksums())
         own += text(checksum, " ");
     std::vector<ReplicaSum> sums;
+    std::vector<std::string> hosts;
     for (const std::string& line : ranks.exchange(own + host_name())) {
         ReplicaSum& rank = sums.emplace_back();
         std::string_view rest = line;
@@ -70,9 +71,9 @@ std::string differing_weights(Engine& engine, const MpiSession& ranks, const Mes
             checksum = parse_int(rest.substr(0, blank)).value_or(0);
             rest.remove_prefix(blank + 1);
         }
-        rank.host = rest;
+        hosts.emplace_back(rest);
     }
-    return describe_replicas(differing_replicas(sums, mesh), sums, mesh);
+    return describe_ranks(differing_replicas(sums, mesh), hosts, mesh);
 }
 
 }  // namespace gptrain

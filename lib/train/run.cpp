@@ -210,7 +210,9 @@ ExitCode Run::loop() {
     while (state_.step < plan_.steps && !stops(asked)) {
         progress_.phase("step", state_.step + (steps_.in_flight() ? 2 : 1));
         steps_.begin();
-        issue_step(next_batch(*loader));
+        StepBatch batch = next_batch(*loader);
+        if (replay_due(batch.step)) replay(batch);
+        issue_step(std::move(batch));
         checkpoints_.saver().poll();
         checkpoints_.poll_copies();
         asked = request();
@@ -262,7 +264,7 @@ void Run::issue_step(StepBatch batch) {
 bool Run::results_due() const {
     const std::int64_t step = state_.step + 1;
     return step == plan_.steps || due(spec_.logging.interval, step) ||
-           evaluations_due(step).any() || replica_check_due(step) ||
+           evaluations_due(step).any() || replica_check_due(step) || replay_due(step + 1) ||
            checkpoints_.copies_due(step, false) || due(spec_.checkpoint.interval, step);
 }
 

@@ -62,6 +62,12 @@ private:
         const bool copied = mesh.dp_cp().size() > 1 || mesh[Axis::expert_copies].size() > 1;
         return copied && due(spec_.faults.replica_check_interval, step);
     }
+    /// True if a microbatch runs twice before this step: the first of the start, or one after every
+    /// interval.
+    bool replay_due(std::int64_t step) const {
+        const std::int64_t interval = spec_.faults.replay_interval;
+        return interval > 0 && (!last_replay_ || due(interval, step - 1));
+    }
     /// True if what follows the step in flight needs its results.
     bool results_due() const;
     /// The most urgent request of any rank, the same on all.
@@ -106,6 +112,11 @@ private:
     void keep_checkpoints();
     /// Throws on all ranks (bug) if ranks that should hold the same weights do not.
     void check_replicas();
+    /// Runs a microbatch of the next step twice, and throws on all ranks (hang, so that the run is
+    /// started again) if its results differ. No step may be in flight.
+    void replay(const StepBatch& batch);
+    /// Waits for the save under way, whose failure matters less than a device at fault.
+    void drop_save();
     /// If the output directory is no longer the one that this run holds, or held by another start,
     /// all ranks leave.
     void check_directory();
@@ -136,6 +147,8 @@ private:
     double slowest_local_save_ = 0;
     bool saved_ = false;           ///< in this start
     std::int64_t last_equal_ = 0;  ///< the last step after which all replicas were equal
+    /// The last step after which a microbatch came out equal twice, in this start.
+    std::optional<std::int64_t> last_replay_;
 };
 
 }  // namespace gptrain

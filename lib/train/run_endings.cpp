@@ -1,16 +1,21 @@
 // How a run ends: finished, stopped, or with an error before which its state is saved.
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "train/replay.h"
 #include "train/replicas.h"
 #include "train/run.h"
 
 namespace gptrain {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// The advice that an error adds after the state has been saved.
 std::string_view way_on(ExitCode code) {
@@ -68,11 +73,7 @@ void Run::check_replicas() {
         last_equal_ = state_.step;
         return;
     }
-    try {
-        checkpoints_.saver().discard();
-    } catch (const CommonError&) {
-        // A save that fails now matters less than the devices.
-    }
+    drop_save();
     std::string remedy;
     ranks_.run_on_first([&] {
         const auto sound = checkpoints_.newest_until(last_equal_);
@@ -86,6 +87,41 @@ void Run::check_replicas() {
         text("step ", state_.step, ": ranks with replicas of the same weights differ: ", differing,
              "; after step ", last_equal_, " they were equal (faults.replica_check_interval); ",
              "check these devices, leave out the faulty one and ", ranks_.broadcast(remedy)));
+}
+
+void Run::replay(const StepBatch& batch) {
+    const Clock::time_point start = Clock::now();
+    const std::string differing = differing_replays(*engine_, injected_.get(), batch,
+                                                    most_expert_slices(plan_), ranks_, plan_.mesh);
+    if (differing.empty()) {
+        last_replay_ = state_.step;
+        state_.goodput.add(&TimeSpent::eval, seconds_since(start));
+        steps_.begin();
+        return;
+    }
+    drop_save();
+    std::string doubt;
+    ranks_.run_on_first([&] {
+        const std::int64_t since = last_replay_.value_or(state_.step);
+        if (since == state_.step) return;
+        const auto sound = checkpoints_.newest_until(since);
+        doubt = text("; since step ", since, " it may have computed wrong values, ",
+                     sound ? text("and --resume ", sound->string(), " goes back to before that")
+                           : "and no checkpoint is from before that");
+    });
+    // The batch scripts read the name of the node to leave out.
+    throw CommonError(ExitCode::hang,
+                      text(differing, ": two runs of a microbatch before step ", batch.step,
+                           " gave different results (faults.replay_interval); check this device",
+                           ranks_.broadcast(doubt)));
+}
+
+void Run::drop_save() {
+    try {
+        checkpoints_.saver().discard();
+    } catch (const CommonError&) {
+        return;
+    }
 }
 
 void Run::check_directory() {

@@ -20,7 +20,7 @@ options_of_step() {
     options=(--mpi="${GPTRAIN_MPI:-pmix}" --kill-on-bad-exit=1 --export=ALL --overlap
         --nodes="$nodes" --nodelist="$(list_of "${active[@]}")"
         --distribution="${SLURM_DISTRIBUTION:-block:block}")
-    ((nodes == SLURM_NNODES)) ||
+    [[ $nodes == "$SLURM_NNODES" && -z $forgotten ]] ||
         options+=(--ntasks=$((nodes * tasks_per_node)) --ntasks-per-node="$tasks_per_node")
     [[ -z ${SLURM_CPUS_PER_TASK:-} ]] ||
         options+=(--cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --mem-bind=local)

@@ -90,6 +90,16 @@ device=$(printf '%s\n' "$effective" | sed -n 's/^device: //p')
 job_end=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs "$self" --format %e) || true
 [[ ! $job_end =~ ^([0-9]+|NONE)$ ]] || export SLURM_JOB_END_TIME=$job_end
 
+# Slurm forgets how many tasks a node has when a job that has lost most of its nodes is requeued.
+{ read -r job number <"$output_dir/slurm-tasks"; } 2>/dev/null || job=""
+forgotten=""
+if [[ $job == "$self" && ${number:-} =~ ^[1-9][0-9]*$ ]]; then
+    ((tasks_per_node == number)) || forgotten=yes
+    tasks_per_node=$number
+else
+    { mkdir -p "$output_dir" && echo "$self $tasks_per_node" >"$output_dir/slurm-tasks"; } 2>/dev/null || true
+fi
+
 faults=$output_dir/slurm-faults
 faulty_before=$(faulty_nodes)
 alive=$output_dir/slurm-alive

@@ -1,4 +1,5 @@
 // The work that a backend may record once and replay: the same ops every time, and no messages.
+// Microbatches that run alone before a step: the same results every time, and no trace of them.
 #include <map>
 #include <string>
 #include <utility>
@@ -145,6 +146,75 @@ TEST_CASE("What is replayed is the same every time, and no message is part of it
             if (alone && parallel.data == 1) CHECK(repeated > 0);
         }
     }
+}
+
+/// The losses of two steps, then all state of a rank, and the memory that it took.
+struct AfterSteps {
+    std::string state;
+    MemoryPlan peaks;
+    bool operator==(const AfterSteps&) const = default;
+};
+
+/// Before each step the first microbatch runs alone as often as `alone` says.
+AfterSteps after_steps(const RunSpec& spec, const PlanChange& change, int alone) {
+    CommListeners listeners;
+    listeners.add(progress());
+    TinyRun run(
+        spec, cpu::make_backend(), session().size(),
+        [&](const RunPlan& plan, Backend& device) { return make_mesh(plan, device, listeners); },
+        change);
+    Engine& engine = run.engine();
+    engine.listen(progress());
+    const RunPlan& plan = run.plan();
+    const std::int64_t slices =
+        plan.mesh.expert == 1 ? 1
+                              : plan.model.experts->most_slices(
+                                    plan.micro_batch_size * plan.stream_length(), plan.mesh.expert);
+    std::string state;
+    for (int step = 1; step <= 2; ++step) {
+        const StepBatch batch = random_batch(plan, step, 1, run.mesh().place().dp);
+        std::vector<std::int64_t> first;
+        for (int i = 0; i < alone; ++i) {
+            std::vector<std::int64_t> sums;
+            engine.run_alone(batch, slices, [&](Executor::Seen /*what*/, const Tensor& values) {
+                sums.push_back(engine.checksum(values));
+            });
+            if (i == 0) first = sums;
+            CHECK(sums == first);
+            CHECK(sums.size() > 1);
+        }
+        state += text(run.step(batch), "\n");
+    }
+    run.visit_state([&](const NamedState& part) {
+        const std::vector<float> values = host_values(run.backend(), part);
+        state.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    });
+    return {state, engine.memory().peaks()};
+}
+
+TEST_CASE("A microbatch that runs alone computes the same every time and changes nothing") {
+    std::map<std::string, RunSpec> specs;
+    for (const Model& model : models())
+        specs[model.name] = model.spec;
+    const auto check = [](RunSpec spec, const PlanChange& change) {
+        spec.training.global_batch_size =
+            2 * spec.training.micro_batch_size * spec.parallel.data.value_or(1);
+        const bool same = after_steps(spec, change, 2) == after_steps(spec, change, 0);
+        CHECK(same);
+    };
+    const std::vector<MeshCase> cases = covering(mesh_cases(session().size()));
+    // On more than two ranks some of them.
+    const std::size_t step = session().size() > 2 ? 4 : 1;
+    for (std::size_t i = 0; i < cases.size(); i += step) {
+        const MeshCase& mesh_case = cases[i];
+        if (!wanted(mesh_case)) continue;
+        CAPTURE(mesh_case.name);
+        check(spec_of(specs.at(mesh_case.model), mesh_case), change_of(mesh_case));
+    }
+    RunSpec in_fp8 = models().front().spec;
+    in_fp8.precision.compute = Precision::fp8;
+    in_fp8.parallel.data = session().size();
+    check(in_fp8, {});
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 #   start_slurm      there, in $work
 #   start_node NODE  its daemon, again after lose_node
 #   lose_node NODE   kills the daemons and processes of a node, as if it had lost its power
+#   cut_node NODE    its network is down, and packets are lost without a word; join_node: up again
+#
+# A node has a network of its own if the kernel has bridges (`cuts`); else all have the loopback.
 
 # Required: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
 slurm_programs=(munged slurmctld slurmd sbatch srun sinfo scontrol squeue scancel ip unshare setpriv)
@@ -26,10 +29,14 @@ run_privately() {
     exit
 }
 
+cuts=""
+# address NODE
+address() { if [[ -n $cuts ]]; then echo "192.0.2.1${1#n}"; else echo 127.0.0.1; fi; }
+
 slurm_conf() {
     cat <<END
 ClusterName=private
-SlurmctldHost=localhost
+SlurmctldHost=localhost(${cuts:-127.0.0.1})
 SlurmUser=root
 AuthType=auth/munge
 # A requeued job has to wait as long as cred_expire says.
@@ -49,9 +56,9 @@ ReturnToService=2
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MailProg=/bin/true
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17001 CPUs=2
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=2 Feature=second
-NodeName=n3 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17003 CPUs=2
+NodeName=n1 NodeHostname=localhost NodeAddr=$(address n1) Port=17001 CPUs=2
+NodeName=n2 NodeHostname=localhost NodeAddr=$(address n2) Port=17002 CPUs=2 Feature=second
+NodeName=n3 NodeHostname=localhost NodeAddr=$(address n3) Port=17003 CPUs=2
 PartitionName=main Nodes=n1,n2 Default=YES OverSubscribe=FORCE:8
 PartitionName=three Nodes=n1,n2,n3 OverSubscribe=FORCE:8
 END
@@ -60,25 +67,57 @@ END
 # Each node has a host name and processes of its own.
 declare -A node_process
 start_node() {
-    unshare --mount-proc --pid --fork --kill-child --uts \
-        bash -c 'hostname "$1" && exec slurmd -D -N "$1"' bash "$1" >>"$work/slurm/slurmd-$1.out" 2>&1 &
+    local own=(--mount-proc --pid --fork --kill-child --uts) child=""
+    [[ -z $cuts ]] || own+=(--net)
+    unshare "${own[@]}" bash -c '
+        if [[ -n $3 ]]; then
+            until ip address add "$2/24" dev eth0 2>/dev/null; do sleep 0.1; done
+            ip link set lo up && ip link set eth0 up
+        fi
+        hostname "$1" && exec slurmd -D -N "$1"
+    ' bash "$1" "$(address "$1")" "$cuts" >>"$work/slurm/slurmd-$1.out" 2>&1 &
     node_process[$1]=$!
+    [[ -n $cuts ]] || return 0
+    # The process may be about to start, and the network of a node that was lost about to go.
+    until child=$(pgrep -P "${node_process[$1]}" -x bash) &&
+        ip link add "to-$1" type veth peer name eth0 netns "$child" 2>/dev/null; do sleep 0.1; done
+    ip link set "to-$1" master nodes up
 }
 
 lose_node() { kill -KILL "${node_process[$1]}"; }
+cut_node() { ip link set "to-$1" down; }
+join_node() { ip link set "to-$1" up; }
+
+# Makes a disk that can stand still, in the folder "disk". Call it before start_slurm: nodes find it at
+# their start.
+make_disk() {
+    mkdir disk && truncate -s 64M disk.image && mkfs.ext4 -q disk.image 2>err &&
+        mount -o loop disk.image disk 2>err || not_run "no disk of its own: $(tail -n 1 err)"
+}
+free_disk() {
+    [[ -e $work/disk.image ]] || return 0
+    { fsfreeze --unfreeze "$work/disk"; umount --lazy "$work/disk"; } 2>/dev/null
+}
 
 start_slurm() {
     local folder=$work/slurm node begun=$SECONDS
     mkdir -p "$folder"/{state,{tmp,spool}-n{1,2,3}}
     # All processes except the first one, which is this one.
-    trap '{ kill -KILL -1 && wait; } 2>/dev/null; clean_up' EXIT
+    trap '{ free_disk; kill -KILL -1 && wait; } 2>/dev/null; free_disk; clean_up' EXIT
     export SLURM_CONF=$folder/slurm.conf
-    slurm_conf >"$SLURM_CONF"
-    printf '127.0.0.1 %s\n' localhost n1 n2 n3 >"$folder/hosts"
-    mount --bind "$folder/hosts" /etc/hosts || not_run "no mounts of its own"
     # Names are only looked up if there is an address other than the loopback's.
-    { hostname localhost && ip link set lo up && ip address add 192.0.2.1/32 dev lo; } ||
-        not_run "no network of its own"
+    { hostname localhost && ip link set lo up; } || not_run "no network of its own"
+    if ip link add nodes type bridge 2>/dev/null && ip link add probe type veth peer name probed 2>/dev/null; then
+        ip link delete probe
+        cuts=192.0.2.1
+        ip address add $cuts/24 dev nodes && ip link set nodes up || not_run "no bridge of its own"
+    else
+        ip address add 192.0.2.1/32 dev lo || not_run "no address of its own"
+    fi
+    slurm_conf >"$SLURM_CONF"
+    echo "127.0.0.1 localhost" >"$folder/hosts"
+    for node in n1 n2 n3; do echo "$(address $node) $node" >>"$folder/hosts"; done
+    mount --bind "$folder/hosts" /etc/hosts || not_run "no mounts of its own"
     head -c 128 /dev/urandom >"$folder/munge.key"
     chmod 400 "$folder/munge.key"
     munged --foreground --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
@@ -93,4 +132,5 @@ start_slurm() {
     srun --mpi=list 2>&1 | grep -q pmix || not_run "this Slurm has no PMIx"
     # OpenMPI takes the nodes for one machine, whose ranks could share memory.
     export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
+    [[ -z $cuts ]] || OMPI_MCA_btl_tcp_if_include=eth0
 }

@@ -102,14 +102,14 @@ late_near() {
         fail "$1 and $2: $(paste <(late_losses "$1") <(late_losses "$2"))"
 }
 
-# resumes_on_meshes MESH...: on each mesh a run of six steps that stops after three equals one that
-# does not, and has the losses of mesh one, which comes first.
+# resumes_on_meshes MESH...: on each mesh a run of six steps that stops after three, and in which
+# microbatches run alone, equals one that does not, and has the losses of mesh one, which comes first.
 resumes_on_meshes() {
     local mesh
     for mesh in "$@"; do
         run_on "$mesh" "$mesh"
         run_on "$mesh" "$mesh-parts" training.steps=3 lr_schedule.decay_steps=20
-        run_on "$mesh" "$mesh-parts"
+        run_on "$mesh" "$mesh-parts" faults.replay_interval=2
         history "$mesh" >"$mesh.history"
         history "$mesh-parts" >"$mesh-parts.history"
         same "$mesh.history" "$mesh-parts.history"

@@ -32,6 +32,9 @@ for shard in none optimizer gradients weights; do
     train_ranks 0 2 one-$shard $common $one parallel.shard=$shard
     train_ranks 0 2 many-$shard $common $many parallel.shard=$shard
 done
+# In one of them microbatches run alone.
+train_ranks 0 2 alone $common $many parallel.shard=weights faults.replay_interval=1
+equal alone many-weights
 for shard in optimizer gradients weights; do
     equal one-$shard one-none
     near many-$shard many-none

@@ -11,6 +11,7 @@ sed -i 's/decay_steps: 20/decay_steps: 1000000/; s/interval: 10/interval: 4/; s/
     s/, steps: 20/, steps: 1000000/; s/^device: .*/device: auto/' run.yaml
 echo 'faults: {hang_seconds: 6}' >>run.yaml
 echo 'faults: [{kind: slow, step: 1, seconds: 0.05}]' >slow.yaml
+if soak; then make_disk; fi
 start_slurm
 ln -s "$(realpath "$(dirname "$script")/../../scripts")" scripts
 
@@ -106,17 +107,6 @@ survives 30 "$n1_and_n2" signal_rank KILL 3
 survives 30 "$n1_and_n3" lose_gpu_and_rank n2 2
 rm lost-n2
 survives 60 "$n1_and_n3" signal_rank STOP 1
-# Many more of the same.
-if soak; then
-    for ((i = 0; i < 60; ++i)); do
-        case $((i % 3)) in
-            0) survives 30 "*" signal_rank KILL $((i % 4)) ;;
-            1) survives 36 "*" signal_rank STOP $((i % 4)) ;;
-            2) survives 30 "*" lose_gpu_and_rank n$((2 + i % 2)) $((i % 4)) && rm lost-n? ;;
-        esac
-    done
-fi
-
 lost=$(places)
 lost=${lost##* }
 survives 30 "$(printf '%s\n' n1 n1 n2 n2 n3 n3 | grep -vx "$lost" | paste -sd ' ')" lose_node "$lost"
@@ -144,12 +134,16 @@ stop() {
 }
 stop
 
-# Nothing has happened to this one.
-last=$(newest_step faults)
-settings output_dir=straight training.steps="$last"
-srun --partition=three --nodes=2 --ntasks=4 --ntasks-per-node=2 --mpi=pmix "$gptrain" --config run.yaml \
-    "${set[@]}" >out 2>err || fail "straight: $(tail -n 5 err)"
-same_run straight faults "$last"
+# same_as_straight NAME: a run that nothing has happened to has the same bits.
+same_as_straight() {
+    local last
+    last=$(newest_step "$1")
+    settings output_dir="straight-$1" training.steps="$last"
+    srun --partition=three --nodes=2 --ntasks=4 --ntasks-per-node=2 --mpi=pmix "$gptrain" --config run.yaml \
+        "${set[@]}" >out 2>err || fail "straight: $(tail -n 5 err)"
+    same_run "straight-$1" "$1" "$last"
+}
+same_as_straight faults
 
 # Without a spare the run goes on with one node, and with both when that is fit again.
 GPTRAIN_MIN_NODES=1 submit fewer 2
@@ -157,5 +151,22 @@ wait_for fewer/metrics.jsonl '"step": 6,'
 survives 30 "n1 n1" lose_gpu_and_rank n2 2
 survives 30 "$n1_and_n2" rm lost-n2
 stop
+if soak; then
+    . "$(dirname "$script")/random_faults.sh"
+    GPTRAIN_SPARES=1 submit disk/often 3 checkpoint.keep_last=2 faults.hang_seconds=60
+    wait_for disk/often/metrics.jsonl '"step": 6,'
+    random_faults "${GPTRAIN_SOAK_FAULTS:-200}"
+    number=$(wc -l <faults.measured)
+    seconds=$(figures 2) again=$(figures 3) steps=$(figures 4)
+    useful=$(tail -n 1 disk/often/metrics.jsonl | sed 's/.*"useful": \([0-9.]*\).*/\1/')
+    after fault_of_two_hosts 180
+    after fault_of_disk 180
+    stop
+    same_as_straight disk/often
+    proof random-faults "$number faults in $spent s, of which $useful s of useful steps: training again after" \
+        "$seconds s (median, 90 % and longest), $again ms of them since the ranks started, $steps steps repeated;" \
+        "then two nodes at once, and a disk that stands still for 20 s; no process left over, the bits of a run" \
+        "without faults"
+fi
 proof slurm-faults "$survived faults of ranks, GPUs and nodes: training again within $slowest s, on the nodes expected, no process left over, the bits of a run without faults"
 finish

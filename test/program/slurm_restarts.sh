@@ -272,6 +272,19 @@ GPTRAIN_SPARES=1 with_nodes "2 n1,n2 4/2 n1,n3 4"
 noting squeue 'echo n1,n2,n3'
 noting srun "${probes}echo 'srun: error: n2: task 3: Killed' >&2; $command"
 GPTRAIN_SPARES=1 GOOD=3 with_nodes "2 n1,n2 4/2 n1,n2 4/2 n1,n3 4"
+# At once, if that error is a proof.
+wrong="gptrain: error: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2: two runs of a microbatch before step 9 gave different"
+noting srun "${probes}echo '$wrong' >&2; $command"
+GPTRAIN_SPARES=1 with_nodes "2 n1,n2 4/2 n1,n3 4"
+# Slurm has forgotten the tasks of a job that it had taken nodes from.
+noting srun "$srun"
+for spares in 0 1; do
+    rm -rf run calls
+    mkdir run
+    echo "7 2" >run/slurm-tasks
+    SLURM_NTASKS=1 GPTRAIN_SPARES=$spares bash "$train" run.yaml >out 2>err || fail "$(cat out err)"
+    says calls "--ntasks=$((6 - 2 * spares)) --ntasks-per-node=2"
+done
 noting srun "${probes}echo 'srun: error: Task launch for StepId=7.1 failed on node n3: Error' >&2; $command"
 CODE=1 starts 2 0 ""
 noting srun "$srun"

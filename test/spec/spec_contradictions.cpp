@@ -170,6 +170,7 @@ TEST_CASE("an injected fault has the keys that its kind needs and no other") {
         {"kind: error, step: 1, seconds: 1", ".seconds: kind error does not use seconds"},
         {"kind: nan, step: 1, call: 1", ".call: kind nan does not use call"},
         {"kind: bit_flip, step: 1, call: 1", ".call: kind bit_flip does not use call"},
+        {"kind: miscompute, step: 1", ".kind miscompute happens in a microbatch that runs twice"},
         {"kind: slow, step: 1", ".seconds: kind slow needs a number above 0"},
         {"kind: slow, step: 1, seconds: 1, call: 1", ".call: kind slow does not use call"},
         {"kind: no_space, step: 1", ".call: kind no_space needs the number"},
@@ -189,6 +190,18 @@ TEST_CASE("an injected fault has the keys that its kind needs and no other") {
         CAPTURE(fault);
         CHECK_NOTHROW(plan(fault));
     }
+}
+
+TEST_CASE("runs of a microbatch are compared only if they are deterministic") {
+    const std::string replays = "faults.replay_interval=2";
+    const std::string message = usage_fault([&] {
+        make_plan(minimal({replays, "deterministic=false"}), {});
+    });
+    CAPTURE(message);
+    CHECK(holds(message, "faults.replay_interval 2 compares two runs of a microbatch"));
+    CHECK_NOTHROW(make_plan(minimal({"deterministic=false"}), {}));
+    CHECK_NOTHROW(make_plan(
+        minimal({replays, "fault_injection={faults: [{kind: miscompute, step: 1}]}"}), {}));
 }
 
 TEST_CASE("an injected NaN is not overwritten") {

@@ -104,6 +104,7 @@ const std::vector<std::string> outside_range = {
     "faults.hang_seconds=-1",
     "faults.max_skipped_steps=-1",
     "faults.replica_check_interval=-1",
+    "faults.replay_interval=-1",
     "faults.loss_spike=[]",
     "faults.time_limit=0",
     "logging.interval=0",

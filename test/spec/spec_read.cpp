@@ -103,7 +103,7 @@ lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_
 checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false, local: /local/disk, local_interval: 5,
              memory: /dev/shm, memory_interval: 2}
 faults: {hang_seconds: 60, silence_factor: 2, max_skipped_steps: 3, replica_check_interval: 8,
-         loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
+         replay_interval: 16, loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
 logging: {interval: 5, tensorboard: false, prometheus: run.prom}
 )";
 
@@ -187,7 +187,7 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.offload == OffloadSpec{true, true, OffloadedActivations::blocks});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false, "/local/disk", 5, "/dev/shm", 2});
-    CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback},
+    CHECK(spec.faults == FaultsSpec{60, 2, 3, 8, 16, LossSpike{4, 100, LossSpike::Action::rollback},
                                     TimeLimit{true, 0}});
     CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
 }

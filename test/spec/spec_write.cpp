@@ -131,6 +131,7 @@ faults:
   silence_factor: 3
   max_skipped_steps: 10
   replica_check_interval: 0
+  replay_interval: 0
   loss_spike: none
   time_limit: none
 logging:

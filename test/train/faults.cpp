@@ -4,6 +4,7 @@
 #include "catch.h"
 #include "stored/loss_spikes.h"
 #include "train/high_loss.h"
+#include "train/replay.h"
 #include "train/replicas.h"
 #include "train/step_fault.h"
 
@@ -73,14 +74,13 @@ TEST_CASE("of replicas that differ the few are odd, and all where none are more"
         return sum.checksums[static_cast<std::size_t>(Axis::dp_cp)];
     };
     std::vector<ReplicaSum> sums(6);
-    for (std::size_t i = 0; i < 6; ++i) {
-        sums[i].host = text("node", i);
+    for (std::size_t i = 0; i < 6; ++i)
         checksum(sums[i]) = i < 3 ? 7 : -9;
-    }
     CHECK(differing_replicas(sums, mesh).empty());
     checksum(sums[4]) = 7;  // that of the other stage
     CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{4});
-    CHECK(describe_replicas({4}, sums, mesh) == "rank 4 (dp 1 pp 1 cp 0 tp 0) on node4");
+    CHECK(describe_ranks({1, 4}, {"a", "b", "c", "d", "e", "f"}, mesh) ==
+          "rank 1 (dp 1 pp 0 cp 0 tp 0) on b, rank 4 (dp 1 pp 1 cp 0 tp 0) on e");
     checksum(sums[3]) = 0;
     CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{3, 4, 5});
     constexpr MeshShape pair = {.data = 2, .pipeline = 1, .context = 1, .tensor = 1};
@@ -111,6 +111,27 @@ TEST_CASE("copies of experts are compared where ranks divide them") {
     CHECK(differing_replicas(sums, divided).empty());
     sums[5].checksums[static_cast<std::size_t>(Axis::expert_copies)] = 1;
     CHECK(differing_replicas(sums, divided) == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("two runs of a microbatch differ where a rank computes something else from the same") {
+    using enum Executor::Seen;
+    const std::vector<SeenSum> first = {{input, 1}, {result, 2}, {input, 3}, {result, 4}};
+    std::vector<SeenSum> second = first;
+    CHECK(first_difference(first, second) == Difference::none);
+    second[3].sum = 5;
+    CHECK(first_difference(first, second) == Difference::result);
+    second[2].sum = 5;
+    CHECK(first_difference(first, second) == Difference::input);
+    second[1].sum = 5;
+    CHECK(first_difference(first, second) == Difference::result);
+    CHECK_THROWS_AS(first_difference(first, {}), Error);
+}
+
+TEST_CASE("the ranks at fault are those with wrong results, or else with wrong inputs") {
+    using enum Difference;
+    CHECK(ranks_at_fault({none, none}).empty());
+    CHECK(ranks_at_fault({none, result, input, result}) == std::vector<std::int64_t>{1, 3});
+    CHECK(ranks_at_fault({input, none, input}) == std::vector<std::int64_t>{0, 2});
 }
 
 TEST_CASE("a fault of a step is where it came first") {
