@@ -93,9 +93,8 @@ TEST_CASE("pinned memory is taken from the node of the device") {
     CHECK(allocate(64, MemorySpace::host) != nullptr);
     // The device of the test is none of this machine.
     CHECK(policy_while_pinning() == policy());
-    CHECK(
-        test::contains(test::message_of(ExitCode::usage, [] { allocate(65, MemorySpace::host); }),
-                       "not enough host memory: cannot pin 65 B for the GPU"));
+    CHECK(test::contains(test::message_of(ExitCode::usage, [] { allocate(65, MemorySpace::host); }),
+                         "not enough host memory: cannot pin 65 B for the GPU"));
 }
 
 }  // namespace gptrain::cuda
