@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/output_file.h"
 #include "device.h"
+#include "planner/step_prices.h"
 #include "spec/spec_keys.h"
 #include "spec/spec_settings.h"
 #include "train/choose_resets.h"
@@ -125,7 +126,10 @@ SearchContext context_of(const PlanProblem& problem, std::int64_t ranks) {
                        .ranks_per_node = hardware.node.devices},
             .needs = problem.needs,
             .hardware = hardware,
-            .capacity = usable_memory(hardware, ranks, problem.headroom)};
+            .capacity = usable_memory(hardware, ranks, problem.headroom),
+            .host_capacity = problem.cuda ? hardware.node.host_memory /
+                                                static_cast<double>(ranks_per_node(hardware, ranks))
+                                          : 0};
 }
 
 TrainingProblem read_training_problem(const PlanOptions& options, std::int64_t cores) {

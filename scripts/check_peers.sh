@@ -20,6 +20,8 @@
 #               claims as one-step
 #   peft        small LoRA adapters that PEFT saved: their loss, their logits once merged, and where
 #               training goes on from them
+#   nf4         LoRA on a base in NF4 of SmolLM2-135M's shape: the losses of bitsandbytes' formulas in
+#               PyTorch
 #   parquet     files of pyarrow, DuckDB and Polars, in every codec, encoding and version of pages: the
 #               token files of the same rows as JSON lines
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
@@ -38,7 +40,7 @@ root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 venv=$root/build/peers build=$root/build/cpu proofs=()
 take_options venv build proofs+ -- "$@"
 ((${#proofs[@]})) || proofs=(openai lm-eval tokenizers templates smollm2 small-gguf one-step families tokenizer-kinds
-    peft parquet)
+    peft nf4 parquet)
 
 # PyTorch with only the packages that it needs on a CPU, and accelerate, which would pull in the
 # others. They take gigabytes.
@@ -86,6 +88,10 @@ choose() {
         peft)
             file=peft_adapters.py
             alone="$torch peft==0.21.2"
+            packages="$torch_needs $transformers" ;;
+        nf4)
+            file=nf4.py
+            alone=$torch
             packages="$torch_needs $transformers" ;;
         parquet)
             file=parquet.py

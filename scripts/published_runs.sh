@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Predicts the step times of published training runs, and prints them next to the published times
 # and to those of a flat rate of model FLOP/s, the best one for each paper's runs
-# (docs/planning.md). Mixtures of experts have a table of their rows in
-# test/planner/published_mixtures.csv.
+# (docs/planning.md). Mixtures of experts and runs with divided
+# weights have tables of their rows in test/planner/published_mixtures.csv and published_shards.csv.
 #
 #   scripts/published_runs.sh [FILE]
 #

@@ -1,9 +1,12 @@
 #include "cuda/runtime/runtime.h"
 
+#include <array>
+#include <optional>
 #include <unordered_map>
 
 #include "base/text.h"
 #include "cuda/runtime/call.h"
+#include "cuda/runtime/memory_node.h"
 #include "cuda/runtime/probe.h"
 
 namespace gptrain::cuda {
@@ -115,13 +118,33 @@ double Event::milliseconds_since(const Event& start) const {
 
 // ---- memory -------------------------------------------------------------------------------------
 
+namespace {
+
+/// Of this thread's device.
+std::optional<int> node_of_device() {
+    int index = 0;
+    check_cuda(cudaGetDevice(&index), "cudaGetDevice");
+    std::array<char, 32> pci{};
+    check_cuda(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), index),
+               "cudaDeviceGetPCIBusId");
+    return memory_node(pci.data());
+}
+
+/// Pinned memory near the device. A process uses one device.
+cudaError_t pin(void** data, std::size_t size) {
+    static const std::optional<int> node = node_of_device();
+    const PreferredMemoryNode near_device(node);
+    return cudaHostAlloc(data, size, cudaHostAllocPortable);
+}
+
+}  // namespace
+
 std::byte* allocate(std::int64_t bytes, MemorySpace space) {
     if (bytes == 0) return nullptr;
     void* data = nullptr;
     const bool on_device = space == MemorySpace::device;
     const auto size = static_cast<std::size_t>(bytes);
-    const cudaError_t status =
-        on_device ? cudaMalloc(&data, size) : cudaHostAlloc(&data, size, cudaHostAllocPortable);
+    const cudaError_t status = on_device ? cudaMalloc(&data, size) : pin(&data, size);
     if (status == cudaErrorMemoryAllocation) {
         static_cast<void>(cudaGetLastError());
         if (!on_device)

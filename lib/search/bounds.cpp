@@ -39,7 +39,7 @@ LayerCounts counts_of(const RunPlan& plan, const ChunkPart& part) {
 double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std::int64_t stage) {
     const MeshShape& mesh = plan.mesh;
     const std::int64_t copies = mesh.data * mesh.context;
-    const std::int64_t of_experts = copies * mesh.tensor / mesh.expert;
+    const std::int64_t of_experts = mesh.expert > 1 ? copies * mesh.tensor / mesh.expert : 1;
     const std::int64_t owners = mesh.shard > 1 ? mesh.shard : copies;
     const auto most_sharers = static_cast<double>(std::max(owners, of_experts));
     const auto sharers = [&](Sharded part) { return plan.shard >= part ? most_sharers : 1.0; };
@@ -56,6 +56,10 @@ double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std
         const bool again = plan.model.tie_embeddings && !has_tied_ends(plan);
         if (!again) held += parts.head;
     }
+    // What waits in host memory passes through windows, which are left out.
+    const OffloadSpec& offload = plan.offload;
+    if (offload.optimizer || offload.main_weights) held.optimizer = 0;
+    if (offload.activations != OffloadedActivations::off) slot = 0;
     return held.weights / sharers(Sharded::weights) + held.grads / sharers(Sharded::gradients) +
            held.optimizer / sharers(Sharded::optimizer) + head +
            static_cast<double>(slots_of(plan, stage)) * slot;

@@ -31,26 +31,39 @@ std::int64_t required_bytes(const SearchContext& context, const RunPlan& plan,
 
 namespace {
 
-std::int64_t bytes_at(const SearchContext& context, const RunPlan& plan, const MeshPlace& place) {
-    return required_bytes(context, plan, place, mesh_connections(plan),
-                          measure_memory(plan, place, context.needs));
+RankNeeds needs_at(const SearchContext& context, const RunPlan& plan, const MeshPlace& place) {
+    const MemoryPlan memory = measure_memory(plan, place, context.needs);
+    return {.device = required_bytes(context, plan, place, mesh_connections(plan), memory),
+            .host = context.target.cuda ? host_bytes(memory, false) : 0};
 }
 
 }  // namespace
 
 std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
     const auto of_stage = [&](std::int64_t stage) {
-        return bytes_at(context, plan, {.pp = narrow<int>(stage)});
+        return needs_at(context, plan, {.pp = narrow<int>(stage)}).device;
     };
     const std::int64_t first = of_stage(0);
     return plan.mesh.pipeline == 1 ? first : std::max(first, of_stage(plan.mesh.pipeline - 1));
 }
 
-std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
-    const auto bytes = parallel_map(rank_classes(plan), [&](const RankClass& each) {
-        return bytes_at(context, plan, place_of(each.ranks.front(), plan.mesh));
+RankNeeds mesh_memory(const SearchContext& context, const RunPlan& plan) {
+    const auto needs = parallel_map(rank_classes(plan), [&](const RankClass& each) {
+        return needs_at(context, plan, place_of(each.ranks.front(), plan.mesh));
     });
-    return *std::max_element(bytes.begin(), bytes.end());
+    RankNeeds most;
+    for (const RankNeeds& each : needs) {
+        most.device = std::max(most.device, each.device);
+        most.host = std::max(most.host, each.host);
+    }
+    return most;
+}
+
+std::optional<std::string> host_shortage(const SearchContext& context, const RankNeeds& needs) {
+    if (context.host_capacity == 0 || static_cast<double>(needs.host) <= context.host_capacity)
+        return {};
+    return text("host memory: a rank needs ", human_bytes(needs.host), " of its ",
+                human_bytes(static_cast<std::int64_t>(context.host_capacity)));
 }
 
 }  // namespace gptrain

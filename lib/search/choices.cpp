@@ -19,7 +19,8 @@ Choices choices_of(const RunSpec& spec) {
                        .global_batch_size = *spec.training.global_batch_size,
                        .compute = spec.precision.compute,
                        .grad_reduce = spec.precision.grad_reduce,
-                       .recompute = spec.recompute};
+                       .recompute = spec.recompute,
+                       .offload = spec.offload};
     choices.parallel.data.reset();
     // As a run would take it.
     if (choices.parallel.overlap_tensor == OverlapTensor::automatic)
@@ -59,6 +60,7 @@ RunSpec with_choices(const RunSpec& spec, const Choices& choices) {
     changed.precision.compute = choices.compute;
     changed.precision.grad_reduce = choices.grad_reduce;
     changed.recompute = choices.recompute;
+    changed.offload = choices.offload;
     return changed;
 }
 

@@ -17,6 +17,7 @@ struct Choices {
     std::optional<Precision> compute;
     Precision grad_reduce = Precision::fp32;
     Recompute recompute = Recompute::selective;
+    OffloadSpec offload;
 
     /// True if its schedule defers weight gradients.
     bool defers_weights() const;

@@ -172,6 +172,7 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, bool experts,
     choices.parallel.shard = Sharded::none;
     choices.parallel.shard_ranks.reset();
     choices.grad_reduce = Precision::fp32;
+    choices.offload = {};
     choices.parallel.data = data_ranks(candidate.parallel);
     choices.global_batch_size = microbatches * candidate.micro_batch_size * *choices.parallel.data;
     RunSpec spec = with_choices(spec_, choices);

@@ -83,7 +83,7 @@ struct LayerTimes {
     TraceMessage boundary;          ///< to the next stage
 };
 
-/// Costs of one spec on one number of ranks of given hardware.
+/// Costs of one spec on one number of ranks of given hardware, with nothing in host memory.
 class LayerCostTable {
 public:
     LayerCostTable(const RunSpec& spec, const PlanTarget& target, const BackendMemory& needs,

@@ -2,35 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <queue>
 
 #include "base/parallel_for.h"
 #include "base/text.h"
 #include "search/bounds.h"
+#include "search/known.h"
+#include "search/savings.h"
 
 namespace gptrain {
 namespace {
-
-/// How much is known of a candidate. Each level's bound is at least that of the one before.
-enum class Level { flops, least_work, work, schedule, simulated };
-
-/// A candidate that may fit, with the best bounds so far.
-struct Known {
-    std::size_t candidate = 0;  ///< in the order of the space: decides between equal bounds
-    double bound = 0;           ///< seconds per sample
-    double bytes = 0;           ///< at least
-    Level level = Level::flops;
-    std::shared_ptr<const StepEstimate> estimate = {};  ///< once simulated
-};
-
-struct Later {
-    bool operator()(const Known& a, const Known& b) const {
-        return std::pair(a.bound, a.candidate) > std::pair(b.bound, b.candidate);
-    }
-};
-
-using Queue = std::priority_queue<Known, std::vector<Known>, Later>;
 
 /// Candidates, sorted out.
 struct Expanded {
@@ -60,6 +40,7 @@ private:
     Known refine(const Known& known);
     /// True if it could be among the results that are still missing.
     bool is_wanted(const Known& known) const;
+    Known pop();
     /// Takes from the front of the queue the wanted candidates that can be refined at the same
     /// time.
     std::vector<Known> take_equals();
@@ -74,6 +55,20 @@ private:
         ++result_.counts.too_large;
         outcomes_.too_large(choices, bytes);
     }
+    void refuse(const Choices& choices, const std::string& rule) {
+        ++result_.counts.refused;
+        outcomes_.refused(choices, rule);
+    }
+    /// Queues a candidate that may fit.
+    void queue(const Choices& choices, Known known);
+    /// Adds one that fits by its bounds, or else what saves memory; returns the least bytes that
+    /// one of them needs if none has room.
+    std::optional<double> place(const Choices& choices, const RunPlan& plan, Expanded& to);
+    std::optional<double> save(const Choices& choices, const RunPlan& plan, double bytes,
+                               Expanded& to);
+    /// Leaves a candidate out, which turned out to need more `bytes` than there are, and queues
+    /// what saves memory.
+    void replace(const Known& known, double bytes);
     /// The rule of the spec that `make` finds broken.
     static std::optional<std::string> rule_against(const auto& make) {
         try {
@@ -135,18 +130,53 @@ std::optional<double> Search::expand(const Choices& group, Expanded& to) {
         if (mesh.data * mesh.context == 1 && (mesh.expert == 1 || mesh.expert == mesh.tensor))
             seen.back().parallel.shard = Sharded::optimizer;
         if (std::find(seen.begin(), seen.end() - 1, seen.back()) != seen.end() - 1) continue;
-        const double bytes = memory_bound(costs_.memory(choices), plan);
-        if (!fits(bytes)) {
-            to.too_large.emplace_back(choices, bytes);
-            least = std::min(least, bytes);
-            continue;
+        if (const auto bytes = place(choices, plan, to)) {
+            least = std::min(least, *bytes);
+        } else {
+            may_have_room = true;
         }
-        may_have_room = true;
-        const double seconds = work_bound(ideal_costs(plan, context_.hardware), plan);
-        to.fitting.emplace_back(choices,
-                                Known{.bound = per_sample(seconds, choices), .bytes = bytes});
     }
     if (may_have_room || std::isinf(least)) return {};
+    return least;
+}
+
+std::optional<double> Search::place(const Choices& choices, const RunPlan& plan, Expanded& to) {
+    const double bytes = memory_bound(costs_.memory(choices), plan);
+    if (!fits(bytes)) {
+        to.too_large.emplace_back(choices, bytes);
+        return save(choices, plan, bytes, to);
+    }
+    const SavingSeconds saving = saving_seconds(plan, costs_.memory(choices), context_.hardware);
+    const double work = work_bound(ideal_costs(plan, context_.hardware), plan);
+    to.fitting.emplace_back(
+        choices, Known{.bound = per_sample(std::max(work + saving.moves, saving.messages), choices),
+                       .bytes = bytes,
+                       .moves = per_sample(saving.moves, choices)});
+    return {};
+}
+
+std::optional<double> Search::save(const Choices& choices, const RunPlan& plan, double bytes,
+                                   Expanded& to) {
+    // The one that divides the most stands for those that differ in what they divide.
+    const Sharded most = *std::max_element(space_.shard.begin(), space_.shard.end());
+    if (choices.parallel.shard < most) return bytes;
+    double least = bytes;
+    bool may_have_room = false;
+    for (const Choices& saving : savings_of(choices, space_, context_)) {
+        // A plan takes far longer to make than this bound, which knows no rules.
+        RunPlan divided = plan;
+        divided.shard = saving.parallel.shard;
+        divided.mesh.shard = saving.parallel.shard_ranks.value_or(1);
+        divided.offload = saving.offload;
+        const bool may_fit = fits(memory_bound(costs_.memory(saving), divided));
+        if (may_fit && rule_against([&] { divided = plan_of(context_, saving); })) continue;
+        if (const auto needed = place(saving, divided, to)) {
+            least = std::min(least, *needed);
+        } else {
+            may_have_room = true;
+        }
+    }
+    if (may_have_room) return {};
     return least;
 }
 
@@ -177,19 +207,33 @@ void Search::start() {
     for (const Expanded& each : expanded) {
         for (const auto& [choices, bytes] : each.too_large)
             drop(choices, bytes);
-        for (const auto& [choices, rule] : each.refused) {
-            ++result_.counts.refused;
-            outcomes_.refused(choices, rule);
-        }
+        for (const auto& [choices, rule] : each.refused)
+            refuse(choices, rule);
         fitting.insert(fitting.end(), each.fitting.begin(), each.fitting.end());
     }
     std::stable_sort(fitting.begin(), fitting.end(), [](const auto& a, const auto& b) {
         return a.first.micro_batch_size < b.first.micro_batch_size;
     });
-    for (auto& [choices, known] : fitting) {
-        known.candidate = candidates_.size();
-        queue_.push(known);
-        candidates_.push_back(choices);
+    for (const auto& [choices, known] : fitting)
+        queue(choices, known);
+}
+
+void Search::queue(const Choices& choices, Known known) {
+    known.candidate = candidates_.size();
+    queue_.push(known);
+    candidates_.push_back(choices);
+}
+
+void Search::replace(const Known& known, double bytes) {
+    const Choices choices = choices_of(known);
+    drop(choices, bytes);
+    Expanded savings;
+    save(choices, plan_of(context_, choices), bytes, savings);
+    for (const auto& [saving, needed] : savings.too_large)
+        drop(saving, needed);
+    for (auto& [saving, next] : savings.fitting) {
+        next.bound = std::max(next.bound, known.bound);
+        queue(saving, next);
     }
 }
 
@@ -203,7 +247,7 @@ Known Search::refine(const Known& known) {
         const StepCosts costs = step_costs(times, costs_.memory(choices), plan, context_.hardware);
         const double seconds =
             known.level == Level::work ? schedule_bound(costs, plan) : work_bound(costs, plan);
-        next.bound = std::max(known.bound, per_sample(seconds, choices));
+        next.bound = std::max(known.bound, per_sample(seconds, choices) + known.moves);
         next.level = least                        ? Level::least_work
                      : known.level == Level::work ? Level::schedule
                                                   : Level::work;
@@ -230,10 +274,11 @@ bool Search::is_wanted(const Known& known) const {
 void Search::accept(const Known& known) {
     const Choices& choices = choices_of(known);
     RunPlan plan = plan_of(context_, choices);
-    const std::int64_t required = mesh_memory(context_, plan);
-    const auto bytes = static_cast<double>(required);
-    if (!fits(bytes)) return drop(choices, bytes);
-    const Found found = {choices, std::move(plan), *known.estimate, required};
+    const RankNeeds needs = mesh_memory(context_, plan);
+    const auto bytes = static_cast<double>(needs.device);
+    if (!fits(bytes)) return replace(known, bytes);
+    if (const auto rule = host_shortage(context_, needs)) return refuse(choices, *rule);
+    const Found found = {choices, std::move(plan), *known.estimate, needs.device, needs.host};
     for (std::size_t i = 0; i < memory_corners.size(); ++i) {
         if (!result_.corners[i] && bytes <= memory_corners[i] * context_.capacity)
             result_.corners[i] = found;
@@ -247,7 +292,7 @@ void Search::accept(const Known& known) {
 
 void Search::discard(const Known& known) {
     const Choices& choices = choices_of(known);
-    if (!fits(known.bytes)) return drop(choices, known.bytes);
+    if (!fits(known.bytes)) return replace(known, known.bytes);
     outcomes_.bounded(choices, known.bound);
     result_.points.push_back({known.bound, known.bytes, known.level == Level::simulated});
     discarded_.push_back(known);
@@ -276,17 +321,23 @@ double Search::bound_of(const Outcomes::Value& value) {
     return queue.top().bound;
 }
 
+Known Search::pop() {
+    const Known first = queue_.top();
+    queue_.pop();
+    return first;
+}
+
 std::vector<Known> Search::take_equals() {
     std::vector<Known> equals;
     const Level level = queue_.top().level;
     const std::int64_t most = level < Level::schedule ? 16 * core_count() : core_count();
     while (!queue_.empty() && queue_.top().level == level && std::ssize(equals) < most) {
-        if (is_wanted(queue_.top())) {
-            equals.push_back(queue_.top());
+        const Known known = pop();
+        if (is_wanted(known)) {
+            equals.push_back(known);
         } else {
-            discard(queue_.top());
+            discard(known);
         }
-        queue_.pop();
     }
     return equals;
 }
@@ -295,12 +346,12 @@ SearchResult Search::run() {
     start();
     while (!queue_.empty()) {
         if (queue_.top().level == Level::simulated) {
-            if (is_wanted(queue_.top())) {
-                accept(queue_.top());
+            const Known known = pop();
+            if (is_wanted(known)) {
+                accept(known);
             } else {
-                discard(queue_.top());
+                discard(known);
             }
-            queue_.pop();
             continue;
         }
         const std::vector<Known> equals = take_equals();
@@ -329,7 +380,9 @@ SearchResult search(const SearchContext& context, const SearchSpace& space, std:
 Found evaluate(const SearchContext& context, const Choices& choices) {
     Found found = {.choices = choices, .plan = plan_of(context, choices), .estimate = {}};
     found.estimate = time_of(context, found.plan);
-    found.required_bytes = mesh_memory(context, found.plan);
+    const RankNeeds needs = mesh_memory(context, found.plan);
+    found.required_bytes = needs.device;
+    found.host_bytes = needs.host;
     return found;
 }
 

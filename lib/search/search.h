@@ -19,6 +19,7 @@ struct Found {
     RunPlan plan;
     StepEstimate estimate;
     std::int64_t required_bytes = 0;  ///< of the rank that needs the most, with the reserve
+    std::int64_t host_bytes = 0;      ///< of host memory, of the same kind of rank; 0 on a CPU
 
     double seconds_per_sample() const {
         return estimate.step.seconds / static_cast<double>(choices.global_batch_size);
@@ -53,9 +54,10 @@ struct SearchResult {
 
 /// Finds the `count` candidates with the fewest seconds per sample that fit, which are exactly
 /// those that a simulation of every candidate would give: a candidate is left out only if a lower
-/// bound of its time is above theirs, or a lower bound of its memory above the capacity. The bounds
-/// are refined in steps, best first: the work of the most loaded stage, the simulated schedule, and
-/// at last the step as recorded on the meter (planner/step_time.h).
+/// bound of its time is above theirs, or a lower bound of its memory above the capacity. What only
+/// saves memory (search/savings.h) is a candidate where the same settings without it do not fit.
+/// The bounds are refined in steps, best first: the work of the most loaded stage, the simulated
+/// schedule, and at last the step as recorded on the meter (planner/step_time.h).
 SearchResult search(const SearchContext& context, const SearchSpace& space, std::int64_t count);
 
 /// One candidate in full, whether it fits or not. Error (usage) if the spec's rules refuse it.

@@ -12,6 +12,7 @@ Json json_of(const Found& found) {
             {"days", estimate.days},
             {"device_hours", estimate.device_hours},
             {"memory_bytes", found.required_bytes},
+            {"host_memory_bytes", found.host_bytes},
             {"settings",
              {{"parallel.tensor", parallel.tensor},
               {"parallel.sequence_parallel", parallel.sequence_parallel},
@@ -33,7 +34,10 @@ Json json_of(const Found& found) {
               {"training.steps", found.plan.steps},
               {"precision.compute", choices.compute ? name_of(*choices.compute) : "auto"},
               {"precision.grad_reduce", name_of(choices.grad_reduce)},
-              {"recompute", name_of(choices.recompute)}}},
+              {"recompute", name_of(choices.recompute)},
+              {"offload.optimizer", choices.offload.optimizer},
+              {"offload.main_weights", choices.offload.main_weights},
+              {"offload.activations", name_of(choices.offload.activations)}}},
             {"seconds", json_of(estimate.step)}};
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/join.h"
 #include "base/text.h"
 #include "hardware/message_time.h"
 #include "planner/step_prices.h"
@@ -69,6 +70,15 @@ std::string split_text(const std::vector<std::int64_t>& split) {
     return out;
 }
 
+/// "optimizer, main_weights": what is in host memory.
+std::string words_of_offload(const OffloadSpec& offload) {
+    std::vector<std::string> words;
+    if (offload.optimizer) words.emplace_back("optimizer");
+    if (offload.main_weights) words.emplace_back("main_weights");
+    if (offload.activations != OffloadedActivations::off) words.emplace_back("activations");
+    return joined(words, " + ");
+}
+
 /// The settings that the table has no column for.
 std::string other_settings(const Found& found, bool batches_differ) {
     const Choices& choices = found.choices;
@@ -80,6 +90,9 @@ std::string other_settings(const Found& found, bool batches_differ) {
     if (choices.parallel.layers) add("layers ", split_text(*choices.parallel.layers));
     if (choices.parallel.shard != Sharded::optimizer)
         add("shard ", name_of(choices.parallel.shard));
+    if (choices.parallel.shard_ranks) add("shard_ranks ", *choices.parallel.shard_ranks);
+    const std::string offloaded = words_of_offload(choices.offload);
+    if (!offloaded.empty()) add("offload ", offloaded);
     return settings;
 }
 

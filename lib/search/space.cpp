@@ -1,12 +1,9 @@
 #include "search/space.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <span>
 
 #include "base/checked.h"
-#include "base/join.h"
 #include "schedule/schedule.h"
 #include "spec/expert_checks.h"
 #include "spec/plan_checks.h"
@@ -28,87 +25,10 @@ std::vector<T> or_only(bool varies, const std::vector<T>& list, const T& only) {
     return varies || list.size() == 1 ? list : std::vector<T>{only};
 }
 
-using Specs = std::span<const RunSpec>;
-
-struct SearchedKey {
-    std::string_view name;
-    void (*limit)(SearchSpace& space, Specs specs);  ///< to the values in `specs`
-};
-
-/// Limits a list of the space to the values at `Path` in the specs.
-template <auto List, auto... Path>
-void limit(SearchSpace& space, Specs specs) {
-    auto& list = space.*List;
-    list.clear();
-    for (const RunSpec& spec : specs) {
-        const auto& next = (spec.*....*Path);
-        if (std::find(list.begin(), list.end(), next) == list.end()) list.push_back(next);
-    }
-}
-
-/// Any number of data ranks if one of the specs leaves it open.
-void limit_data(SearchSpace& space, Specs specs) {
-    space.data.clear();
-    for (const RunSpec& spec : specs) {
-        if (!spec.parallel.data) return space.data.clear();
-        space.data.push_back(*spec.parallel.data);
-    }
-}
-
-template <auto List, auto Field>
-constexpr auto parallel_limit = limit<List, &RunSpec::parallel, Field>;
-
-using Space = SearchSpace;
-using Parallel = ParallelSpec;
-constexpr std::array<SearchedKey, 16> searched_keys = {{
-    {"parallel.tensor", parallel_limit<&Space::tensor, &Parallel::tensor>},
-    {"parallel.pipeline", parallel_limit<&Space::pipeline, &Parallel::pipeline>},
-    {"parallel.context", parallel_limit<&Space::context, &Parallel::context>},
-    {"parallel.data", limit_data},
-    {"parallel.expert", parallel_limit<&Space::expert, &Parallel::expert>},
-    {"parallel.virtual_stages", parallel_limit<&Space::virtual_stages, &Parallel::virtual_stages>},
-    {"parallel.layers", parallel_limit<&Space::layers, &Parallel::layers>},
-    {"parallel.sequence_parallel",
-     parallel_limit<&Space::sequence_parallel, &Parallel::sequence_parallel>},
-    {"parallel.overlap_tensor", parallel_limit<&Space::overlap_tensor, &Parallel::overlap_tensor>},
-    {"parallel.context_method", parallel_limit<&Space::context_method, &Parallel::context_method>},
-    {"parallel.schedule", parallel_limit<&Space::schedule, &Parallel::schedule>},
-    {"parallel.shard", parallel_limit<&Space::shard, &Parallel::shard>},
-    {"training.micro_batch_size",
-     limit<&Space::micro_batch, &RunSpec::training, &TrainingSpec::micro_batch_size>},
-    {"recompute", limit<&Space::recompute, &RunSpec::recompute>},
-    {"precision.compute", limit<&Space::compute, &RunSpec::precision, &PrecisionSpec::compute>},
-    {"precision.grad_reduce",
-     limit<&Space::grad_reduce, &RunSpec::precision, &PrecisionSpec::grad_reduce>},
-}};
-
-const SearchedKey* find_key(std::string_view name) {
-    if (name == "parallel.shard_optimizer") name = "parallel.shard";  // its former key
-    const auto* found = std::find_if(searched_keys.begin(), searched_keys.end(),
-                                     [&](const SearchedKey& key) { return key.name == name; });
-    return found == searched_keys.end() ? nullptr : found;
-}
-
-std::vector<std::string> key_names() {
-    std::vector<std::string> names;
-    for (const SearchedKey& key : searched_keys)
-        names.emplace_back(key.name);
-    return names;
-}
-
-/// Splits at commas outside of brackets.
-std::vector<std::string> split_values(std::string_view list) {
-    std::vector<std::string> values(1);
-    int depth = 0;
-    for (const char c : list) {
-        depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-        if (c == ',' && depth == 0) {
-            values.emplace_back();
-        } else {
-            values.back() += c;
-        }
-    }
-    return values;
+/// The list, or the spec's own value where the space leaves the key alone.
+template <class T>
+std::vector<T> or_own(const std::vector<T>& list, const T& own) {
+    return list.empty() ? std::vector<T>{own} : list;
 }
 
 bool includes(const std::vector<ScheduleKind>& list, ScheduleKind kind) {
@@ -122,7 +42,6 @@ SearchSpace whole_space(const RunSpec& spec) {
     space.global_batch = {spec.training.global_batch_size.value()};
     space.compute = {spec.precision.compute};
     space.grad_reduce = {spec.precision.grad_reduce};
-    if (spec.parallel.shard >= Sharded::gradients) space.shard.push_back(spec.parallel.shard);
     if (spec.parallel.overlap_tensor != OverlapTensor::automatic)
         space.overlap_tensor = {spec.parallel.overlap_tensor};
     return space;
@@ -134,27 +53,6 @@ std::vector<std::int64_t> dividing_values(const std::vector<std::int64_t>& list,
     std::vector<std::int64_t> values = list;
     std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
     return values;
-}
-
-FixedKey parse_fixed_key(std::string_view text) {
-    const std::size_t equals = text.find('=');
-    require(equals != std::string_view::npos && equals + 1 < text.size(), "--fix ", text,
-            ": give KEY.PATH=VALUE, or several values with commas between them");
-    const std::string key(text.substr(0, equals));
-    if (find_key(key) == nullptr) {
-        const std::vector<std::string> names = key_names();
-        const auto near = nearest(key, names);
-        fail(ExitCode::usage, "--fix ", text, ": the search does not vary ", key,
-             near ? gptrain::text("; did you mean ", *near, "?") : "; use --set to change it",
-             " (it varies ", joined(names), ")");
-    }
-    return {key, split_values(text.substr(equals + 1))};
-}
-
-void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& specs) {
-    const SearchedKey* found = find_key(key);
-    GPTRAIN_CHECK(found != nullptr, "not a searched key: ", key);
-    found->limit(space, specs);
 }
 
 namespace {
@@ -187,6 +85,7 @@ private:
         if (!wanted) return;
         Choices group;
         group.parallel.shard_ranks = spec_.parallel.shard_ranks;
+        group.offload = spec_.offload;
         group.parallel.reshard = spec_.parallel.reshard;
         group.parallel.tensor = tensor;
         group.parallel.pipeline = pipeline;
@@ -338,6 +237,30 @@ std::vector<std::optional<std::vector<std::int64_t>>> useful_splits(std::int64_t
     return splits;
 }
 
+/// The candidate with each of the space's ways to divide its state.
+std::vector<Choices> divisions_of(Choices candidate, const SearchSpace& space) {
+    std::vector<Choices> all;
+    for (const Sharded shard : space.shard) {
+        const bool divides_more = shard >= Sharded::gradients;
+        if (divides_more && candidate.defers_weights() && space.shard.size() > 1) continue;
+        candidate.parallel.shard = shard;
+        for (const auto& ranks : or_own(space.shard_ranks, candidate.parallel.shard_ranks)) {
+            all.push_back(candidate);
+            all.back().parallel.shard_ranks = ranks;
+        }
+    }
+    return all;
+}
+
+std::vector<OffloadSpec> offloads_of(const OffloadSpec& own, const SearchSpace& space) {
+    std::vector<OffloadSpec> all;
+    for (const bool optimizer : or_own(space.offload_optimizer, own.optimizer))
+        for (const bool weights : or_own(space.offload_main_weights, own.main_weights))
+            for (const auto activations : or_own(space.offload_activations, own.activations))
+                all.push_back({optimizer, weights, activations});
+    return all;
+}
+
 }  // namespace
 
 ScheduleKind group_schedule(bool defers_weights) {
@@ -361,11 +284,11 @@ std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& spac
                                 : space.layers;
         for (const auto& split : splits) {
             candidate.parallel.layers = split;
-            for (const Sharded shard : space.shard) {
-                const bool divides_more = shard >= Sharded::gradients;
-                if (divides_more && defers_weights(kind) && space.shard.size() > 1) continue;
-                candidate.parallel.shard = shard;
-                all.push_back(candidate);
+            for (const Choices& divided : divisions_of(candidate, space)) {
+                for (const OffloadSpec& offload : offloads_of(group.offload, space)) {
+                    all.push_back(divided);
+                    all.back().offload = offload;
+                }
             }
         }
     }

@@ -29,6 +29,15 @@ struct SearchSpace {
     /// With sequence parallelism.
     std::vector<OverlapTensor> overlap_tensor = {OverlapTensor::off, OverlapTensor::on};
     std::vector<Sharded> shard = {Sharded::optimizer, Sharded::none};
+    /// Empty: the spec's. The same holds for the lists of offload.
+    std::vector<std::optional<std::int64_t>> shard_ranks;
+    std::vector<bool> offload_optimizer;
+    std::vector<bool> offload_main_weights;
+    std::vector<OffloadedActivations> offload_activations;
+    /// Settings that do not fit are tried again with more of their state divided, or in host memory
+    /// (search/savings.h).
+    bool divides_more = true;
+    bool offloads_more = true;
     std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
     std::vector<ScheduleKind> schedule;  ///< empty: all
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
@@ -37,8 +46,7 @@ struct SearchSpace {
     std::vector<Precision> grad_reduce;
 };
 
-/// The whole space for a spec whose global batch size is given. Gradients and weights are divided
-/// only if the spec does it: that saves memory, but no time.
+/// The whole space for a spec whose global batch size is given.
 SearchSpace whole_space(const RunSpec& spec);
 
 /// The list's values that divide `number`; of an empty list all of its divisors.
@@ -67,7 +75,7 @@ ScheduleKind group_schedule(bool defers_weights);
 std::vector<std::vector<Choices>> candidate_groups(const SearchSpace& space, const RunSpec& spec,
                                                    std::int64_t ranks);
 
-/// The candidates of a group, of a model with `layers` layers.
+/// The candidates of a group, of a model with `layers` layers, without those that only save memory.
 std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& space,
                                    std::int64_t layers);
 

@@ -61,14 +61,7 @@ public:
             outcome_.refused = refusal;
             return outcome_;
         }
-        Fit fit = find_fastest();
-        // Gathered where they are used, weights take the least memory of each rank.
-        RunSpec divided = outcome_.spec;
-        divided.parallel.shard = Sharded::weights;
-        if (fit == Fit::nowhere && machine_.target.world_size > 1 && refusal_of(divided).empty()) {
-            outcome_.spec = divided;
-            fit = find_fastest();
-        }
+        const Fit fit = find_fastest();
         // A save that waits writes from the device's memory, without a copy of the state on the
         // host.
         if (fit == Fit::device_only && outcome_.spec.checkpoint.async) {
@@ -120,8 +113,13 @@ private:
         const SearchContext context = context_of(spec);
         const SearchResult result = search(context, whole_space(spec), 1);
         if (result.best.empty()) {
+            // Gathered where they are used, weights take the least memory of each rank.
+            RunSpec divided = spec;
+            divided.parallel.shard = Sharded::weights;
+            if (machine_.target.world_size > 1 && refusal_of(divided).empty())
+                outcome_.spec = divided;
             const RunSpec least =
-                smallest(spec, machine_.target.world_size, spec.training.seq_length);
+                smallest(outcome_.spec, machine_.target.world_size, spec.training.seq_length);
             const RunPlan plan = make_plan(least, machine_.target);
             outcome_.host_bytes = host_bytes_of(plan);
             outcome_.bytes = ends_memory(context_of(least), plan);
@@ -170,7 +168,9 @@ std::string remark(const WayOutcome& outcome, const WayMachine& machine) {
     if (outcome.fastest) {
         const Choices& choices = outcome.fastest->choices;
         return text("recompute ", name_of(choices.recompute),
-                    choices.parallel.shard == Sharded::weights ? ", shard weights" : "",
+                    choices.parallel.shard >= Sharded::gradients
+                        ? text(", shard ", name_of(choices.parallel.shard))
+                        : "",
                     outcome.spec.checkpoint.async ? "" : ", checkpoint.async false");
     }
     if (static_cast<double>(outcome.bytes) > machine.capacity)

@@ -76,6 +76,39 @@ awk -v a="$(loss_of nf4)" -v b="$(loss_of merged-nf4)" \
     'BEGIN { apart = a / b - 1; exit !(apart < 1e-6 && apart > -1e-6) }' ||
     fail "nf4: loss $(loss_of nf4), merged $(loss_of merged-nf4)"
 
+# A folder that bitsandbytes has quantised is imported, trained on and merged.
+bnb=$(dirname "$script")/../interop/models/llama_nf4_double
+for i in {1..65}; do printf "\\x$(printf %02x $((i * i % 37 + 2)))\\0"; done >ids.bin
+printf 'MMIDIDX\0\0\1\0\0\0\0\0\0\0\10\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\101\0\0\0' >ids.idx
+printf '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >>ids.idx
+expect_exit 0 "$gptrain" inspect "$bnb"
+{
+    sed -n '/^model:/,$p' out
+    echo 'name: bnb
+data: {train: [{prefix: ids}], split: "100,0,0", tokenizer: none}
+training: {seq_length: 32, micro_batch_size: 1, steps: 30, eval_interval: 0}
+optimizer: {lr: 0.02}
+precision: {compute: fp32, frozen: nf4, nf4_double: true}
+adapter: {kind: lora, rank: 2, alpha: 4, targets: [attn.q, attn.v, mlp.fc, mlp.proj]}
+device: cpu'
+} >bnb.yaml
+expect_exit 0 "$gptrain" import "$bnb" --output imported-bnb
+for from in "$bnb" imported-bnb; do
+    expect_exit 0 "$gptrain" --config bnb.yaml --set init_from="$from" \
+        --set output_dir="bnb-${from##*/}"
+done
+run=bnb-${bnb##*/}
+expect_exit 0 "$gptrain" export "$run" --format hf --merge --output merged-bnb
+says out "read back: the logits"
+loss_of_ids() {
+    expect_exit 0 "$gptrain" eval --checkpoint "$1" --data ids
+    sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out
+}
+awk -v base="$(loss_of_ids imported-bnb)" -v a="$(loss_of_ids "$run")" \
+    -v b="$(loss_of_ids merged-bnb)" -v c="$(loss_of_ids bnb-imported-bnb)" \
+    'BEGIN { exit !(a < base - 0.3 && a / b - 1 < 1e-5 && b / a - 1 < 1e-5 && c < base - 0.3) }' ||
+    fail "bitsandbytes: $(loss_of_ids imported-bnb), tuned $(loss_of_ids "$run"), merged $(loss_of_ids merged-bnb)"
+
 # Merged equals unmerged.
 expect_exit 0 "$gptrain" export tuned --format hf --merge --output merged
 says out "read back: the logits"
