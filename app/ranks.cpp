@@ -15,6 +15,7 @@
 #include "comm/run_rank.h"
 #include "metrics/run_directory.h"
 #include "version.h"
+#include "watch/nccl_report.h"
 
 namespace gptrain {
 namespace {
@@ -41,10 +42,13 @@ Ranks::~Ranks() {
     std::signal(SIGTERM, SIG_IGN);
 }
 
-Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
+Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda,
+                       const std::filesystem::path& nccl_file) {
     WatchdogOptions options = {.hang_seconds = static_cast<double>(spec.faults.hang_seconds),
                                .silence_factor = spec.faults.silence_factor,
-                               .mesh = mesh};
+                               .mesh = mesh,
+                               .nccl_file = nccl_file};
+    if (!nccl_file.empty()) options.nccl_address = nccl_report_address(cuda);
     if (session_.size() == 1 && !cuda) options.hang_seconds = 0;
     watchdog_ = std::make_unique<Watchdog>(session_, options);
     session_.set_listener(&watchdog_->progress());

@@ -116,7 +116,8 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     const Device& device = common.device;
     RunPlan plan = common.plan;
     const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
-    Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
+    Observers observers(
+        ranks.watch(spec, plan.mesh, device.cuda, RunPaths{spec.output_dir}.nccl_report()));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
         session.run_on_all([&] { check_timeline(options.timeline, device); });
