@@ -96,7 +96,11 @@ DeviceChoice parse_device(const std::string& word) {
 }
 
 Device open_device(const RunSpec& spec, const MpiSession& session,
-                   const std::optional<std::filesystem::path>& cache) {
+                   const std::optional<std::filesystem::path>& cache, StartTimes* times) {
+    const auto begin = [&](StartPhase phase) {
+        if (times != nullptr) times->begin(phase);
+    };
+    begin(StartPhase::device);
     bool cuda = false;
     session.run_on_all([&] { cuda = would_use_cuda(spec.device); });
     const auto with_gpu = session.max(cuda ? 1 : 0);
@@ -111,7 +115,9 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
+    begin(StartPhase::check);
     const std::vector<std::string> faults = attention_faults(session);
+    begin(StartPhase::device);
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
     session.run_on_all([&] { device = open_cuda(chosen.index, faults, spec, session, cache); });
     device.mpi_messages = chosen.sharing == cuda::Sharing::mpi;
