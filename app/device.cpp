@@ -59,7 +59,9 @@ std::vector<std::string> attention_faults(const MpiSession& session) {
     std::string own;
     session.run_on_all([&] {
         if (!checks_attention(nodes, session.rank())) return;
-        own = attention_fault(
+        own = attention_fault_or_recall(
+            NodeCache::of_this_user(), cuda::device_name(device),
+            text("build ", program_checksum(), ", ", cuda::driver_text()),
             [&](std::chrono::seconds limit) { return check_attention_in_child(device, limit); });
         if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
     });

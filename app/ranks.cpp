@@ -9,9 +9,9 @@
 
 #include "base/cores.h"
 #include "base/crc32c.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "child_checks.h"
 #include "comm/run_rank.h"
 #include "metrics/run_directory.h"
 #include "version.h"
@@ -22,9 +22,8 @@ namespace {
 
 /// The program's version, the checksum of its file, and its byte order.
 std::string program_identity() {
-    const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;
-    return text(version_text(), ", build ", crc32c(program.bytes().data(), program.bytes().size()),
+    return text(version_text(), ", build ", program_checksum(),
                 little ? ", little-endian" : ", big-endian");
 }
 
