@@ -23,6 +23,7 @@
 #include "start.h"
 #include "timeline.h"
 #include "train/choose_resets.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 #include "watch/stop_signals.h"
 
@@ -111,6 +112,7 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, StartTimes& ti
     });
     const ResumeChoice resume = resume_choice(options.resume);
     choose_resets(spec, resume, session);
+    const std::optional<ReadAhead> ahead = read_ahead(resume, spec, session);
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache(), &times);
     const Device& device = common.device;
     RunPlan plan = common.plan;
