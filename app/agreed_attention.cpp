@@ -28,6 +28,17 @@ std::string attention_fault(
     return check(second_limit).fault;
 }
 
+std::string attention_fault_or_recall(
+    const NodeCache& cache, const std::string& device, const std::string& program,
+    const std::function<AttentionCheck(std::chrono::seconds limit)>& check) {
+    if (device.empty()) return attention_fault(check);
+    const std::string question = "attention kernels on " + device;
+    if (cache.find(question, program)) return "";
+    std::string fault = attention_fault(check);
+    if (fault.empty()) cache.keep(question, program, "sound");
+    return fault;
+}
+
 cuda::AttentionChoice agreed_attention(const std::vector<std::string>& faults,
                                        cuda::AttentionChoice wanted, int rank) {
     const auto fault = std::find_if(faults.begin(), faults.end(),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/node_cache.h"
 #include "child_checks.h"
 #include "cuda/environment.h"
 
@@ -18,6 +19,12 @@ bool checks_attention(const std::vector<std::string>& nodes, int rank);
 /// The fault that `check`, given a time limit, finds. A node that is busy, or reads the program for
 /// the first time, may need long: if the time runs out, checks once more with a longer limit.
 std::string attention_fault(const std::function<AttentionCheck(std::chrono::seconds limit)>& check);
+
+/// The same, unless no fault was found before on this node: on this `device` (cuda::device_name) by
+/// the same `program` with the same driver. A device without a name is checked every time.
+std::string attention_fault_or_recall(
+    const NodeCache& cache, const std::string& device, const std::string& program,
+    const std::function<AttentionCheck(std::chrono::seconds limit)>& check);
 
 /// The attention kernels that a rank asks its backend for. `faults` describes what is wrong with
 /// the kernels for sm_90a on each rank's GPU, empty where nothing is; `wanted` is the user's

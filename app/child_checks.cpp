@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "base/child.h"
+#include "base/crc32c.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "commands.h"
 #include "cuda/cuda_backend.h"
@@ -13,12 +15,17 @@ namespace gptrain {
 namespace {
 
 constexpr auto command_name = "check-attention";
+constexpr auto own_file = "/proc/self/exe";
 
 }  // namespace
 
+std::uint32_t program_checksum() {
+    const MappedFile program(own_file);
+    return crc32c(program.bytes().data(), program.bytes().size());
+}
+
 AttentionCheck check_attention_in_child(int device, std::chrono::seconds limit) {
-    const ChildEnd end =
-        run_child("/proc/self/exe", {command_name, "--device", text(device)}, limit);
+    const ChildEnd end = run_child(own_file, {command_name, "--device", text(device)}, limit);
     if (end.kind != ChildEnd::Kind::exited || end.number != 0) {
         return {.fault = "their check " + end.describe(),
                 .timed_out = end.kind == ChildEnd::Kind::timed_out};

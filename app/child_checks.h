@@ -3,9 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace gptrain {
+
+/// The CRC-32C of this program's file.
+std::uint32_t program_checksum();
 
 struct AttentionCheck {
     std::string fault;       ///< empty if the kernels are right

@@ -59,7 +59,9 @@ std::vector<std::string> attention_faults(const MpiSession& session) {
     std::string own;
     session.run_on_all([&] {
         if (!checks_attention(nodes, session.rank())) return;
-        own = attention_fault(
+        own = attention_fault_or_recall(
+            NodeCache::of_this_user(), cuda::device_name(device),
+            text("build ", program_checksum(), ", ", cuda::driver_text()),
             [&](std::chrono::seconds limit) { return check_attention_in_child(device, limit); });
         if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
     });
@@ -96,7 +98,11 @@ DeviceChoice parse_device(const std::string& word) {
 }
 
 Device open_device(const RunSpec& spec, const MpiSession& session,
-                   const std::optional<std::filesystem::path>& cache) {
+                   const std::optional<std::filesystem::path>& cache, StartTimes* times) {
+    const auto begin = [&](StartPhase phase) {
+        if (times != nullptr) times->begin(phase);
+    };
+    begin(StartPhase::device);
     bool cuda = false;
     session.run_on_all([&] { cuda = would_use_cuda(spec.device); });
     const auto with_gpu = session.max(cuda ? 1 : 0);
@@ -111,7 +117,9 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
+    begin(StartPhase::check);
     const std::vector<std::string> faults = attention_faults(session);
+    begin(StartPhase::device);
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
     session.run_on_all([&] { device = open_cuda(chosen.index, faults, spec, session, cache); });
     device.mpi_messages = chosen.sharing == cuda::Sharing::mpi;

@@ -12,6 +12,7 @@
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 #include "hardware/profile.h"
+#include "metrics/start_times.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -36,8 +37,10 @@ struct Device {
 /// Throws Error (usage) if the machine or the program lacks it. Environment variables can choose
 /// how a GPU computes (options_from_environment). If `cache` is given, a GPU's backend tunes
 /// (Backend::tune), and rank 0 stores its choices in that folder; an empty one stores nothing.
+/// `times` learns what it takes, unless it is null.
 Device open_device(const RunSpec& spec, const MpiSession& session,
-                   const std::optional<std::filesystem::path>& cache = std::nullopt);
+                   const std::optional<std::filesystem::path>& cache = std::nullopt,
+                   StartTimes* times = nullptr);
 /// With parallel.peer: auto on GPUs, and between ranks that share one by copies, the axes whose
 /// messages are copies between the GPUs of a node (cuda::choose_peer_axes). `saved`: those of the
 /// checkpoint that the run resumes. All ranks call it together.

@@ -31,6 +31,7 @@ constexpr auto environment_section =
     R"(  OMP_NUM_THREADS         threads of a rank; default: its share of the cores
   GPTRAIN_CUDA_LIBS       folders with cuBLASLt and NCCL, where they are not found
   GPTRAIN_CUDA_ATTENTION  portable: the attention kernels for every GPU on H100 and H200 too
+  GPTRAIN_NODE_CACHE      a folder for what the next start need not find out again, or off
   GPTRAIN_CUDA_GRAPHS     1: record actions in graphs
   NO_COLOR                set: no colours on a terminal)";
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -32,7 +31,6 @@ struct Measurement {
     const Device& device;
     std::string machine;         ///< as in machine_of
     std::filesystem::path file;  ///< of the results
-    std::chrono::steady_clock::time_point started;
     const StopSignals& signals;
 };
 
@@ -84,9 +82,10 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.connect_nodes(RunPaths{spec.output_dir}.cache() / "heartbeats", session);
     const Mesh mesh = open_training_mesh(device, session, plan, observers.comm);
+    StartTimes unused;
     const std::vector<double> seconds =
-        time_steps(spec, plan, {*device.backend, mesh, session, observers, "", measurement.started},
-                   timed_steps, [&] { return measurement.signals.received() != 0; });
+        time_steps(spec, plan, {*device.backend, mesh, session, observers, "", unused}, timed_steps,
+                   [&] { return measurement.signals.received() != 0; });
     if (std::ssize(seconds) < timed_steps) return std::nullopt;
     return summary_of(seconds);
 }
@@ -231,8 +230,7 @@ std::vector<RunSpec> missing_candidates(const RunSpec& base, const std::vector<M
     return specs;
 }
 
-ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
-                         std::chrono::steady_clock::time_point started) {
+ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     const TrainingProblem training = read_on_all(options, ranks);
@@ -244,9 +242,9 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
     session.run_on_first([&] { directory.emplace(base.output_dir); });
     std::vector<Measured> all = search_on_first(options, training, session);
     const StopSignals signals("the measurement stops after the current step");
-    const Measurement measurement = {
-        ranks,   device, machine_of(ranks, device, training.problem.hardware), paths.measured(),
-        started, signals};
+    const Measurement measurement = {ranks, device,
+                                     machine_of(ranks, device, training.problem.hardware),
+                                     paths.measured(), signals};
     const std::vector<RunSpec> missing = missing_candidates(base, all, measurement);
     for (std::size_t i = 0; i < missing.size(); ++i) {
         print("measuring ", i + 1, " of ", missing.size());
@@ -268,10 +266,9 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
 }  // namespace
 
 ExitCode plan_measure(const PlanOptions& options) {
-    const auto started = std::chrono::steady_clock::now();
     end_run_on_signals();
     Ranks ranks;
-    return ranks.run([&] { return measure_as_rank(options, ranks, started); });
+    return ranks.run([&] { return measure_as_rank(options, ranks); });
 }
 
 }  // namespace gptrain

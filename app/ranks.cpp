@@ -9,21 +9,21 @@
 
 #include "base/cores.h"
 #include "base/crc32c.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "child_checks.h"
 #include "comm/run_rank.h"
 #include "metrics/run_directory.h"
 #include "version.h"
+#include "watch/nccl_report.h"
 
 namespace gptrain {
 namespace {
 
 /// The program's version, the checksum of its file, and its byte order.
 std::string program_identity() {
-    const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;
-    return text(version_text(), ", build ", crc32c(program.bytes().data(), program.bytes().size()),
+    return text(version_text(), ", build ", program_checksum(),
                 little ? ", little-endian" : ", big-endian");
 }
 
@@ -41,10 +41,13 @@ Ranks::~Ranks() {
     std::signal(SIGTERM, SIG_IGN);
 }
 
-Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
+Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda,
+                       const std::filesystem::path& nccl_file) {
     WatchdogOptions options = {.hang_seconds = static_cast<double>(spec.faults.hang_seconds),
                                .silence_factor = spec.faults.silence_factor,
-                               .mesh = mesh};
+                               .mesh = mesh,
+                               .nccl_file = nccl_file};
+    if (!nccl_file.empty()) options.nccl_address = nccl_report_address(cuda);
     if (session_.size() == 1 && !cuda) options.hang_seconds = 0;
     watchdog_ = std::make_unique<Watchdog>(session_, options);
     session_.set_listener(&watchdog_->progress());

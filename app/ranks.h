@@ -1,6 +1,7 @@
 // The ranks of one program: the values that they must have in common, and how they report failures.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,8 +40,10 @@ public:
     std::string cpu_name() const;
 
     /// Watches these ranks from now on until all have left. All ranks call it together. A single
-    /// rank on a CPU is not watched: it waits for nothing that could hang.
-    Watchdog& watch(const RunSpec& spec, const MeshShape& mesh, bool cuda);
+    /// rank on a CPU is not watched: it waits for nothing that could hang. If it hangs, NCCL's own
+    /// report goes to `nccl_file`, unless that is empty.
+    Watchdog& watch(const RunSpec& spec, const MeshShape& mesh, bool cuda,
+                    const std::filesystem::path& nccl_file = {});
 
     /// Sets this rank's thread count: the cores that it may run on, divided by the number of ranks
     /// that may run on the same cores. If OMP_NUM_THREADS is set, keeps it; rank 0 warns if it

@@ -5,11 +5,12 @@
 
 namespace gptrain {
 
-Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesystem::path>& cache) {
+Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesystem::path>& cache,
+            StartTimes* times) {
     const MpiSession& session = ranks.session();
     ranks.check_same_spec(to_yaml(spec));
     ranks.share_cores();
-    Start start = {.device = open_device(spec, session, cache), .plan = {}};
+    Start start = {.device = open_device(spec, session, cache, times), .plan = {}};
     session.run_on_all([&] {
         start.plan = make_plan(spec, {.world_size = session.size(), .cuda = start.device.cuda});
     });

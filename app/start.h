@@ -16,9 +16,10 @@ struct Start {
 };
 
 /// All ranks call it together, after each has read the spec. Throws an Error on all ranks if one
-/// differs in what all must share. Afterwards errors name a rank's place in the mesh. `cache` as
-/// for open_device.
+/// differs in what all must share. Afterwards errors name a rank's place in the mesh. `cache` and
+/// `times` as for open_device.
 Start start(Ranks& ranks, const RunSpec& spec,
-            const std::optional<std::filesystem::path>& cache = std::nullopt);
+            const std::optional<std::filesystem::path>& cache = std::nullopt,
+            StartTimes* times = nullptr);
 
 }  // namespace gptrain

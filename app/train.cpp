@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "dry_run.h"
 #include "hardware.h"
 #include "help/option_checks.h"
+#include "memory_headroom.h"
 #include "metrics/run_directory.h"
 #include "planner/mesh_cost.h"
 #include "planner/message_buffers.h"
@@ -23,13 +23,12 @@
 #include "start.h"
 #include "timeline.h"
 #include "train/choose_resets.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 #include "watch/stop_signals.h"
 
 namespace gptrain {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct TrainCommand {
     std::string config;
@@ -101,8 +100,9 @@ RunSpec load_training(const TrainCommand& options) {
     return spec;
 }
 
-ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_point started) {
+ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, StartTimes& times) {
     const MpiSession& session = ranks.session();
+    times.begin(StartPhase::agree);
     ranks.check_same_program();
     RunSpec spec;
     session.run_on_all([&] { spec = load_training(options); });
@@ -112,11 +112,14 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     });
     const ResumeChoice resume = resume_choice(options.resume);
     choose_resets(spec, resume, session);
-    const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
+    const std::optional<ReadAhead> ahead = read_ahead(resume, spec, session);
+    const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache(), &times);
     const Device& device = common.device;
     RunPlan plan = common.plan;
+    times.begin(StartPhase::connect);
     const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
-    Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
+    Observers observers(
+        ranks.watch(spec, plan.mesh, device.cuda, RunPaths{spec.output_dir}.nccl_report()));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
         session.run_on_all([&] { check_timeline(options.timeline, device); });
@@ -128,8 +131,8 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     if (plan.peer_messages)
         saved = saved_peer_axes(resume, RunPaths{spec.output_dir}.checkpoints(), session);
     const Mesh mesh = open_training_mesh(device, session, plan, observers.comm, saved);
-    const ExitCode code = train(spec, plan, resume,
-                                {*device.backend, mesh, session, observers, device_name, started});
+    const ExitCode code =
+        train(spec, plan, resume, {*device.backend, mesh, session, observers, device_name, times});
     if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);
     return code;
 }
@@ -179,10 +182,10 @@ ExitCode run_training(const TrainCommand& options) {
         dry_run(options);
         return ExitCode::done;
     }
-    const Clock::time_point started = Clock::now();
+    StartTimes times;
     end_run_on_signals();
     Ranks ranks;
-    return ranks.run([&] { return train_as_rank(options, ranks, started); });
+    return ranks.run([&] { return train_as_rank(options, ranks, times); });
 }
 
 }  // namespace

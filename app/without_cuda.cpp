@@ -14,6 +14,14 @@ DeviceProbe probe_device(int /*device*/) {
     return {DeviceState::not_built, "this program was built without CUDA"};
 }
 
+std::string device_name(int /*device*/) {
+    return "";
+}
+
+std::string driver_text() {
+    return "";
+}
+
 std::string library_versions() {
     return "";
 }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cuda_runtime.h>
+#include <fstream>
 #include <string_view>
 
 #include "base/log.h"
@@ -48,6 +49,29 @@ void set_cuda_environment() {
 int driver_version() {
     int version = 0;
     return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+std::string device_name(int device) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+        // Clear the error, or the next call reports it again.
+        static_cast<void>(cudaGetLastError());
+        return "";
+    }
+    std::string name = text(properties.name, ' ');
+    for (const char byte : properties.uuid.bytes) {
+        constexpr std::string_view digits = "0123456789abcdef";
+        const auto value = static_cast<unsigned char>(byte);
+        name += {digits[value / 16], digits[value % 16]};
+    }
+    return name;
+}
+
+std::string driver_text() {
+    std::ifstream file("/proc/driver/nvidia/version");
+    std::string first_line;
+    std::getline(file, first_line);
+    return first_line;
 }
 
 DeviceProbe probe_device(int device) {

@@ -37,6 +37,11 @@ inline std::string cuda_version_text(int version) {
     return text(version / 1000, ".", version % 1000 / 10);
 }
 
+/// A device's name and UUID, "NVIDIA H100 80GB HBM3 12ab..."; empty if the driver does not tell.
+std::string device_name(int device);
+/// The driver, as it describes itself; empty without one.
+std::string driver_text();
+
 /// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
 int driver_version();
 

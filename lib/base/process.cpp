@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -7,10 +8,14 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <system_error>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -126,6 +131,26 @@ Failure failure_of(const std::exception& error) {
                 ExitCode::usage};
     }
     return {text("internal error: ", error.what()), ExitCode::bug};
+}
+
+double seconds_of_process() {
+    // Numbers behind the name, which may hold blanks and parentheses.
+    std::ifstream file("/proc/self/stat");
+    std::string stat;
+    std::getline(file, stat);
+    std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+    std::string field;
+    constexpr int start_time = 20;  // of these
+    for (int i = 0; i < start_time; ++i)
+        fields >> field;
+    const std::optional<std::int64_t> ticks = parse_int(field);
+    const long per_second = ::sysconf(_SC_CLK_TCK);
+    timespec now{};
+    if (!ticks || per_second <= 0 || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+    const double seconds = static_cast<double>(now.tv_sec) +
+                           1e-9 * static_cast<double>(now.tv_nsec) -
+                           static_cast<double>(*ticks) / static_cast<double>(per_second);
+    return std::max(seconds, 0.0);
 }
 
 std::string host_name() {

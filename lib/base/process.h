@@ -39,6 +39,9 @@ std::string memory_limit();
 /// or report nothing useful, when an allocation fails.
 void require_memory(std::int64_t bytes);
 
+/// Seconds since the kernel started this process, to a hundredth.
+double seconds_of_process();
+
 /// This machine's name.
 std::string host_name();
 

@@ -19,6 +19,7 @@
 #include "base/temporary_file.h"
 #include "base/text.h"
 #include "comm/mpi_session.h"
+#include "data/kept_check.h"
 
 namespace gptrain {
 namespace {
@@ -244,6 +245,14 @@ MappedFile open_or_build(const IndexFile& index, FindFault find) {
     return open_written(index, find);
 }
 
+/// A share's part of the checksum, which an earlier start may have computed.
+std::uint32_t recalled_crc(const MappedFile& file, Share share) {
+    const FoundNumbers found = check_or_recall_share("sample order", {file.path()}, share, [&] {
+        return FoundNumbers{index_crc(file.bytes(), share)};
+    });
+    return static_cast<std::uint32_t>(found[0]);
+}
+
 /// The same by all ranks. They read the file once, each a share of it.
 MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
     const Share share = {ranks.rank(), ranks.size()};
@@ -254,7 +263,7 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
         std::uint32_t crc = 0;
         ranks.run_on_all([&] {
             file.emplace(open_written(index, find_other_file));
-            crc = index_crc(file->bytes(), share);
+            crc = recalled_crc(*file, share);
         });
         const auto all = static_cast<std::uint32_t>(ranks.exclusive_or(crc));
         const bool faulty = all != header_of(file->bytes()).crc;

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "comm/mpi_session.h"
+#include "data/kept_check.h"
 #include "data/virtual_tokens.h"
 
 namespace gptrain {
@@ -76,11 +77,21 @@ IndexedDataset::Facts IndexedDataset::check(Share share) const {
             .bin_crc = sampled_crc(index_.bin().bytes(), fingerprint_blocks, share)};
 }
 
+IndexedDataset::Facts IndexedDataset::check_or_recall(Share share) const {
+    const FoundNumbers found = check_or_recall_share(
+        "token files", {index_.idx().path(), index_.bin().path()}, share, [&] {
+            const Facts facts = check(share);
+            return FoundNumbers{facts.index.crc, facts.index.begun_sequences, facts.bin_crc};
+        });
+    return {.index = {.crc = static_cast<std::uint32_t>(found[0]), .begun_sequences = found[1]},
+            .bin_crc = static_cast<std::uint32_t>(found[2])};
+}
+
 IndexedDataset::Facts IndexedDataset::check_together(const MpiSession& ranks) const {
     Facts facts;
     std::string own;
     ranks.run_on_all([&] {
-        facts = check({ranks.rank(), ranks.size()});
+        facts = check_or_recall({ranks.rank(), ranks.size()});
         own = quick_fingerprint(index_.idx(), index_.bin(), prefix_);
     });
     const std::string first = ranks.broadcast(own);

@@ -104,6 +104,8 @@ private:
         std::uint32_t bin_crc = 0;  ///< of the blocks that the fingerprint has
     };
     Facts check(Share share) const;
+    /// The same, unless an earlier start has found the facts on this node.
+    Facts check_or_recall(Share share) const;
     Facts check_together(const MpiSession& ranks) const;
     void read_meta();
     void open_mask(const MpiSession* ranks);

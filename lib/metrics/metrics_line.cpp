@@ -11,6 +11,7 @@
 namespace gptrain {
 namespace {
 
+constexpr std::string_view start_name = "start";
 constexpr std::string_view end_name = "end";
 
 // ---- writing ------------------------------------------------------------------------------------
@@ -32,6 +33,13 @@ std::string object_of(const TimeSpent& spent) {
     std::string object;
     for (const TimePart& part : time_parts)
         append_member(object, part.name, std::optional(spent.*part.seconds));
+    return object + "}";
+}
+
+std::string object_of(const StartSeconds& seconds) {
+    std::string object;
+    for (const auto& [phase, name] : words_of(StartPhase{}))
+        append_member(object, name, std::optional(seconds[static_cast<std::size_t>(phase)]));
     return object + "}";
 }
 
@@ -240,6 +248,20 @@ StepMetrics step_metrics(const JsonReader& reader, const Json& json) {
     return metrics;
 }
 
+StartReport start_report(const JsonReader& reader, const Json& json) {
+    StartReport start = {.step = reader.integer("step")};
+    const Json& seconds = reader.object("seconds");
+    const JsonReader phases(seconds, "seconds");
+    for (const auto& [phase, name] : words_of(StartPhase{})) {
+        if (is_known(phases, seconds, name))
+            start.seconds[static_cast<std::size_t>(phase)] = phases.number(name);
+    }
+    if (is_known(reader, json, "loaded")) start.loaded = reader.string("loaded");
+    read(reader, json, "repeated", start.repeated);
+    read(reader, json, "since_failure", start.since_failure);
+    return start;
+}
+
 /// A line of another kind is an Error (bad_input).
 MetricsLine read_json(std::string_view line) {
     const Json json = parse_json(line, "line");
@@ -247,6 +269,8 @@ MetricsLine read_json(std::string_view line) {
     if (reader.has("event") && reader.string("event") == end_name) {
         return EndOfStart{reader.integer("step"), time_spent(reader.object("goodput"), "goodput")};
     }
+    if (reader.has("event") && reader.string("event") == start_name)
+        return start_report(reader, json);
     if (reader.has("event")) return event_of(reader, json);
     if (reader.has("tasks"))
         return TaskEvaluation{reader.integer("step"), task_metrics(reader.object("tasks"), "line")};
@@ -301,6 +325,22 @@ std::string to_text(const RunEvent& event) {
         append_name(line, "reason");
         line += to_line(Json(event.reason));
     }
+    return line + "}";
+}
+
+std::string to_text(const StartReport& start) {
+    std::string line;
+    append_name(line, "event");
+    line += text('"', start_name, '"');
+    append_member(line, "step", std::optional(start.step));
+    append_name(line, "seconds");
+    line += object_of(start.seconds);
+    if (!start.loaded.empty()) {
+        append_name(line, "loaded");
+        line += to_line(Json(start.loaded));
+    }
+    if (start.repeated) append_member(line, "repeated", start.repeated);
+    if (start.since_failure) append_member(line, "since_failure", start.since_failure);
     return line + "}";
 }
 

@@ -8,6 +8,7 @@
 //   {"event": "resume", "step": 100, "rolled_back_from": 131}
 //   {"event": "data", "step": 100, "consumed_samples": 6400}
 //   {"event": "skip", "step": 131, "reason": "the loss, 9.1, is above 6.2 (faults.loss_spike)"}
+//   {"event": "start", "step": 101, "seconds": {"launch": 0.3, ...}, "loaded": "checkpoint"}
 //   {"event": "save_failed", "step": 150, "reason": "no space left on device"}
 //   {"event": "end", "step": 200, "goodput": {...}}
 // Numbers are written in the shortest form that reads back as the same value.
@@ -24,6 +25,7 @@
 #include "metrics/comm_metrics.h"
 #include "metrics/goodput.h"
 #include "metrics/reported_measures.h"
+#include "metrics/start_times.h"
 #include "metrics/task_results.h"
 
 namespace gptrain {
@@ -112,13 +114,15 @@ struct EndOfStart {
     TimeSpent goodput = {};
 };
 
-using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent, EndOfStart>;
+using MetricsLine =
+    std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent, StartReport, EndOfStart>;
 
 /// The line without its newline.
 std::string to_text(const StepMetrics& metrics);
 std::string to_text(const Validation& validation);
 std::string to_text(const TaskEvaluation& evaluation);
 std::string to_text(const RunEvent& event);
+std::string to_text(const StartReport& start);
 std::string to_text(const EndOfStart& end);
 
 /// Reads a line without its newline. Empty if it is not one of these lines. Ignores unknown keys,

@@ -47,6 +47,7 @@ private:
     void note(const Validation& validation);
     void note(const TaskEvaluation& evaluation);
     void note(const RunEvent& event);
+    void note(const StartReport& /*start*/) {}
     void note(const EndOfStart& end);
 
     ReportFile file_;

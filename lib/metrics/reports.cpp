@@ -45,6 +45,12 @@ void Reports::open_tensorboard(std::int64_t step) {
     }
 }
 
+void Reports::start(const StartReport& start) {
+    log_.write(start);
+    for (const std::string& line : start_table(start))
+        print(line);
+}
+
 void Reports::step(const StepMetrics& metrics) {
     log_.write(metrics);
     console().step(metrics);

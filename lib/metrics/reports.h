@@ -29,6 +29,8 @@ public:
                const BatchSchedule& batch);
     void event(const RunEvent& event);
 
+    /// Call it after the first step.
+    void start(const StartReport& start);
     /// Call it after every step, with the samples consumed so far.
     void done(std::int64_t step, std::int64_t samples) { console().update(step, samples); }
     /// Call it after every logged step.

@@ -35,6 +35,7 @@ private:
     void add(const Validation& validation);
     void add(TaskEvaluation evaluation);
     void add(RunEvent event);
+    void add(const StartReport& /*start*/) {}
     void add(const EndOfStart& end) { time_spent = end.goodput; }
     /// Undoes the steps from `first` on.
     void undo_from(double first);

@@ -10,9 +10,11 @@ ObservedEngine make_engine(const RunSpec& spec, const RunPlan& plan, const RunDe
     const MpiSession& ranks = devices.ranks;
     Progress& progress = devices.observers.watchdog.progress();
     progress.phase("tune", 0);
+    devices.start_times.begin(StartPhase::tune);
     prepare_linear_ops(devices.backend, cost.linear_ops, op_limits(plan), ranks,
                        [&] { progress.record_move(); });
     progress.phase("load", 0);
+    devices.start_times.begin(StartPhase::memory);
     ObservedEngine made;
     ranks.run_on_all([&] {
         made.engine = std::make_unique<Engine>(devices.backend, devices.mesh, plan, cost.memory);

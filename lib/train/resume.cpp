@@ -1,9 +1,14 @@
 #include "train/resume.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/read_patiently.h"
+#include "engine/memory_limits.h"
+#include "metrics/run_directory.h"
 #include "stored/find_checkpoint.h"
 #include "stored/saved_run.h"
 
@@ -65,6 +70,17 @@ std::optional<SavedRun> newest_run(const ResumeChoice& choice,
     return std::nullopt;
 }
 
+/// Empty if there is none. Whoever chooses a checkpoint reports what is wrong with the choice.
+std::string newest_checkpoint(const ResumeChoice& choice, const std::filesystem::path& output_dir) {
+    if (choice.kind == ResumeChoice::Kind::never) return "";
+    try {
+        const auto all = candidates_for(choice, RunPaths{output_dir}.checkpoints());
+        return all.empty() ? "" : all.front().string();
+    } catch (const Error&) {
+        return "";
+    }
+}
+
 }  // namespace
 
 void check_start(const ResumeChoice& choice) {
@@ -87,6 +103,24 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
         return ranks.max(removed ? 1 : 0) > 0;
     });
     return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
+}
+
+std::optional<ReadAhead> read_ahead(const ResumeChoice& choice, const RunSpec& spec,
+                                    const MpiSession& ranks) {
+    const bool copies = spec.checkpoint.memory || spec.checkpoint.local;
+    if (copies && choice.kind == ResumeChoice::Kind::automatic) return std::nullopt;
+    std::string newest;
+    if (ranks.rank() == 0) newest = newest_checkpoint(choice, spec.output_dir);
+    newest = ranks.broadcast(newest);
+    if (newest.empty()) return std::nullopt;
+    std::int64_t available = 0;
+    for (const MemoryLimit& limit : host_memory_limits()) {
+        if (limit.per_process) continue;
+        available = available == 0 ? limit.available : std::min(available, limit.available);
+    }
+    return std::optional<ReadAhead>(std::in_place,
+                                    shard_files_of(newest, ranks.rank(), ranks.size()),
+                                    available / 2 / ranks.local_size());
 }
 
 std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "checkpoint/read_ahead.h"
 #include "checkpoint/restart_point.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
@@ -33,6 +34,13 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks,
                                        std::vector<LocalRestart> copies = {});
+
+/// Reads what this rank will load, as far as that is known before the checkpoints are looked at:
+/// its shard files of the newest one, or nothing if there may be newer copies on the nodes. So a
+/// start connects while it loads. Takes no more than half of the memory that the node has left. All
+/// ranks call it.
+std::optional<ReadAhead> read_ahead(const ResumeChoice& choice, const RunSpec& spec,
+                                    const MpiSession& ranks);
 
 /// The peer axes of the run that the choice resumes (SavedRun), from the newest checkpoint that can
 /// be read: of the mesh, which is made before a checkpoint is chosen. Nothing for a fresh start.

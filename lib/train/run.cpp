@@ -74,8 +74,11 @@ std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
 }
 
 void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial) {
+    StartTimes& times = devices_.start_times;
+    times.begin(StartPhase::memory);
     const bool trains = !checkpoint || checkpoint->meta().step < plan_.steps;
     if (trains) checkpoints_.prepare();
+    times.begin(StartPhase::load);
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
     const auto load_initial = [&] {
@@ -127,16 +130,26 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     last_equal_ = state_.step;
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);
-    state_.goodput.add(&TimeSpent::init, seconds_since(devices_.started) - load_seconds);
+    state_.goodput.add(&TimeSpent::init,
+                       seconds_since(devices_.start_times.began()) - load_seconds);
     report_lost_work(goodput);
+    if (!checkpoint) return;
+    const double lost = lost_work(goodput);
+    const auto& local = checkpoint->local();
+    report_.loaded(local ? std::string(name_of(local->tier())) : "checkpoint",
+                   lost > 0 ? std::optional(lost) : std::nullopt);
+}
+
+double Run::lost_work(const std::optional<TimeSpent>& saved) const {
+    return saved ? state_.goodput.spent().lost - saved->lost : 0;
 }
 
 void Run::report_lost_work(const std::optional<TimeSpent>& saved) const {
-    const double lost = state_.goodput.spent().lost - (saved ? saved->lost : 0);
-    if (!saved || lost <= 0) return;
+    const double lost = lost_work(saved);
+    if (lost <= 0) return;
     print("the last start lost ", fixed(lost, 1),
           " s of training, which is repeated; this start took ",
-          fixed(seconds_since(devices_.started), 1), " s");
+          fixed(seconds_since(devices_.start_times.began()), 1), " s");
 }
 
 void Run::start_reports() {
@@ -194,6 +207,7 @@ ExitCode Run::loop() {
     const Evaluations missing = evaluations_missing();
     const bool done = state_.step >= plan_.steps;
     if (!done || missing.any()) start_reports();
+    if (missing.any()) devices_.start_times.begin(StartPhase::evaluation);
     // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
     if (!evaluate(missing)) {
         const Request why = request();
@@ -205,6 +219,7 @@ ExitCode Run::loop() {
         return ExitCode::done;
     }
     Request asked = Request::none;
+    devices_.start_times.begin(StartPhase::first_step);
     bool evaluation_interrupted = false;  // the evaluation after the last step
     auto loader = training_loader();
     while (state_.step < plan_.steps && !stops(asked)) {

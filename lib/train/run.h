@@ -75,6 +75,8 @@ private:
 
     /// Makes the engine and the injected faults, and opens the reports.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
+    /// The seconds of training that the last failure cost; `saved`: the checkpoint's account.
+    double lost_work(const std::optional<TimeSpent>& saved) const;
     /// Reports the work that the last failure cost, if any.
     void report_lost_work(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;

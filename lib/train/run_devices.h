@@ -1,12 +1,12 @@
 // The devices, ranks and observers of a run.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
+#include "metrics/start_times.h"
 #include "watch/observers.h"
 
 namespace gptrain {
@@ -16,8 +16,8 @@ struct RunDevices {
     const Mesh& mesh;
     const MpiSession& ranks;
     Observers& observers;
-    std::string device_name;                        ///< of a rank, for display
-    std::chrono::steady_clock::time_point started;  ///< when the program started
+    std::string device_name;  ///< of a rank, for display
+    StartTimes& start_times;
 };
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.h"
 #include "spec/model_cost.h"
@@ -15,6 +16,7 @@ RunReport::RunReport(const RunInputs& inputs, const RunDevices& devices, const M
       backend_(devices.backend),
       ranks_(devices.ranks),
       observers_(devices.observers),
+      start_times_(devices.start_times),
       comm_metrics_(plan_.mesh, backend_.is_host()),
       high_loss_(plan_.model.vocab, inputs.spec.lr_schedule.warmup_steps),
       device_memory_(planned.on_device()),
@@ -37,10 +39,25 @@ void RunReport::step_finished(const FinishedStep& finished, const RunState& run)
     since_logged_.add(finished.seconds, tokens);
     since_start_.add(finished.seconds, tokens);
     comm_metrics_.add_step(finished.comm);
+    report_start(run.step);
     if (!run.skipped()) warn_of_high_loss(run);
     warn_of_slices(run);
     report_other_memory();
     if (reports_) reports_->done(run.step, run.consumed_samples);
+}
+
+void RunReport::loaded(std::string name, std::optional<double> repeated) {
+    start_.loaded = std::move(name);
+    start_.repeated = repeated;
+}
+
+void RunReport::report_start(std::int64_t step) {
+    if (start_times_.ended()) return;
+    start_times_.end();
+    start_.step = step;
+    start_.seconds = slowest(start_times_.seconds(), ranks_);
+    start_.since_failure = seconds_since_failure();
+    if (reports_) reports_->start(start_);
 }
 
 void RunReport::warn_of_high_loss(const RunState& run) {

@@ -27,6 +27,8 @@ public:
 
     /// Opens metrics.jsonl. Only rank 0 calls it.
     void open(const RunPaths& paths) { reports_.emplace(paths); }
+    /// Names what the start has loaded; `repeated`: the seconds of training that the run repeats.
+    void loaded(std::string name, std::optional<double> repeated);
     /// The reports; null except on rank 0.
     Reports* reports() { return reports_ ? &*reports_ : nullptr; }
 
@@ -55,6 +57,8 @@ public:
     std::string end_summary(const RunState& run, const std::filesystem::path& checkpoint) const;
 
 private:
+    /// Reports what the start has spent, once.
+    void report_start(std::int64_t step);
     /// Warns if the loss stays above that of guessing.
     void warn_of_high_loss(const RunState& run);
     /// Warns if most steps compute their experts in slices.
@@ -81,6 +85,8 @@ private:
     const Backend& backend_;
     const MpiSession& ranks_;
     Observers& observers_;
+    StartTimes& start_times_;
+    StartReport start_;
     CommMetrics comm_metrics_;
     HighLoss high_loss_;
     SlicedSteps sliced_steps_;

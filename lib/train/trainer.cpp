@@ -181,6 +181,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
     Watchdog& watchdog = devices.observers.watchdog;
+    StartTimes& times = devices.start_times;
+    times.begin(StartPhase::inputs);
     Deadline deadline;
     ranks.run_on_all([&] { deadline = deadline_of(spec); });
     // Check first: a run started in the wrong folder must leave nothing there.
@@ -193,12 +195,16 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     check_local_folders(spec, ranks);
     std::optional<InitialWeights> initial = initial_weights(spec, plan, resume, ranks);
     std::optional<RunDirectory> directory;
+    times.begin(StartPhase::lock);
     lock_directory(directory, spec.output_dir, lock_patience(), ranks,
                    [&] { watchdog.progress().phase("lock", 0); });
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
+    times.begin(StartPhase::plan);
     const StepCost cost = checked_cost(spec, plan, devices);
+    times.begin(StartPhase::checkpoint);
     std::optional<RestartPoint> checkpoint = choose_checkpoint(spec, plan, resume, paths, ranks);
+    times.begin(StartPhase::inputs);
     RunInputs inputs =
         open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);
     inputs.chat_template = std::move(checked.chat_template);

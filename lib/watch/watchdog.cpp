@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "watch/nccl_report.h"
 #include "watch/process_state.h"
 
 namespace gptrain {
@@ -22,6 +23,8 @@ constexpr std::int64_t several_ticks = 2000;
 constexpr std::chrono::seconds report_timeout{2};
 /// The part of it that is for reading the files of other nodes.
 constexpr std::chrono::milliseconds time_to_read{1200};
+/// The part of it in which NCCL may answer.
+constexpr std::chrono::milliseconds time_to_ask{1700};
 
 /// Bytes per tick above which a process counts as working on files: more than a log and the
 /// launcher write.
@@ -149,7 +152,10 @@ void Watchdog::end(bool alone) {
         std::promise<void> reported;
         std::future<void> done = reported.get_future();
         std::thread([this, &duties, &reported] {
+            // At once: when a rank leaves, so does its NCCL.
+            std::thread asking([this] { ask_nccl(); });
             report();
+            asking.join();
             duties.reported = 1;
             if (HeartbeatFiles* files = shared_files_) files->announce();
             reported.set_value();
@@ -161,6 +167,16 @@ void Watchdog::end(bool alone) {
     while (duties.reported == 0 && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::_Exit(static_cast<int>(ExitCode::hang));
+}
+
+void Watchdog::ask_nccl() const {
+    if (!options_.nccl_address) return;
+    try {
+        if (keep_nccl_report(*options_.nccl_address, options_.nccl_file, time_to_ask))
+            warn("NCCL's own report on the hang: ", options_.nccl_file.string());
+    } catch (const Error& error) {
+        warn(error.what(), ": NCCL's own report on the hang is lost");
+    }
 }
 
 void Watchdog::report() {

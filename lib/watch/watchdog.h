@@ -18,6 +18,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -35,6 +36,10 @@ struct WatchdogOptions {
     double hang_seconds = 600;  ///< 0: never
     double silence_factor = 0;  ///< of Silences; 0: hang_seconds alone counts
     MeshShape mesh = {};        ///< of all ranks
+    /// Where NCCL answers questions about a hang, if it does (nccl_report_address), and the file
+    /// for its answer.
+    std::optional<std::string> nccl_address = {};
+    std::filesystem::path nccl_file = {};
     std::string program = "gptrain";
 };
 
@@ -64,6 +69,8 @@ private:
     [[noreturn]] void end(bool alone);
     bool reports(bool alone) const;
     void report();
+    /// Keeps NCCL's own report, if there is one.
+    void ask_nccl() const;
 
     WatchdogOptions options_;
     Heartbeats heartbeats_;

@@ -40,15 +40,17 @@ gone() {
 # gptrain: the process that copies its errors has to outlive it. The code is srun's even if the disk is
 # too full for the copy.
 run_step() {
-    local options copier step why deadline
+    local options copier step why deadline failed=""
     ((++start))
     options_of_step
+    [[ -z ${failed_at:-} || -n ${growing:-} ]] || failed=$((EPOCHSECONDS - SECONDS + failed_at))
     growing="" failed_at=""
     : >"$errors"
     exec 4> >(trap '' TERM && exec tee "$errors" >&2)
     copier=$!
-    GPTRAIN_START=$self.${SLURM_RESTART_COUNT:-0}.$start srun "${options[@]}" "${srun_options[@]}" \
-        "${gptrain[@]}" --config "$spec" "${arguments[@]}" 2>&4 4>&- &
+    GPTRAIN_START=$self.${SLURM_RESTART_COUNT:-0}.$start GPTRAIN_FAILED=$failed \
+        srun "${options[@]}" "${srun_options[@]}" "${gptrain[@]}" --config "$spec" \
+        "${arguments[@]}" 2>&4 4>&- &
     step=$!
     exec 4>&-
     while ! gone "$step" 0; do

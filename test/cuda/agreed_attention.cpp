@@ -3,6 +3,7 @@
 
 #include "catch.h"
 #include "support/captured_stderr.h"
+#include "support/temp_folder.h"
 
 namespace gptrain {
 namespace {
@@ -58,6 +59,30 @@ TEST_CASE("a check that runs out of time is repeated once, with a longer limit")
     CHECK(limits.size() == 2);
     CHECK(limits[1] > limits[0]);
     CHECK(fault_with({late, late}) == "did not end in time");
+}
+
+TEST_CASE("kernels that were right are not checked again on the node, wrong ones are") {
+    const test::TempFolder folder;
+    const NodeCache cache(folder / "node");
+    int checks = 0;
+    const auto fault = [&](const std::string& device, const std::string& program,
+                           const std::string& found) {
+        return attention_fault_or_recall(cache, device, program, [&](std::chrono::seconds) {
+            ++checks;
+            return AttentionCheck{.fault = found};
+        });
+    };
+    CHECK(fault("H100 1", "build 1", "dq by 0.5") == "dq by 0.5");
+    CHECK(fault("H100 1", "build 1", "").empty());
+    CHECK(checks == 2);
+    CHECK(fault("H100 1", "build 1", "dq by 0.5").empty());
+    CHECK(checks == 2);
+    // Another GPU, another program, and a GPU that has no name.
+    CHECK(fault("H100 2", "build 1", "dq by 0.5") == "dq by 0.5");
+    CHECK(fault("H100 1", "build 2", "dq by 0.5") == "dq by 0.5");
+    for (const char* found : {"", "dq by 0.5"})
+        CHECK(fault("", "build 1", found) == found);
+    CHECK(checks == 6);
 }
 
 TEST_CASE("a fault on one rank makes all take the portable kernels, with one warning") {

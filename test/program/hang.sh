@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the middle of a run:
-# all that can run exit with code 6, in time, and name it. A slow rank continues.
+# Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN ANSWER-AS-NCCL. A rank is stopped or killed in the
+# middle of a run: all that can run exit with code 6, in time, and name it. A slow rank continues.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
+nccl=$(realpath "$4")
 hang_seconds=3
 make_data
 make_spec
@@ -93,21 +94,34 @@ says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1
     " s (far longer than before: faults.silence_factor)"
 says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " " waits in " \
     "(no sign of life)"
+[[ ! -e two/hang-nccl.txt ]] || fail "a report of NCCL in a run without it"
 
-# Four ranks on another mesh; the lowest is stopped, and another one reports.
+# Four ranks on another mesh; the lowest is stopped, and another one reports. Something answers in
+# the place of NCCL.
+"$nccl" >address &
+answers=$!
+wait_for address localhost
+export NCCL_RAS_ADDR=$(<address)
 launch 4 four parallel.pipeline=2 parallel.tensor=2
 stopped=(0)
 signal STOP 0
 leave 1 2 3
 says errors "hang: rank 0 (dp 0 pp 0 cp 0 tp 0)" "its process is stopped"
-says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " "(no sign of life)"
+says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " "(no sign of life)" \
+    "warning: NCCL's own report on the hang: $work/four/hang-nccl.txt"
+printf 'Job summary\nrank 0 is behind\n' >expected
+same four/hang-nccl.txt expected
 
-# A rank is killed, and no launcher ends the others.
+# A rank is killed, and no launcher ends the others. Whatever was to answer accepts, and is silent.
+kill -STOP $answers
 launch 4 killed parallel.data=4
 stopped=()
 signal KILL 2
 leave 0 1 3
 says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "its process is gone"
+[[ ! -e killed/hang-nccl.txt ]] || fail "an empty report of NCCL"
+kill -KILL $answers
+unset NCCL_RAS_ADDR
 
 # With a launcher that does, nothing is left behind.
 how=()

@@ -60,9 +60,16 @@ killed broken 14
 
 # The disks are as they were.
 cp -r broken again && cp -r disk-nodea again-a && cp -r disk-nodeb again-b
+export GPTRAIN_FAILED=$(($(date +%s) - 100))
 run 0 broken "${local[@]}"
+unset GPTRAIN_FAILED
 says out "resumed from $work/disk/" "after step $step (local copies)" \
     "the last start lost " " of training, which is repeated"
+# A table says where the time of the start went.
+says out "start: " " s until the end of the first step" "  repeated  " "  since failure  "
+grep -qE "^\{\"event\": \"start\", \"step\": $((step + 1)), \"seconds\": \{\"launch\": [0-9.]*[1-9].*, \
+\"load\": [0-9.]*[1-9].*\"first_step\": .*\}, \"loaded\": \"local copies\", \"repeated\": .*, \
+\"since_failure\": 1[0-9][0-9]" broken/metrics.jsonl || fail "$(grep start broken/metrics.jsonl)"
 same_shards whole broken 20
 (($(grep -c . warnings) == 0)) || fail "warnings: $(<warnings)"
 

@@ -19,9 +19,12 @@ for part in init load save eval lost; do step_line+=", \"$part\": $seconds"; don
 step_line+='\}\}$'
 validation_line="^\\{\"step\": [0-9]+, \"val_loss\": $number\\}\$"
 resume_line='^\{"event": "resume", "step": [0-9]+\}$'
+start_line="^\\{\"event\": \"start\", \"step\": [0-9]+, \"seconds\": \\{(\"[a-z_]+\": $seconds(, |\\}))+"
+start_line+="(, \"loaded\": \"checkpoint\")?(, \"repeated\": $seconds)?\\}\$"
 end_line='^\{"event": "end", "step": [0-9]+, '"${step_line##*\\\{\\\}, }"
 all_lines() {
-    if grep -nvE -e "$step_line" -e "$validation_line" -e "$resume_line" -e "$end_line" "$1"; then
+    if grep -nvE -e "$step_line" -e "$validation_line" -e "$resume_line" -e "$start_line" \
+        -e "$end_line" "$1"; then
         fail "strange lines in $1"
     fi
 }
@@ -47,7 +50,7 @@ says run.prom 'gptrain_val_loss_by_source{run="tiny",source="web_text_document"}
 
 # The order of lines, in short: 1 2 v2 r2 ...
 order() {
-    sed -E '/^\{"event": "end"/d; s/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/
+    sed -E '/^\{"event": "(start|end)"/d; s/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/
         s/^\{"event": "resume", "step": ([0-9]+).*/r\1/' "$1/metrics.jsonl" | paste -sd ' '
 }
 expect_order() {

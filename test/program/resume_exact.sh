@@ -127,4 +127,40 @@ says err "decay_steps 10 is below training.steps 14: the learning rate is 0 from
 train 0 other_seed seed=7
 differ "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other_seed 20)/shard-00000.h5"
 
+# What a start has checked on its node the next one does not check again, unless it has changed. The
+# order that the first one makes is too new to be known.
+export GPTRAIN_NODE_CACHE=$work/node
+order=(data.num_samples=500000 checkpoint.interval=0)
+kept() { ls -i node | grep -c "[0-9] found-"; }
+train 0 kept "${order[@]}" training.steps=5
+says out "start: " " s until the end of the first step"
+grep -q '^{"event": "start", "step": 1, "seconds": {"launch": ' kept/metrics.jsonl ||
+    fail "no line of the start: $(cut -c 1-60 kept/metrics.jsonl)"
+[[ ! -e node ]] || fail "a new file is known: $(ls node)"
+sleep 2.1
+train 0 kept "${order[@]}" training.steps=6
+(($(kept) == 1)) || fail "not one check is kept: $(ls node)"
+ls -i node >before
+train 0 kept "${order[@]}" training.steps=7
+ls -i node >after
+same before after
+GPTRAIN_NODE_CACHE=off train 0 kept "${order[@]}" training.steps=8
+[[ ! -s err ]] || fail "a warning: $(<err)"
+# Damage to what is kept is named and costs nothing; damage to the order is found.
+echo rubbish >"$(echo node/found-*)"
+train 0 kept "${order[@]}" training.steps=9
+says err "warning: $work/node/found-" ": is damaged, or not a file of gptrain; ignored"
+ls -i node >after
+differ before after
+train 0 kept "${order[@]}" training.steps=10
+[[ ! -s err ]] || fail "a warning: $(<err)"
+file=$(echo kept/cache/*.index)
+byte=$(od -An -tu1 -j1000000 -N1 "$file")
+printf "\\x$(printf %x $((255 - byte)))" | dd of="$file" bs=1 seek=1000000 conv=notrunc status=none
+sleep 2.1
+train 0 kept "${order[@]}" training.steps=11
+says err "is damaged (checksum); rebuilding it"
+train 0 straight "${order[@]}" training.steps=11
+same "$(checkpoint straight 11)/shard-00000.h5" "$(checkpoint kept 11)/shard-00000.h5"
+
 finish

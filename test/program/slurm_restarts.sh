@@ -228,16 +228,24 @@ noting squeue 'echo 0'
 stand_in gptrain '[[ $1 != inspect ]] || exec echo "output_dir: run"
 [[ $* != *--dry-run* ]] || exit $((${*: -1} == ${NO_MESH:-0}))
 echo "start $GPTRAIN_START" >>starts
+echo "$GPTRAIN_FAILED" >>failures
 ((${GPTRAIN_START##*.} >= ${GOOD:-2})) || exit "${CODE:-6}"'
 # starts NUMBER CODE REQUEUED: train.sh starts gptrain so often.
 starts() {
-    rm -f starts
+    rm -f starts failures
     ends_with "$2" "$3" run.yaml
     (($(wc -l <starts) == $1)) || fail "$(<starts)"
 }
 GOOD=9 starts 4 6 ""
 says err "exit code 6 after 3 restarts without a new checkpoint (newest: none)"
 [[ $(paste -sd , starts) == "start 7.0.1,start 7.0.2,start 7.0.3,start 7.0.4" ]] || fail "$(<starts)"
+# Each but the first knows when the one before it failed.
+now=$(date +%s)
+[[ $(sed -n 1p failures) == "" ]] || fail "the first start follows a failure: $(<failures)"
+for failed in $(sed 1d failures); do
+    ((failed > now - 60 && failed <= now)) || fail "a failure at $failed, now $now"
+done
+(($(grep -c . failures) == 3)) || fail "times of failures: $(<failures)"
 CODE=137 starts 2 0 ""
 for code in 1 2 3 4 5; do CODE=$code starts 1 $code ""; done
 CODE=75 starts 1 75 requeued
