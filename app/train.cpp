@@ -22,6 +22,7 @@
 #include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
+#include "train/choose_recipe.h"
 #include "train/choose_resets.h"
 #include "train/trainer.h"
 #include "watch/stop_signals.h"
@@ -112,9 +113,11 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, Clock::time_po
     });
     const ResumeChoice resume = resume_choice(options.resume);
     choose_resets(spec, resume, session);
+    choose_recipe(spec, resume, session);
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     RunPlan plan = common.plan;
+    require_fp8_blocks(device, plan, session);
     const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;

@@ -32,6 +32,7 @@ struct LinearOp {
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
     std::int64_t accumulate = 0;  ///< adds to the result
+    std::int64_t in_blocks = 0;   ///< FP8 with scales for blocks
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);
