@@ -156,6 +156,16 @@ Mesh open_training_mesh(const Device& device, const MpiSession& session, RunPlan
     return open_mesh(device, session, plan.mesh, mesh_connections(plan), listener, peer);
 }
 
+void require_fp8_blocks(const Device& device, const RunPlan& plan, const MpiSession& session) {
+    if (!plan.fp8_blocks) return;
+    const cuda::DeviceProbe probe = cuda::probe_device(cuda::device_of_rank(session));
+    const bool able = !device.cuda || std::pair(probe.major, probe.minor) == std::pair(9, 0);
+    if (session.max(able ? 0 : 1) == 0) return;
+    throw CommonError(ExitCode::usage,
+                      "precision.fp8_recipe: block needs GPUs of compute capability 9.0, for which "
+                      "alone cuBLASLt has such GEMMs; set it to tensor");
+}
+
 bool have_fp8(const Device& device, const MpiSession& session) {
     const cuda::DeviceProbe probe = cuda::probe_device(cuda::device_of_rank(session));
     const bool own = device.cuda && std::pair(probe.major, probe.minor) >= std::pair(8, 9);

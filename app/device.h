@@ -59,6 +59,10 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
 Mesh open_training_mesh(const Device& device, const MpiSession& session, RunPlan& plan,
                         CommListener& listener, const std::optional<PeerAxes>& saved = {});
 
+/// Error (usage, common) if the plan has FP8 with scales for blocks and a rank's GPU has no such
+/// GEMMs. All ranks call it together.
+void require_fp8_blocks(const Device& device, const RunPlan& plan, const MpiSession& session);
+
 /// True if the devices of all ranks have GEMMs in fp8. All ranks call it together.
 bool have_fp8(const Device& device, const MpiSession& session);
 

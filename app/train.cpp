@@ -22,6 +22,7 @@
 #include "spec/unused_keys.h"
 #include "start.h"
 #include "timeline.h"
+#include "train/choose_recipe.h"
 #include "train/choose_resets.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -112,10 +113,12 @@ ExitCode train_as_rank(const TrainCommand& options, Ranks& ranks, StartTimes& ti
     });
     const ResumeChoice resume = resume_choice(options.resume);
     choose_resets(spec, resume, session);
+    choose_recipe(spec, resume, session);
     const std::optional<ReadAhead> ahead = read_ahead(resume, spec, session);
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache(), &times);
     const Device& device = common.device;
     RunPlan plan = common.plan;
+    require_fp8_blocks(device, plan, session);
     times.begin(StartPhase::connect);
     const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
     Observers observers(

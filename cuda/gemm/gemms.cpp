@@ -40,10 +40,18 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
     return end.milliseconds_since(begin) / runs;
 }
 
+/// What the library demands of the operands besides their sizes.
+std::string_view demands(const Gemm& gemm) {
+    if (gemm.a.in_blocks()) {
+        return ": scales for blocks need compute capability 9.0 and cuBLASLt 12.9 or newer; set "
+               "precision.fp8_recipe to tensor";
+    }
+    return gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "";
+}
+
 [[noreturn]] void fail_declined(const Gemm& gemm) {
     fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a GEMM of ", gemm.a.rows,
-         " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype),
-         gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "");
+         " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype), demands(gemm));
 }
 
 }  // namespace

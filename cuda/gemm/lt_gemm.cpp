@@ -106,6 +106,24 @@ cublasOperation_t operation_of(const Matrix& matrix) {
     return layout_of(matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
+// The modes of scales for blocks, which cublasLt.h names from CUDA 12.9 on: VEC128_32F and
+// BLK128x128_32F.
+constexpr std::int32_t vector_scales = 4;
+constexpr std::int32_t square_scales = 5;
+
+/// The scales of a [K, N] operand. Its scales follow the library's layout without gaps: of blocks
+/// of 128 elements of K, those of all N lie together; of blocks of 128 x 128, those of all K,
+/// padded to a multiple of 4.
+std::int32_t scale_mode_of(const Matrix& matrix) {
+    const ScaleGrid& grid = matrix.scales;
+    const bool vectors = grid.cols == 1 && grid.col_step == 1 && grid.row_step == matrix.cols;
+    const bool squares = grid.cols == fp8_block && grid.row_step == 1 &&
+                         grid.col_step == round_up(matrix.rows / fp8_block, 4);
+    GPTRAIN_CHECK(grid.rows == fp8_block && (vectors || squares), "scales of a part of ",
+                  matrix.rows, " x ", matrix.cols);
+    return vectors ? vector_scales : square_scales;
+}
+
 }  // namespace
 
 // ---- the key ------------------------------------------------------------------------------------
@@ -127,7 +145,9 @@ GemmKey key_of(const Gemm& gemm) {
             static_cast<std::int64_t>(gemm.c.dtype),
             epilogue_of(gemm),
             gemm.accumulate,
-            gemm.fast_accumulation,
+            gemm.a.in_blocks()       ? 2
+            : gemm.fast_accumulation ? 1
+                                     : 0,
             alignment_of(gemm.a),
             alignment_of(gemm.b),
             alignment_of(result_of(gemm)),
@@ -159,18 +179,22 @@ bool is_declined(cublasStatus_t status) {
 
 LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     : library_(library),
-      has_epilogue_(gemm.has_epilogue()),
+      may_decline_(gemm.has_epilogue() || gemm.a.in_blocks()),
       operation_(make_operation(library)),
       a_(make_layout(library, gemm.b)),
       b_(make_layout(library, gemm.a)),
       c_(make_layout(library, result_of(gemm))),
       alignments_{alignment_of(gemm.b), alignment_of(gemm.a), alignment_of(result_of(gemm))} {
-    GPTRAIN_CHECK(gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows &&
-                      gemm.b.cols == gemm.c.cols && gemm.c.col_stride == 1 &&
-                      (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype) &&
-                      (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
-                  "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ",
-                  gemm.b.cols, " to ", gemm.c.rows, " x ", gemm.c.cols);
+    GPTRAIN_CHECK(
+        gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows && gemm.b.cols == gemm.c.cols &&
+            gemm.c.col_stride == 1 &&
+            (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype) &&
+            gemm.a.in_blocks() == gemm.b.in_blocks() &&
+            (!gemm.a.in_blocks() || !(gemm.accumulate || gemm.gelu_input.data != nullptr ||
+                                      gemm.gelu.data != nullptr || gemm.a_sums != nullptr)) &&
+            (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
+        "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ", gemm.b.cols,
+        " to ", gemm.c.rows, " x ", gemm.c.cols);
     described_ = describe(gemm);
 }
 
@@ -190,7 +214,13 @@ bool LtGemm::describe(const Gemm& gemm) const {
            (gemm.multiprocessors == 0 ||
             set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, gemm.multiprocessors)) &&
            (!gemm.fast_accumulation || set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1})) &&
-           set_epilogue(gemm) && set_addresses(aligned);
+           set_scales(gemm) && set_epilogue(gemm) && set_addresses(aligned);
+}
+
+bool LtGemm::set_scales(const Gemm& gemm) const {
+    if (!gemm.a.in_blocks()) return true;
+    return set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode_of(gemm.b)) &&
+           set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode_of(gemm.a.transposed()));
 }
 
 bool LtGemm::set_epilogue(const Gemm& gemm) const {

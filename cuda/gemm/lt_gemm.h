@@ -84,21 +84,22 @@ public:
                        std::byte* workspace, std::int64_t workspace_bytes) const;
 
 private:
-    /// False if the library declines the attribute of a GEMM with an epilogue; without one that is
-    /// an error.
+    /// False if the library declines the attribute of a GEMM with an epilogue or with scales for
+    /// blocks; of another one that is an error.
     bool set(cublasLtMatmulDescAttributes_t which, const auto& value) const {
         const cublasStatus_t status =
             library_.functions.desc_set(operation_.get(), which, &value, sizeof value);
-        if (has_epilogue_ && is_declined(status)) return false;
+        if (may_decline_ && is_declined(status)) return false;
         library_.check(status, "cublasLtMatmulDescSetAttribute");
         return true;
     }
     bool describe(const Gemm& gemm) const;
+    bool set_scales(const Gemm& gemm) const;
     bool set_epilogue(const Gemm& gemm) const;
     bool set_addresses(const Gemm& gemm) const;
 
     const LtLibrary& library_;
-    bool has_epilogue_;
+    bool may_decline_;
     LtHandle<cublasLtMatmulDesc_t> operation_;
     LtHandle<cublasLtMatrixLayout_t> a_;  ///< our b, see lt_gemm.cpp
     LtHandle<cublasLtMatrixLayout_t> b_;  ///< our a

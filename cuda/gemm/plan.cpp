@@ -177,6 +177,8 @@ void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
 }  // namespace
 
 bool is_separable(const Gemm& gemm) {
+    // The library reads the scales of all rows, not of a part.
+    if (gemm.a.in_blocks()) return false;
     const bool adds_to_16_bits = gemm.accumulate && gemm.c.dtype != DType::f32;
     const bool sum_divided = !is_weight_gradient(gemm) && is_divided(gemm, gemm.a.cols);
     return gemm.has_epilogue() || adds_to_16_bits || sum_divided;

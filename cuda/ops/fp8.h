@@ -14,6 +14,11 @@ void run(const UpdateAmax& args, const OpContext& context);
 /// or a tensor is not aligned to 16 bytes, row_sum takes a second read of x.
 void run(const ToFp8& args, const OpContext& context);
 
+/// Reads x once. For any number of rows.
+void run(const ToFp8Rows& args, const OpContext& context);
+/// Reads x twice, the second time from the cache.
+void run(const ToFp8Blocks& args, const OpContext& context);
+
 /// Reads and writes each byte once.
 void run(const TransposeFp8& args, const OpContext& context);
 

@@ -143,7 +143,7 @@ void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
                .bias = separate_bias ? nullptr : args.bias.data(),
                .gelu = args.gelu.empty() ? Matrix() : Matrix(args.gelu),
                .accumulate = args.accumulate,
-               .fast_accumulation = !args.x8.empty()},
+               .fast_accumulation = !args.x8.empty() && !args.x8.in_blocks()},
               run_part, context);
     if (separate_bias) run(AddBias{.y = args.y, .bias = args.bias}, context);
 }

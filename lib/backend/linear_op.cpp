@@ -37,7 +37,8 @@ LinearOp::LinearOp(const LinearForward& args)
       extra(form_of(args.bias)),
       result(form_of(args.y)),
       gelu(form_of(args.gelu)),
-      accumulate(args.accumulate ? 1 : 0) {}
+      accumulate(args.accumulate ? 1 : 0),
+      in_blocks(args.x8.in_blocks() ? 1 : 0) {}
 
 LinearOp::LinearOp(const LinearInputGrad& args)
     : kind(Kind::input_grad),
@@ -45,7 +46,8 @@ LinearOp::LinearOp(const LinearInputGrad& args)
       second(form_of(columns_of(args.weight, args.weight8))),
       extra(form_of(args.gelu_input)),
       result(form_of(args.dx)),
-      accumulate(args.accumulate ? 1 : 0) {}
+      accumulate(args.accumulate ? 1 : 0),
+      in_blocks(args.dy8.in_blocks() ? 1 : 0) {}
 
 LinearOp::LinearOp(const LinearWeightGrad& args)
     : kind(Kind::weight_grad),

@@ -41,6 +41,7 @@ struct LinearOp {
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
     std::int64_t accumulate = 0;  ///< adds to the result
+    std::int64_t in_blocks = 0;   ///< FP8 with scales for blocks
     std::int64_t experts = 0;     ///< E and P of the grouped kinds, else 0
     std::int64_t parts = 0;
     std::int64_t expected = 0;  ///< rows of all experts, as in the op

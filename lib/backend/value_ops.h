@@ -66,14 +66,33 @@ struct UpdateAmax {
     void tensors(const auto& list) const { list.reads(x).updates(amax); }
 };
 
-/// An FP8 matrix [R, C] with one scale: element = stored x scale. GEMMs reduce over the contiguous
-/// dim; a matrix reduced over both dims is stored both ways.
+/// An FP8 matrix [R, C]: element = stored x its scale. GEMMs reduce over the contiguous dim; a
+/// matrix reduced over both dims is stored both ways. It has one scale, or one for each block of
+/// 1 x 128 elements (activations and gradients) or 128 x 128 (weights).
 struct Fp8Matrix {
     Tensor rowwise;     ///< f8e4m3 or f8e5m2 [R, C] or empty
     Tensor columnwise;  ///< its transpose [C, R] or empty
-    Tensor scale;       ///< fp32 [1]
+    /// fp32 [1]; of blocks of rowwise as fp8_row_scales or fp8_block_scales
+    Tensor scale;
+    Tensor column_scale = {};  ///< of blocks of columnwise; empty with one scale
     bool empty() const { return scale.empty(); }
+    bool in_blocks() const { return scale.rank() == 2; }
 };
+
+/// Elements of a row that share a scale, and rows of a weight that do.
+constexpr std::int64_t fp8_block = 128;
+
+/// Shape of the scales of blocks of 1 x 128: scale (c / 128, r) belongs to element (r, c). This is
+/// the layout that cuBLASLt's VEC128_32F reads.
+inline Shape fp8_row_scales(std::int64_t rows, std::int64_t columns) {
+    return {div_exact(columns, fp8_block), rows};
+}
+/// Shape of the scales of blocks of 128 x 128: scale (r / 128, c / 128) belongs to element (r, c).
+/// Rows of scales are padded with zeros to a multiple of 4, as cuBLASLt's BLK128x128_32F reads
+/// them.
+inline Shape fp8_block_scales(std::int64_t rows, std::int64_t columns) {
+    return {div_exact(rows, fp8_block), round_up(div_exact(columns, fp8_block), 4)};
+}
 
 /// Below it the factor to FP8 would exceed the numbers of fp32.
 constexpr float fp8_smallest_amax = 0x1p-100f;
@@ -99,6 +118,27 @@ struct TransposeFp8 {
     Tensor rowwise;     ///< [R, C], contiguous
     Tensor columnwise;  ///< [C, R], of the same dtype, =
     void tensors(const auto& list) const { list.reads(rowwise).writes(columnwise); }
+};
+
+// With blocks, scale and stored values are those of ToFp8 with the largest absolute value of the
+// block, in which NaN is ignored.
+
+/// An activation or a gradient with scales for blocks of 1 x 128.
+struct ToFp8Rows {
+    static constexpr std::string_view name = "to_fp8_rows";
+    Tensor x;       ///< [R, C] rows that begin at multiples of 16 bytes; C a multiple of 128
+    Fp8Matrix out;  ///< =; rowwise and scale
+    void tensors(const auto& list) const { list.reads(x).writes(out.rowwise, out.scale); }
+};
+
+/// A weight with scales for blocks of 128 x 128.
+struct ToFp8Blocks {
+    static constexpr std::string_view name = "to_fp8_blocks";
+    Tensor x;       ///< [R, C], contiguous; R and C multiples of 128
+    Fp8Matrix out;  ///< =; all four
+    void tensors(const auto& list) const {
+        list.reads(x).writes(out.rowwise, out.columnwise, out.scale, out.column_scale);
+    }
 };
 
 /// A matrix [R, C] of 8-bit integers, or several [.., R, C]: element (r, c) of one is

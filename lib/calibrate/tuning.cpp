@@ -22,10 +22,25 @@ std::int64_t bytes(const MatrixLayout& form) {
     return round_up(end, Arena::alignment);
 }
 
+/// Shapes of the scales for blocks of both operands; without blocks of no elements.
+struct BlockScales {
+    Shape first;
+    Shape second;
+};
+BlockScales block_scales(const LinearOp& op) {
+    if (op.in_blocks == 0) return {{0}, {0}};
+    return {fp8_row_scales(op.first.rows, op.first.cols),
+            fp8_block_scales(op.second.rows, op.second.cols)};
+}
+
 std::int64_t bytes(const LinearOp& op) {
-    const std::int64_t offsets = round_up((op.experts + 1) * size_of(DType::i32), Arena::alignment);
-    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result) +
-           bytes(op.gelu) + offsets;
+    const auto [first, second] = block_scales(op);
+    std::int64_t sum = round_up((op.experts + 1) * size_of(DType::i32), Arena::alignment);
+    for (const MatrixLayout* form : {&op.first, &op.second, &op.extra, &op.result, &op.gelu})
+        sum += bytes(*form);
+    for (const Shape* scales : {&first, &second})
+        sum += round_up(4 * scales->elements(), Arena::alignment);
+    return sum;
 }
 
 /// The first row of each expert, and the end: 3/4 and 5/4 of the mean in turn, so that tiles end
@@ -83,11 +98,19 @@ private:
         const Tensor gelu = matrix(op.gelu);
         const bool fp8 = op.first.is_fp8();
         const auto plain = [&](const Tensor& x) { return fp8 ? Tensor() : x; };
-        const auto rows = [&](const Tensor& x) {
-            return fp8 ? Fp8Matrix{.rowwise = x, .columnwise = {}, .scale = scale_} : Fp8Matrix();
+        const BlockScales shapes = block_scales(op);
+        const bool blocks = op.in_blocks != 0;
+        const Tensor first_scale = blocks ? scales(shapes.first) : scale_;
+        const Tensor second_scale = blocks ? scales(shapes.second) : scale_;
+        const auto rows = [&](const Tensor& x, const Tensor& scale) {
+            return fp8 ? Fp8Matrix{.rowwise = x, .columnwise = {}, .scale = scale} : Fp8Matrix();
         };
-        const auto columns = [&](const Tensor& x) {
-            return fp8 ? Fp8Matrix{.rowwise = {}, .columnwise = x, .scale = scale_} : Fp8Matrix();
+        const auto columns = [&](const Tensor& x, const Tensor& scale) {
+            return fp8 ? Fp8Matrix{.rowwise = {},
+                                   .columnwise = x,
+                                   .scale = scale,
+                                   .column_scale = blocks ? scale : Tensor()}
+                       : Fp8Matrix();
         };
         const auto of_experts = [&](const Tensor& x) {
             const std::int64_t count = op.parts * op.experts;
@@ -101,24 +124,24 @@ private:
                                                   .bias = extra,
                                                   .y = result,
                                                   .gelu = gelu,
-                                                  .x8 = rows(first),
-                                                  .weight8 = rows(second),
+                                                  .x8 = rows(first, first_scale),
+                                                  .weight8 = rows(second, second_scale),
                                                   .accumulate = op.accumulate != 0});
             case LinearOp::Kind::input_grad:
                 return backend_.run(LinearInputGrad{.dy = plain(first),
                                                     .weight = plain(second),
                                                     .gelu_input = extra,
                                                     .dx = result,
-                                                    .dy8 = rows(first),
-                                                    .weight8 = columns(second),
+                                                    .dy8 = rows(first, first_scale),
+                                                    .weight8 = columns(second, second_scale),
                                                     .accumulate = op.accumulate != 0});
             case LinearOp::Kind::weight_grad:
                 return backend_.run(LinearWeightGrad{.x = plain(second),
                                                      .dy = plain(first),
                                                      .dweight = result,
                                                      .dbias = extra,
-                                                     .x8 = columns(second),
-                                                     .dy8 = columns(first),
+                                                     .x8 = columns(second, second_scale),
+                                                     .dy8 = columns(first, first_scale),
                                                      .accumulate = op.accumulate != 0});
             case LinearOp::Kind::grouped_forward:
                 return backend_.run(GroupedForward{
@@ -159,6 +182,13 @@ private:
         std::byte* data = memory.data() + form.offset;
         fill(Tensor(data, form.dtype, {elements(form)}));
         return Tensor(data, form.dtype, {form.rows, form.row_stride}).slice(1, 0, form.cols);
+    }
+
+    /// Scales for blocks that a real operand might have.
+    Tensor scales(const Shape& shape) {
+        Tensor values = arena_.allocate(DType::f32, shape);
+        backend_.run(Fill{.x = values, .value = 0.01f});
+        return values;
     }
 
     void fill(const Tensor& x) {

@@ -1,5 +1,6 @@
 #include "cpu/fp8.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -45,6 +46,16 @@ void convert(const ToFp8& args) {
     });
 }
 
+/// How the values of a block are stored.
+struct BlockScale {
+    explicit BlockScale(float amax)
+        : scale(amax >= fp8_smallest_amax ? amax / F8E4M3::largest : 1),
+          factor(amax >= fp8_smallest_amax ? F8E4M3::largest / amax : 1) {}
+    F8E4M3 stored(float x) const { return gptrain::to_fp8<F8E4M3>(x * factor); }
+    float scale;
+    float factor;
+};
+
 }  // namespace
 
 void run(const UpdateAmax& args) {
@@ -72,6 +83,66 @@ void run(const ToFp8& args) {
         with_fp8_type(out.dtype(), [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args); });
     });
     if (!args.row_sum.empty()) run(BiasGrad{.dy = args.x, .dbias = args.row_sum});
+}
+
+void run(const ToFp8Rows& args) {
+    const std::int64_t rows = args.x.size(0);
+    const std::int64_t cols = args.x.size(1);
+    GPTRAIN_CHECK(args.out.scale.shape() == fp8_row_scales(rows, cols), "args.x of ",
+                  args.x.shape().to_text(), ", scales of ", args.out.scale.shape().to_text());
+    auto* stored = args.out.rowwise.as<F8E4M3>();
+    auto* scales = args.out.scale.as<float>();
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const auto* x = args.x.as<decltype(type)>();
+        const std::int64_t stride = args.x.stride(0);
+        parallel_items(rows, cols, [&](std::int64_t row) {
+            for (std::int64_t col = 0; col < cols; col += fp8_block) {
+                const auto* from = x + row * stride + col;
+                const BlockScale scale(largest_magnitude(from, fp8_block));
+                scales[col / fp8_block * rows + row] = scale.scale;
+                for (std::int64_t i = 0; i < fp8_block; ++i)
+                    stored[row * cols + col + i] = scale.stored(to_float(from[i]));
+            }
+        });
+    });
+}
+
+void run(const ToFp8Blocks& args) {
+    const std::int64_t rows = args.x.size(0);
+    const std::int64_t cols = args.x.size(1);
+    const Fp8Matrix& out = args.out;
+    GPTRAIN_CHECK(args.x.contiguous() && out.scale.shape() == fp8_block_scales(rows, cols) &&
+                      out.column_scale.shape() == fp8_block_scales(cols, rows),
+                  "args.x of ", args.x.shape().to_text(), ", scales of ",
+                  out.scale.shape().to_text());
+    auto* by_rows = out.rowwise.as<F8E4M3>();
+    auto* by_columns = out.columnwise.as<F8E4M3>();
+    auto* scales = out.scale.as<float>();
+    auto* column_scales = out.column_scale.as<float>();
+    std::fill_n(scales, out.scale.elements(), 0.0f);
+    std::fill_n(column_scales, out.column_scale.elements(), 0.0f);
+    const std::int64_t blocks_of_row = cols / fp8_block;
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const auto* x = args.x.as<decltype(type)>();
+        const std::int64_t blocks = rows / fp8_block * blocks_of_row;
+        parallel_items(blocks, fp8_block * fp8_block, [&](std::int64_t block) {
+            const std::int64_t row_block = block / blocks_of_row;
+            const std::int64_t col_block = block % blocks_of_row;
+            const std::int64_t first = row_block * fp8_block * cols + col_block * fp8_block;
+            float amax = 0;
+            for (std::int64_t i = 0; i < fp8_block; ++i)
+                amax = std::fmax(amax, largest_magnitude(x + first + i * cols, fp8_block));
+            const BlockScale scale(amax);
+            scales[row_block * out.scale.size(1) + col_block] = scale.scale;
+            column_scales[col_block * out.column_scale.size(1) + row_block] = scale.scale;
+            for (std::int64_t i = 0; i < fp8_block * fp8_block; ++i) {
+                const std::int64_t at = first + i / fp8_block * cols + i % fp8_block;
+                const F8E4M3 stored = scale.stored(to_float(x[at]));
+                by_rows[at] = stored;
+                by_columns[at % cols * rows + at / cols] = stored;
+            }
+        });
+    });
 }
 
 void run(const TransposeFp8& args) {

@@ -7,6 +7,8 @@ namespace gptrain::cpu {
 
 void run(const UpdateAmax& args);
 void run(const ToFp8& args);
+void run(const ToFp8Rows& args);
+void run(const ToFp8Blocks& args);
 void run(const TransposeFp8& args);
 
 }  // namespace gptrain::cpu

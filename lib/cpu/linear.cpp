@@ -36,16 +36,22 @@ std::array<float, 256> values_of(float scale) {
     return values;
 }
 
-/// Widens an FP8 block with contiguous rows to fp32.
+/// Widens an FP8 matrix with contiguous rows to fp32.
 void widen_fp8(const Matrix& block, float* memory) {
     std::array<float, 256> values{};
-    with_fp8_type(block.dtype,
-                  [&](auto type) { values = values_of<decltype(type)>(*block.scale); });
+    with_fp8_type(block.dtype, [&](auto type) {
+        values = values_of<decltype(type)>(block.in_blocks() ? 1 : *block.scale);
+    });
     const auto* from = reinterpret_cast<const std::uint8_t*>(block.data);
+    const ScaleGrid& grid = block.scales;
     parallel_ranges(block.rows, block.cols, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
+            const float* scales =
+                block.in_blocks() ? block.scale + row / grid.rows * grid.row_step : nullptr;
             for (std::int64_t col = 0; col < block.cols; ++col) {
-                memory[row * block.cols + col] = values[from[row * block.row_stride + col]];
+                float x = values[from[row * block.row_stride + col]];
+                if (scales != nullptr) x *= scales[col / grid.cols * grid.col_step];
+                memory[row * block.cols + col] = x;
             }
         }
     });

@@ -32,6 +32,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     // Blocks of 8-bit moments belong whole to one owner.
     if (plan.optimizer.state == MomentFormat::eight_bit) request.alignment = moment_block;
     request.fp8 = plan.fp8;
+    request.fp8_blocks = plan.fp8_blocks;
     request.quantised = {.format = quantised_format(plan)};
     request.whole_chunks = plan.reduces_whole_chunks();
     request.by_units = plan.shards_gradients();

@@ -100,6 +100,7 @@ RunSpec without_training(RunSpec spec) {
     spec.training.frozen.clear();
     spec.optimizer.state = MomentFormat::fp32;
     spec.precision.main_weights = Precision::fp32;
+    spec.precision.fp8_recipe.reset();
     spec.deterministic = true;
     return spec;
 }

@@ -208,7 +208,7 @@ void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass&
     // A separate pass, because the attention kernels have no registers to spare for it. In a block
     // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27
     // GB: 56 us at 4.8 TB/s, out of about 8 ms.
-    if (fp8()) context_.backend.run(UpdateAmax{.x = a.values, .amax = a.amax});
+    if (one_scale()) context_.backend.run(UpdateAmax{.x = a.values, .amax = a.amax});
 }
 
 void Attention::project(Stream& stream, const SavedAttention& saved, const Tensor& y,

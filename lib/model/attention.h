@@ -44,8 +44,8 @@ public:
     Attention(const ModelContext& context, const Parameters& parameters, const BlockId& block);
 
     const NormedBranch& branch() const { return branch_; }
-    /// True if its GEMMs are FP8.
-    bool fp8() const { return linears_.fp8(); }
+    /// True if its GEMMs are FP8 with one scale for each matrix.
+    bool one_scale() const { return linears_.one_scale(); }
 
     /// Allocates what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,

@@ -78,7 +78,7 @@ SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequen
 }
 
 void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
-    if (!fp8()) return;
+    if (!one_scale()) return;
     saved.amaxes = arena.allocate(DType::f32, {4});
     AmaxPool amaxes(saved.amaxes);
     SavedLinears* const second =
@@ -93,7 +93,7 @@ void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
 
 SavedBlock Block::with_cleared_amaxes(SavedBlock kept) const {
     if (kept.amaxes.empty()) reserve_amaxes(kept, context_.workspace());
-    if (fp8()) context_.backend.run(Fill{.x = kept.amaxes, .value = 0});
+    if (one_scale()) context_.backend.run(Fill{.x = kept.amaxes, .value = 0});
     return kept;
 }
 

@@ -26,7 +26,7 @@ namespace gptrain {
 struct SavedBlock {
     SavedAttention attention;
     std::variant<SavedMlp, SavedExperts> feed_forward;
-    Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, in FP8 blocks
+    Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, with one_scale()
 };
 
 struct DeferredBlock {
@@ -69,8 +69,8 @@ public:
                   const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const;
 
     bool has_experts() const { return std::holds_alternative<Experts>(feed_forward_); }
-    /// True if its GEMMs with weights are FP8.
-    bool fp8() const { return attention_.fp8(); }
+    /// True if its GEMMs with weights are FP8 with one scale for each matrix.
+    bool one_scale() const { return attention_.one_scale(); }
     /// How many of the gradient's amaxes `backward` takes.
     static constexpr std::int64_t grad_amax_count = 3;
 
@@ -90,7 +90,7 @@ private:
     static std::variant<Mlp, Experts> make_feed_forward(const ModelContext& context,
                                                         const Parameters& parameters,
                                                         const BlockId& block);
-    /// Allocates the amaxes of `saved`, if the block computes in FP8.
+    /// Allocates the amaxes of `saved`, with one_scale().
     void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
     /// `kept` with its amaxes set to 0, in the workspace if it has none.
     SavedBlock with_cleared_amaxes(SavedBlock kept) const;

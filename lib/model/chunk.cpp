@@ -236,8 +236,8 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
 }
 
 AmaxPool GptChunk::grad_amax_pool() const {
-    const auto fp8 = [](const Block& block) { return block.fp8(); };
-    if (std::none_of(blocks_.begin(), blocks_.end(), fp8)) return {};
+    const auto one_scale = [](const Block& block) { return block.one_scale(); };
+    if (std::none_of(blocks_.begin(), blocks_.end(), one_scale)) return {};
     // One more for the head's norm.
     const Tensor numbers =
         context_.temporary_f32({1 + Block::grad_amax_count * std::ssize(blocks_)});

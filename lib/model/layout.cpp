@@ -26,6 +26,12 @@ struct Group : TensorGroup {
     std::size_t unit = 0;  ///< counted from the chunk's first one, then from the first of all
 };
 
+/// The scales for blocks of a matrix in FP8, by rows and by columns.
+std::int64_t fp8_scale_count(const Shape& shape) {
+    return fp8_block_scales(shape[0], shape[1]).elements() +
+           fp8_block_scales(shape[1], shape[0]).elements();
+}
+
 /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges: it
 /// gets a separate bucket.
 void mark_tied_end(Group& token_embedding, bool is_copy) {
@@ -300,6 +306,10 @@ private:
             place_tensor(tensor, group, placed);
         const FlatRange range = {placed.storage.begin, end_};
         if (group.fp8 && !placed.trained) place_fp8(placed);
+        if (group.fp8 && request_.fp8_blocks) {
+            placed.storage.fp8_scales = layout_.fp8_scales;
+            layout_.fp8_scales += fp8_scale_count(placed.shape);
+        }
         layout_.groups.push_back(std::move(placed));
         return range;
     }

@@ -52,6 +52,8 @@ struct Storage {
     /// The start of its group's FP8 form, which replaces the values unless it is frozen and needs
     /// both.
     std::optional<std::int64_t> fp8 = {};
+    /// The start of its group's scales for blocks, in a separate buffer.
+    std::optional<std::int64_t> fp8_scales = {};
     std::optional<QuantisedPlace> quantised = {};
     /// The first weight gradient of a step overwrites its gradient, which no step clears.
     bool overwritten = false;
@@ -156,6 +158,7 @@ struct ParameterLayout {
     std::int64_t trained = 0;             ///< length of the flat buffer of gradients
     std::int64_t elements = 0;            ///< length of the flat buffer of weights
     std::int64_t balances = 0;  ///< length of the buffer of balances, at positions from elements on
+    std::int64_t fp8_scales = 0;  ///< length of the buffer of scales for blocks
     QuantisedFormat format = QuantisedFormat::none;
     QuantisedPlace quantised_end;  ///< lengths of the buffers of quantised forms
 };
@@ -192,6 +195,7 @@ struct LayoutRequest {
     bool divides_frozen = false;  ///< with by_units: frozen parameters have buckets, too
     bool defers_head = false;     ///< the head's weight has a separate bucket, ready last
     bool fp8 = false;             ///< FP8 in all blocks except the model's first and last
+    bool fp8_blocks = false;      ///< with fp8: scales for blocks of a matrix, else for all of it
     Quantised quantised = {};
     ParameterRules rules = {};  ///< which parameters are trained, and how
     /// The first weight gradient of a step overwrites the gradients of trained linear layers, and

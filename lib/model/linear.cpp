@@ -20,7 +20,7 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
 
 bool Linear::keeps_columns() const {
     const bool gathers = split_ == Split::column && context_.sequence_parallel;
-    return fp8() && weight_.trained() && !has_adapter() && !gathers;
+    return one_scale() && weight_.trained() && !has_adapter() && !gathers;
 }
 
 LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
@@ -41,10 +41,11 @@ void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias,
         return multiply_few(context_.backend, weight_, x.values, bias, y);
     }
     LinearForward args = {.x = x.values, .weight = weight, .bias = bias, .y = y, .gelu = gelu};
+    const ArenaFrame frame(context_.workspace());
     if (fp8()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
         args.x = {};
-        args.x8 = x.in8;
+        args.x8 = one_scale() ? x.in8 : in_blocks(x.values);
         args.weight8 = weight_.weight8;
     }
     context_.backend.run(args);
@@ -90,7 +91,7 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
     const Factor slice = to_gather(x, DType::f8e4m3);
     ArrivingRows rows(context_, slice.values);
     Fp8Matrix x8 = {.rowwise = rows.whole(), .columnwise = {}, .scale = slice.in8.scale};
-    if (fp8() && !gathers_fp8()) {
+    if (one_scale() && !gathers_fp8()) {
         rows.wait();
         x8 = converted(
             {.values = rows.whole(), .amax = amax_of_all_rows(context_, x), .columns8 = x.columns8},
@@ -111,7 +112,8 @@ void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pa
     Tensor h;
     if (has_adapter()) h = lora_.down(x.values, pass);
     Fp8Matrix x8;
-    if (fp8()) x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
+    if (one_scale())
+        x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
     if (context_.mesh.tp().size() == 1) {
         multiply(weight, {.values = x.values, .in8 = x8}, bias_.weight, y);
         if (has_adapter()) lora_.up(h, y);
@@ -151,14 +153,25 @@ Fp8Matrix Linear::converted(const LinearOperand& x, const Forms& forms,
     return out;
 }
 
+Fp8Matrix Linear::in_blocks(const Tensor& x) const {
+    Arena& workspace = context_.workspace();
+    const Fp8Matrix out = {
+        .rowwise = workspace.allocate(DType::f8e4m3, x.shape()),
+        .columnwise = {},
+        .scale = workspace.allocate(DType::f32, fp8_row_scales(x.size(0), x.size(1)))};
+    context_.backend.run(ToFp8Rows{.x = x, .out = out});
+    return out;
+}
+
 void Linear::input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                         const Fp8Matrix& dy8) const {
     LinearInputGrad grad = {
         .dy = args.dy.values, .weight = weight, .gelu_input = args.gelu_input, .dx = args.dx};
+    const ArenaFrame frame(context_.workspace());
     if (fp8()) {
         GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
         grad.dy = {};
-        grad.dy8 = dy8;
+        grad.dy8 = one_scale() ? dy8 : in_blocks(args.dy.values);
         grad.weight8 = weight_.weight8;
     }
     context_.backend.run(grad);
@@ -180,7 +193,7 @@ Linear::BiasOp Linear::bias_op(BackwardPart part) const {
     if (part == BackwardPart::weights || !bias_.trained()) return BiasOp::none;
     // The bias of a row layer was added to this rank's slice only.
     if (split_ == Split::row && context_.sequence_parallel) return BiasOp::own;
-    if (fp8()) return BiasOp::conversion;
+    if (one_scale()) return BiasOp::conversion;
     return part == BackwardPart::whole && weight_.trained() ? BiasOp::weight_grad : BiasOp::own;
 }
 
@@ -197,7 +210,7 @@ void Linear::weight_grad(const Backward& args, const Pass& pass, BackwardPart pa
                              .dweight = weight_.grad,
                              .dbias = dbias_of(BiasOp::weight_grad, part),
                              .accumulate = !(pass.first_gradients && weight_.storage.overwritten)};
-    if (fp8()) {
+    if (one_scale()) {
         grad.x = grad.dy = {};
         grad.x8 =
             args.x.columns8.empty()
@@ -222,7 +235,7 @@ void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
 }
 
 Fp8Matrix Linear::converted_gradient(const LinearOperand& dy, BackwardPart part) const {
-    if (!fp8() || (part == BackwardPart::weights && !weight_.trained())) return {};
+    if (!one_scale() || (part == BackwardPart::weights && !weight_.trained())) return {};
     return converted(dy,
                      {.format = DType::f8e5m2,
                       .rowwise = part != BackwardPart::weights,
@@ -283,7 +296,7 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     ArrivingRows dy(context_, slice.values);
     whole.dy = {.values = dy.whole(), .amax = amax_of_all_rows(context_, args.dy)};
     Fp8Matrix dy8 = {.rowwise = dy.whole(), .columnwise = {}, .scale = slice.in8.scale};
-    if (fp8() && !gathers_fp8()) {
+    if (one_scale() && !gathers_fp8()) {
         dy.wait();
         dy8 = converted_gradient(whole.dy, part);
     }

@@ -32,6 +32,10 @@ public:
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
+    /// True if they are, and each matrix has one scale: the layer reads the maxima of x and dy.
+    /// With scales for blocks it converts the rows of a product when it multiplies them; gradients
+    /// of weights then are products in the compute dtype.
+    bool one_scale() const { return fp8() && !weight_.weight8.in_blocks(); }
     /// True if its weight is kept in int8 or NF4.
     bool quantised() const { return weight_.quantised(); }
     bool has_adapter() const { return lora_.present(); }
@@ -65,7 +69,7 @@ public:
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
-    /// An operand of a GEMM: in FP8 if the layer multiplies in FP8, else its values.
+    /// An operand of a GEMM: in FP8 if the layer has one scale for it, else its values.
     struct Factor {
         Tensor values;
         Fp8Matrix in8;
@@ -75,7 +79,7 @@ private:
                   const Tensor& gelu = {}) const;
     /// True if ranks gather FP8: each converts its slice by the amax of all rows, and one byte of
     /// each element travels. An adapter reads whole rows in the compute dtype.
-    bool gathers_fp8() const { return fp8() && context_.sequence_parallel && !has_adapter(); }
+    bool gathers_fp8() const { return one_scale() && context_.sequence_parallel && !has_adapter(); }
     /// This rank's slice as it is gathered: its values, or if gathers_fp8() its rows in FP8, with
     /// the scale of all rows.
     Factor to_gather(const LinearOperand& slice, DType format) const;
@@ -118,8 +122,11 @@ private:
         bool rowwise;
         bool columnwise;
     };
-    /// x as FP8. Fills x.columns8 unless it is empty; the forms asked for are in workspace memory,
-    /// which the caller's frame releases. `row_sum` as in ToFp8.
+    /// x in FP8 with scales for blocks of 1 x 128, in workspace memory that the caller's frame
+    /// releases.
+    Fp8Matrix in_blocks(const Tensor& x) const;
+    /// x as FP8, with one scale. Fills x.columns8 unless it is empty; the forms asked for are in
+    /// workspace memory, which the caller's frame releases. `row_sum` as in ToFp8.
     Fp8Matrix converted(const LinearOperand& x, const Forms& forms,
                         const Tensor& row_sum = {}) const;
 

@@ -59,7 +59,7 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     const LinearOperand dy = branch_.output_gradient(grad, kept.branch, deferred.dy, pass, part);
     LinearOperand du = {.values =
                             context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
-    if (linears_.fp8()) du.amax = grad.amax_pool.next();
+    if (linears_.one_scale()) du.amax = grad.amax_pool.next();
     Tensor da = du.values;
     if (gated(activation()) && inputs) da = context_.temporary(linears_.a_shape(tokens));
     linears_.proj().backward(

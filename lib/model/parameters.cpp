@@ -11,6 +11,7 @@ namespace gptrain {
 namespace {
 
 void convert(Backend& backend, Arena& workspace, const Tensor& values, const Fp8Matrix& out) {
+    if (out.in_blocks()) return backend.run(ToFp8Blocks{.x = values, .out = out});
     const Tensor amax = workspace.allocate(DType::f32, {1});
     backend.run(Fill{.x = amax, .value = 0});
     backend.run(UpdateAmax{.x = values, .amax = amax});
@@ -31,7 +32,9 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
         groups_.emplace(group.name, &group);
     if (std::any_of(groups.begin(), groups.end(),
                     [](const auto& group) { return group.storage.fp8.has_value(); })) {
-        scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups), scale_step});
+        const bool blocks = layout_.fp8_scales > 0;
+        scales_ = memory[MemoryUse::weights].allocate(
+            DType::f32, blocks ? Shape{layout_.fp8_scales} : Shape{std::ssize(groups), scale_step});
     }
     if (const QuantisedPlace& end = layout_.quantised_end; end.values > 0) {
         Arena& arena = memory[MemoryUse::weights];
@@ -107,7 +110,10 @@ std::vector<Tensor> Parameters::shared_over(Axis axis) const {
     };
     add(weights_, [&](const ParameterGroup& group) { return position(group, false); });
     add(balances_, [&](const ParameterGroup& group) { return position(group, true); });
-    add(scales_, [&](const ParameterGroup& group) { return &group - layout_.groups.data(); });
+    add(scales_, [&](const ParameterGroup& group) {
+        if (layout_.fp8_scales > 0) return group.storage.fp8_scales.value_or(-1);
+        return std::int64_t{&group - layout_.groups.data()};
+    });
     const auto quantised = [&](const Tensor& buffer, std::int64_t QuantisedPlace::*begin) {
         add(buffer, [=](const ParameterGroup& group) {
             const auto& place = group.storage.quantised;
@@ -155,12 +161,23 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
     const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
     const FlatRange range = {*group.storage.fp8, *group.storage.fp8 + group.shape.elements()};
     const Tensor both = weights(range).reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
-    const std::int64_t index = &group - layout_.groups.data();
-    return {
+    Fp8Matrix matrix = {
         .rowwise = both.slice(0, 0, group.shape.elements()).view(group.shape),
         .columnwise =
             both.slice(0, group.shape.elements(), group.shape.elements()).view({inputs, outputs}),
-        .scale = scales_.slice(0, index, 1).slice(1, 0, 1).view({1})};
+        .scale = {}};
+    if (group.storage.fp8_scales) {
+        const Shape by_rows = fp8_block_scales(outputs, inputs);
+        const Shape by_columns = fp8_block_scales(inputs, outputs);
+        const std::int64_t begin = *group.storage.fp8_scales;
+        matrix.scale = scales_.slice(0, begin, by_rows.elements()).view(by_rows);
+        matrix.column_scale =
+            scales_.slice(0, begin + by_rows.elements(), by_columns.elements()).view(by_columns);
+    } else {
+        const std::int64_t index = &group - layout_.groups.data();
+        matrix.scale = scales_.slice(0, index, 1).slice(1, 0, 1).view({1});
+    }
+    return matrix;
 }
 
 Int8Matrix Parameters::int8(const QuantisedPlace& place, const Shape& shape) const {

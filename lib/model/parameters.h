@@ -142,7 +142,9 @@ private:
     /// From one scale to the next: cuBLASLt has no algorithm for one that is not aligned to 16
     /// bytes.
     static constexpr std::int64_t scale_step = 4;
-    Tensor scales_;  ///< fp32 [groups, scale_step], the first of a row in use; empty without FP8
+    /// fp32 [groups, scale_step], the first of a row in use; or all scales for blocks. Empty
+    /// without FP8.
+    Tensor scales_;
     Tensor quantised_values_;
     Tensor quantised_scales_;
     Tensor scale_factors_;   ///< of nested scales

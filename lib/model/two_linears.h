@@ -35,11 +35,11 @@ public:
     const Linear& proj() const { return proj_; }
     Shape u_shape(std::int64_t tokens) const { return {tokens, in_.outputs()}; }
     Shape a_shape(std::int64_t tokens) const { return {tokens, proj_.inputs()}; }
-    /// True if its GEMMs are FP8.
-    bool fp8() const { return in_.fp8(); }
+    /// True if its GEMMs are FP8 with one scale for each matrix (Linear::one_scale).
+    bool one_scale() const { return in_.one_scale(); }
     /// True if GELU and its gradient can be epilogues of the GEMMs: nothing is added in between.
     bool takes_epilogues() const {
-        return !fp8() && !in_.quantised() && !in_.has_adapter() && !proj_.has_adapter();
+        return !in_.fp8() && !in_.quantised() && !in_.has_adapter() && !proj_.has_adapter();
     }
 
     /// The tensors to keep in addition to u.

@@ -114,28 +114,40 @@ Precision precision_of(const RunPlan& plan) {
 
 /// Checks the sizes of every rank, as FP8 GEMMs require.
 void check_fp8(const RunPlan& plan) {
-    constexpr std::int64_t unit = 16;
+    const bool blocks = plan.fp8_blocks;
     const ModelShape& model = plan.model;
     const ModelShape& local = plan.local;
     require(model.layers > 2,
             "precision.compute: fp8 is used in all blocks except the first and the "
             "last, but model.num_layers is ",
             model.layers, "; set it to bf16");
-    const auto multiple = [&](std::string_view what, std::int64_t size, std::string_view axis,
-                              std::int64_t ranks) {
+    const auto check = [&](std::string_view what, std::int64_t size, std::string_view axis,
+                           std::int64_t ranks, bool in_blocks) {
+        const std::int64_t unit = in_blocks ? 128 : 16;
         const std::string of_rank =
             ranks > 1 ? text(" on each of ", ranks, " ranks of parallel.", axis) : "";
-        require(size % unit == 0, "precision.compute: fp8 needs sizes that are multiples of ", unit,
-                ", but ", what, " is ", size, of_rank,
-                "; change it or set precision.compute to bf16");
+        require(size % unit == 0,
+                in_blocks ? "precision.fp8_recipe: block" : "precision.compute: fp8",
+                " needs sizes that are multiples of ", unit, ", but ", what, " is ", size, of_rank,
+                "; change it or set ",
+                in_blocks ? "precision.fp8_recipe to tensor" : "precision.compute to bf16");
     };
+    const auto multiple = [&](std::string_view what, std::int64_t size, std::string_view axis,
+                              std::int64_t ranks) { check(what, size, axis, ranks, false); };
     const std::int64_t tensor = plan.mesh.tensor;
-    multiple("model.hidden_size", model.hidden, "", 1);
-    multiple("model.ffn_hidden_size", local.ffn, "tensor", tensor);
-    multiple("model.num_attention_heads x head_dim", local.heads * local.head_dim, "tensor",
-             tensor);
-    multiple("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
-             (local.heads + 2 * local.groups) * local.head_dim, "tensor", tensor);
+    const auto width = [&](std::string_view what, std::int64_t size, std::int64_t ranks) {
+        check(what, size, "tensor", ranks, blocks);
+    };
+    width("model.hidden_size", model.hidden, 1);
+    width("model.ffn_hidden_size", local.ffn, tensor);
+    width("model.num_attention_heads x head_dim", local.heads * local.head_dim, tensor);
+    if (blocks) {
+        // No block then has rows of q and k, of k and v, or of two ranks.
+        width("model.num_query_groups x head_dim", local.groups * local.head_dim, tensor);
+    } else {
+        width("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
+              (local.heads + 2 * local.groups) * local.head_dim, tensor);
+    }
     const std::int64_t rows = plan.micro_batch_size * plan.local_length();
     multiple("training.micro_batch_size x seq_length", rows, "context", plan.mesh.context);
     if (plan.tensor_pieces > 1)
@@ -201,6 +213,11 @@ void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target)
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
+    const Fp8Recipe recipe = spec.precision.fp8_recipe.value_or(Fp8Recipe::tensor);
+    plan.fp8_blocks = recipe == Fp8Recipe::block;
+    require(plan.fp8 || !plan.fp8_blocks,
+            "precision.fp8_recipe: block needs precision.compute fp8, but it is ",
+            name_of(precision), "; set that or remove the key");
     plan.int8_frozen = spec.precision.frozen == FrozenWeights::int8;
     plan.nf4_frozen = spec.precision.frozen == FrozenWeights::nf4;
     plan.nf4_double = spec.precision.nf4_double;
@@ -311,6 +328,8 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.training.global_batch_size = plan.batch.global_batch_size;
     effective.parallel.data = plan.mesh.data;
     effective.precision.compute = precision_of(plan);
+    if (plan.fp8)
+        effective.precision.fp8_recipe = plan.fp8_blocks ? Fp8Recipe::block : Fp8Recipe::tensor;
     effective.lr_schedule.decay_steps = plan.lr.decay_steps;
     effective.lr_schedule.warmup_steps = plan.lr.warmup_steps;
     effective.lr_schedule.wsd_decay_steps = plan.lr.wsd_decay_steps;

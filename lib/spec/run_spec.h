@@ -208,7 +208,7 @@ struct ParallelSpec {
 struct PrecisionSpec {
     std::optional<Precision> compute;
     Precision grad_reduce = Precision::fp32;  ///< fp32 or bf16
-    Fp8Recipe fp8_recipe = Fp8Recipe::tensor;
+    std::optional<Fp8Recipe> fp8_recipe;      ///< empty: that of the checkpoint, or tensor
     FrozenWeights frozen = FrozenWeights::compute;
     bool nf4_double = false;                   ///< the scales of nf4 are quantised too
     Precision main_weights = Precision::fp32;  ///< fp32 or bf16

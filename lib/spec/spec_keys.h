@@ -228,6 +228,7 @@ void visit_keys(auto& keys, ParallelSpec& parallel) {
 
 void visit_keys(auto& keys, PrecisionSpec& precision) {
     keys.open("compute", precision.compute, "auto");
+    keys.open("fp8_recipe", precision.fp8_recipe, "auto");
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
     keys.value("frozen", precision.frozen);

@@ -1,13 +1,10 @@
 #include "train/choose_resets.h"
 
 #include <optional>
-#include <system_error>
 #include <variant>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "data/document_resets.h"
-#include "metrics/run_directory.h"
 
 namespace gptrain {
 namespace {
@@ -19,17 +16,7 @@ DocumentResets fresh_resets(const RunSpec& spec) {
 
 /// The value of the run that is resumed; empty for a fresh start.
 std::optional<bool> kept_resets(const RunSpec& spec, const ResumeChoice& resume) {
-    const RunPaths paths = {spec.output_dir};
-    std::optional<RunSpec> saved = saved_spec(resume, paths.checkpoints());
-    std::error_code missing;
-    const bool copies = resume.kind == ResumeChoice::Kind::automatic &&
-                        (spec.checkpoint.local || spec.checkpoint.memory);
-    if (!saved && copies && std::filesystem::exists(paths.spec(), missing)) {
-        try {
-            saved = load_run_spec(paths.spec());
-        } catch (const Error&) {  // the file is for people: a run does not depend on it
-        }
-    }
+    const std::optional<RunSpec> saved = resumed_spec(spec, resume);
     if (!saved) return std::nullopt;
     return saved->data.reset_at_eod.value_or(false);
 }

@@ -1,6 +1,7 @@
 #include "train/resume.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -140,6 +141,21 @@ std::optional<RunSpec> saved_spec(const ResumeChoice& choice,
     const std::optional<SavedRun> saved = newest_run(choice, checkpoints);
     if (!saved) return std::nullopt;
     return parse_run_spec(saved->spec_yaml, "the spec of the checkpoint");
+}
+
+std::optional<RunSpec> resumed_spec(const RunSpec& spec, const ResumeChoice& choice) {
+    const RunPaths paths = {spec.output_dir};
+    std::optional<RunSpec> saved = saved_spec(choice, paths.checkpoints());
+    std::error_code missing;
+    const bool copies = choice.kind == ResumeChoice::Kind::automatic &&
+                        (spec.checkpoint.local || spec.checkpoint.memory);
+    if (!saved && copies && std::filesystem::exists(paths.spec(), missing)) {
+        try {
+            saved = load_run_spec(paths.spec());
+        } catch (const Error&) {  // the file is for people: a run does not depend on it
+        }
+    }
+    return saved;
 }
 
 void require_resumable(const RestartPoint& checkpoint) {

@@ -54,6 +54,10 @@ std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,
 std::optional<RunSpec> saved_spec(const ResumeChoice& choice,
                                   const std::filesystem::path& checkpoints);
 
+/// The effective spec of the run that `spec` resumes: saved_spec, or where only copies on the nodes
+/// can be resumed, its spec.yaml. Nothing for a fresh start. Called on one rank.
+std::optional<RunSpec> resumed_spec(const RunSpec& spec, const ResumeChoice& choice);
+
 /// Error (usage) if the checkpoint has no run to resume, with what to do instead.
 void require_resumable(const RestartPoint& checkpoint);
 

@@ -176,6 +176,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
         case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(operation.aux_stride);
         case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return set(operation.scale_a);
         case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return set(operation.scale_b);
+        case CUBLASLT_MATMUL_DESC_A_SCALE_MODE: return set(operation.scale_mode_a);
+        case CUBLASLT_MATMUL_DESC_B_SCALE_MODE: return set(operation.scale_mode_b);
         case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return set(operation.fast);
         case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return set(operation.multiprocessors);
         default: return CUBLAS_STATUS_INVALID_VALUE;

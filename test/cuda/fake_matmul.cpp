@@ -102,6 +102,42 @@ bool has_aligned_scales(const Operation& operation) {
     return aligned(operation.scale_a) && aligned(operation.scale_b);
 }
 
+// VEC128_32F and BLK128x128_32F, which CUDA 12.8 does not name.
+constexpr std::int32_t scale_vectors = 4;
+constexpr std::int32_t scale_squares = 5;
+
+bool in_blocks(std::int32_t mode) {
+    return mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
+
+/// Scales for blocks: both operands e4m3 with K a multiple of 128, not both of 128 x 128, no fast
+/// sums and no epilogue but a bias.
+bool has_block_form(const Operation& operation, const Layouts& at) {
+    const bool a = in_blocks(operation.scale_mode_a);
+    const bool b = in_blocks(operation.scale_mode_b);
+    if (!a && !b) return true;
+    const bool squares =
+        operation.scale_mode_a == scale_squares && operation.scale_mode_b == scale_squares;
+    return a && b && !squares && at.a.type == CUDA_R_8F_E4M3 && at.b.type == CUDA_R_8F_E4M3 &&
+           at.a.rows % 128 == 0 && operation.fast == 0 &&
+           (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+            operation.epilogue == CUBLASLT_EPILOGUE_BIAS);
+}
+
+/// The scale of element k of a vector along K; the operand's columns are these vectors.
+double scale_of(const float* scale, std::int32_t mode, const Layout& layout, std::int64_t k,
+                std::int64_t vector) {
+    if (scale == nullptr) return 1;
+    const std::int64_t block = k / 128;
+    if (mode == scale_vectors)
+        return static_cast<double>(scale[block * static_cast<std::int64_t>(layout.cols) + vector]);
+    if (mode == scale_squares) {
+        const std::int64_t padded = (static_cast<std::int64_t>(layout.rows) / 128 + 3) / 4 * 4;
+        return static_cast<double>(scale[vector / 128 * padded + block]);
+    }
+    return static_cast<double>(*scale);
+}
+
 /// True if the documentation allows the operation's attributes for these types: a type for GELU's
 /// auxiliary matrix, even the result's, only for FP8 results, which gptrain does not have; scales
 /// only for FP8 operands.
@@ -147,7 +183,8 @@ cublasStatus_t support_of(const Operation& operation, const Layouts& at) {
     if (!has_attributes(operation, at)) return CUBLAS_STATUS_INVALID_VALUE;
     const bool supported =
         has_types(at) &&
-        (!is_fp8(at.a.type) || (has_fp8_form(operation, at) && has_aligned_scales(operation))) &&
+        (!is_fp8(at.a.type) || (has_fp8_form(operation, at) && has_aligned_scales(operation) &&
+                                has_block_form(operation, at))) &&
         (!bias || has_bias_type(operation, at)) && (!gelu || has_auxiliary(operation, at));
     return supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -164,15 +201,21 @@ cublasStatus_t multiply(const Operation& operation, const Scales& scales,
         (tb ? at.b.cols : at.b.rows) != length) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    auto factor = static_cast<double>(scales.of_product);
-    if (operation.scale_a != nullptr) factor *= static_cast<double>(*operation.scale_a);
-    if (operation.scale_b != nullptr) factor *= static_cast<double>(*operation.scale_b);
+    const auto factor = static_cast<double>(scales.of_product);
+    const auto scale_a = [&](std::int64_t k, std::int64_t row) {
+        return scale_of(operation.scale_a, operation.scale_mode_a, at.a, k, row);
+    };
+    const auto scale_b = [&](std::int64_t k, std::int64_t col) {
+        return scale_of(operation.scale_b, operation.scale_mode_b, at.b, k, col);
+    };
     const auto weight_of_c = static_cast<double>(scales.of_c);
     for (std::int64_t col = 0; std::cmp_less(col, at.d.cols); ++col) {
         for (std::int64_t row = 0; std::cmp_less(row, at.d.rows); ++row) {
             double sum = 0;
-            for (std::int64_t k = 0; std::cmp_less(k, length); ++k)
-                sum += element(a.data, at.a, ta, row, k) * element(b.data, at.b, tb, k, col);
+            for (std::int64_t k = 0; std::cmp_less(k, length); ++k) {
+                sum += element(a.data, at.a, ta, row, k) * scale_a(k, row) *
+                       element(b.data, at.b, tb, k, col) * scale_b(k, col);
+            }
             sum *= factor;
             if (weight_of_c != 0) sum += weight_of_c * element(c.data, c.layout, false, row, col);
             if (has_bias(operation.epilogue)) sum += read(operation.bias, bias_type, row);

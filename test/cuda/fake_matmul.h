@@ -19,6 +19,8 @@ struct Operation {
     std::int64_t aux_stride = 0;
     const float* scale_a = nullptr;
     const float* scale_b = nullptr;
+    std::int32_t scale_mode_a = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+    std::int32_t scale_mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
     std::int8_t fast = 0;
     std::int32_t multiprocessors = 0;
 };

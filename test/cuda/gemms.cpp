@@ -258,5 +258,23 @@ TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
         "fp8 needs compute capability 8.9"));
 }
 
+TEST_CASE("an FP8 GEMM in blocks that the library does not support names the recipe", "[gemms]") {
+    // A library or a GPU without these modes declines the attribute.
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    const Numbers memory(128, 128, 0);
+    const Numbers result(128, 128, 0);
+    Matrix a = memory.matrix();
+    a.dtype = DType::f8e4m3;
+    std::vector<float> scales(128, 1.0f);
+    a.scale = scales.data();
+    a.scales = {.rows = 1, .cols = 128, .row_step = 1, .col_step = 128};
+    const Gemm gemm = {.a = a, .b = a.transposed(), .c = result.matrix()};
+    const Answer declines(fake_desc_set, fake_plain, CUBLAS_STATUS_NOT_SUPPORTED);
+    CHECK(contains(
+        test::message_of(ExitCode::usage, [&] { gemms.run(gemm, no_kernel, device.context()); }),
+        "set precision.fp8_recipe to tensor"));
+}
+
 }  // namespace
 }  // namespace gptrain::cuda

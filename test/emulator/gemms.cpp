@@ -1,6 +1,6 @@
 // Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on fp32 copies. Epilogues are
-// always separate, so that kernels of cuda/ compute them. The settings may choose our kernel for
-// sm_90a.
+// always separate, so that kernels of cuda/ compute them, except of FP8 in blocks. The settings may
+// choose our kernel for sm_90a.
 #include "cuda/gemm/gemms.h"
 
 #include <cstring>
@@ -16,6 +16,12 @@
 namespace gptrain::cuda {
 namespace {
 
+float scale_at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
+    const ScaleGrid& grid = matrix.scales;
+    if (!matrix.in_blocks()) return *matrix.scale;
+    return matrix.scale[row / grid.rows * grid.row_step + col / grid.cols * grid.col_step];
+}
+
 float value_at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
     const std::byte* at =
         matrix.data + (row * matrix.row_stride + col * matrix.col_stride) * size_of(matrix.dtype);
@@ -26,8 +32,8 @@ float value_at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
     switch (matrix.dtype) {
         case DType::bf16: return as(Bf16{});
         case DType::f16: return as(F16{});
-        case DType::f8e4m3: return as(F8E4M3{}) * *matrix.scale;
-        case DType::f8e5m2: return as(F8E5M2{}) * *matrix.scale;
+        case DType::f8e4m3: return as(F8E4M3{}) * scale_at(matrix, row, col);
+        case DType::f8e5m2: return as(F8E5M2{}) * scale_at(matrix, row, col);
         default: return as(float{});
     }
 }
@@ -73,10 +79,21 @@ public:
                          .c = Matrix(c.data(), gemm.c.rows, gemm.c.cols),
                          .accumulate = gemm.accumulate},
                         scratch);
+        if (gemm.bias != nullptr) add_bias(gemm, c);
         write(gemm.c, c);
     }
 
 private:
+    /// With scales for blocks, where it is no epilogue.
+    static void add_bias(const Gemm& gemm, std::vector<float>& c) {
+        Matrix bias = gemm.c;
+        bias.data = const_cast<std::byte*>(gemm.bias);
+        bias.row_stride = 0;
+        const std::vector<float> values = values_of(bias);
+        for (std::size_t i = 0; i < c.size(); ++i)
+            c[i] += values[i];
+    }
+
     cpu::Gemms gemms_;
     std::vector<std::byte> memory_ = std::vector<std::byte>(
         static_cast<std::size_t>(cpu::Gemms::scratch_bytes(omp_get_max_threads())) + 256);

@@ -170,10 +170,10 @@ std::vector<Case> chosen_cases() {
         }
     };
     for (const auto& family :
-         {linear_cases(), fp8_cases(), nf4_cases(), norm_cases(), head_norm_cases(),
-          row_norm_cases(), activation_cases(), embedding_cases(), attention_cases(), loss_cases(),
-          router_cases(), expert_cases(), grouped_linear_cases(), optimizer_cases(), muon_cases(),
-          small_moment_cases()})
+         {linear_cases(), fp8_cases(), fp8_block_cases(), nf4_cases(), norm_cases(),
+          head_norm_cases(), row_norm_cases(), activation_cases(), embedding_cases(),
+          attention_cases(), loss_cases(), router_cases(), expert_cases(), grouped_linear_cases(),
+          optimizer_cases(), muon_cases(), small_moment_cases()})
         add(family, false, 4e6);
     add(attention_cases(), true, 1.2e8);
     for (const OpCase& op : soaks() ? sm90_gemm_cases(DType::bf16) : few_sm90_gemm_cases())

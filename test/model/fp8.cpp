@@ -21,9 +21,12 @@ RunSpec spec_in(Precision precision, bool llama) {
     return spec;
 }
 
-/// The same, or a block with norms behind its halves, or with parallel halves.
+/// The same, or a block with norms behind its halves, or with parallel halves; then with scales for
+/// blocks, and with adapters too.
 RunSpec block_in_fp8(int index) {
     if (index < 2) return spec_in(Precision::fp8, index == 1);
+    if (index == 4) return in_blocks(tiny_spec());
+    if (index == 5) return with_lora(in_blocks(tiny_llama_spec()));
     RunSpec spec = index == 2 ? tiny_olmo_spec() : tiny_falcon_spec();
     spec.model.ffn_hidden_size = 64;
     spec.model.dropout = 0.1;
@@ -67,10 +70,12 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 struct Weights {
     Weights(Backend& backend, const RunPlan& plan, const std::optional<MemoryPlan>& needed)
         : memory(backend, needed),
-          parameters(
-              memory,
-              make_layout({.model = plan.model, .chunks = chunk_parts(plan, 0), .fp8 = true}),
-              DType::bf16, Parameters::Use::inference) {}
+          parameters(memory,
+                     make_layout({.model = plan.model,
+                                  .chunks = chunk_parts(plan, 0),
+                                  .fp8 = true,
+                                  .fp8_blocks = plan.fp8_blocks}),
+                     DType::bf16, Parameters::Use::inference) {}
     Memory memory;
     Parameters parameters;
 };
@@ -78,22 +83,25 @@ struct Weights {
 }  // namespace
 
 TEST_CASE("the scales of FP8 weights are aligned to 16 bytes, as cuBLASLt wants them", "[model]") {
-    const RunPlan plan = make_plan(spec_in(Precision::fp8, GENERATE(false, true)), {});
+    const RunPlan plan = make_plan(block_in_fp8(GENERATE(0, 1, 4)), {});
     MeterBackend meter({});
     const auto backend = tested_backend();
     const Weights weights(*backend, plan, Weights(meter, plan, {}).memory.peaks());
     int scales = 0;
     for (const ParameterGroup& group : weights.parameters.layout().groups) {
         if (!group.storage.fp8) continue;
-        const Tensor scale = weights.parameters.group(group.name).weight8.scale;
-        CHECK(reinterpret_cast<std::uintptr_t>(scale.data()) % 16 == 0);
+        const Fp8Matrix weight = weights.parameters.group(group.name).weight8;
+        CHECK(reinterpret_cast<std::uintptr_t>(weight.scale.data()) % 16 == 0);
+        CHECK(weight.in_blocks() == plan.fp8_blocks);
+        if (weight.in_blocks())
+            CHECK(reinterpret_cast<std::uintptr_t>(weight.column_scale.data()) % 16 == 0);
         ++scales;
     }
     CHECK(scales >= 4);
 }
 
 TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") {
-    RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3));
+    RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3, 4, 5));
     spec.recompute = Recompute::none;
     const Result base = train_steps(spec, 3);
     REQUIRE(std::isfinite(base.losses.back()));
@@ -109,7 +117,7 @@ TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") 
 }
 
 TEST_CASE("an FP8 run takes exactly the predicted memory", "[model][memory]") {
-    RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3));
+    RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3, 4, 5));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
     TinyRun run(spec);
@@ -133,6 +141,28 @@ TEST_CASE("FP8 gradients have the directions and lengths of bf16 gradients", "[m
         CHECK(cosine(gradient, in_fp8.gradients.at(name)) > 0.98);
         CHECK(length_of(in_fp8.gradients.at(name)) == Approx(length_of(gradient)).epsilon(0.1));
     }
+}
+
+TEST_CASE("with scales for blocks gradients are nearer to those of bf16", "[model]") {
+    RunSpec spec = in_blocks(GENERATE(false, true) ? tiny_llama_spec() : tiny_spec());
+    const Result blocks = train_steps(spec, 1);
+    spec.precision.fp8_recipe = Fp8Recipe::tensor;
+    const Result one_scale = train_steps(spec, 1);
+    spec.precision.compute = Precision::bf16;
+    spec.precision.fp8_recipe.reset();
+    const Result in_bf16 = train_steps(spec, 1);
+    const auto distance = [&](const Result& result) {
+        double squares = 0;
+        for (const auto& [name, gradient] : in_bf16.gradients) {
+            std::vector<float> difference = result.gradients.at(name);
+            for (std::size_t i = 0; i < gradient.size(); ++i)
+                difference[i] -= gradient[i];
+            squares += product(difference, difference);
+        }
+        return std::sqrt(squares);
+    };
+    CHECK(distance(blocks) > 0);
+    CHECK(distance(blocks) < 0.8 * distance(one_scale));
 }
 
 TEST_CASE("a skipped step leaves FP8 weights as they are", "[model]") {

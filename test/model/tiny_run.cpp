@@ -126,6 +126,15 @@ RunSpec tiny_shared_experts_spec() {
     return spec;
 }
 
+RunSpec in_blocks(RunSpec spec) {
+    spec.model.hidden_size = 256;
+    spec.model.num_attention_heads = 4;
+    spec.model.ffn_hidden_size = 256;
+    spec.precision.compute = Precision::fp8;
+    spec.precision.fp8_recipe = Fp8Recipe::block;
+    return spec;
+}
+
 RunSpec with_lora(RunSpec spec, bool all_layers) {
     using enum LinearName;
     spec.init_from = "unused";

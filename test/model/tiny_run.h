@@ -41,6 +41,10 @@ RunSpec tiny_experts_spec();
 /// groups.
 RunSpec tiny_shared_experts_spec();
 
+/// The same in FP8 with scales for blocks, in sizes that have whole blocks on up to two ranks of
+/// tp.
+RunSpec in_blocks(RunSpec spec);
+
 /// Trains LoRA instead, of all linear layers or of some that share their input with others; with
 /// experts, of attention.
 RunSpec with_lora(RunSpec spec, bool all_layers = true);

@@ -10,6 +10,7 @@ namespace gptrain {
 
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> fp8_cases();
+std::vector<OpCase> fp8_block_cases();
 std::vector<OpCase> int8_cases();
 std::vector<OpCase> nf4_cases();
 std::vector<OpCase> norm_cases();

@@ -180,7 +180,137 @@ OpCase weight_grad(const Size& size, reference::Result result) {
     return op;
 }
 
+// ---- scales for blocks -----------------------------------------------------------------------
+
+/// Magnitudes over many powers of two from one block of 128 elements of a row to the next.
+Values by_block(std::int64_t cols) {
+    return [=, normal = random_values()](std::int64_t i, PhiloxKey stream) {
+        const std::int64_t block = i / cols + i % cols / fp8_block;
+        return normal(i, stream) * std::ldexp(1, static_cast<int>(block * 7 % 31) - 20);
+    };
+}
+
+OpCase convert_rows(const Dims& size, DType from) {
+    OpCase op = make_case("to_fp8_rows",
+                          text(name_of(from), " ", size.rows, " x ", size.cols, " gap ", size.gap),
+                          size.large);
+    const auto x = op.input(from, {size.rows, size.cols}, by_block(size.cols), size.gap);
+    const auto rows = op.output(DType::f8e4m3, {size.rows, size.cols});
+    const auto scales = op.output(DType::f32, fp8_row_scales(size.rows, size.cols));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(ToFp8Rows{.x = at[x],
+                              .out = {.rowwise = at[rows], .columnwise = {}, .scale = at[scales]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::to_fp8_blocks(at[x], 1, at[rows], at[scales], false);
+    };
+    return op;
+}
+
+OpCase convert_weight(const Dims& size, DType from) {
+    OpCase op = make_case("to_fp8_blocks", text(name_of(from), " ", size.rows, " x ", size.cols),
+                          size.large);
+    const auto x = op.input(from, {size.rows, size.cols}, by_block(size.cols));
+    const auto rows = op.output(DType::f8e4m3, {size.rows, size.cols});
+    const auto columns = op.output(DType::f8e4m3, {size.cols, size.rows});
+    const auto scales = op.output(DType::f32, fp8_block_scales(size.rows, size.cols));
+    const auto column_scales = op.output(DType::f32, fp8_block_scales(size.cols, size.rows));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(
+            ToFp8Blocks{.x = at[x], .out = {at[rows], at[columns], at[scales], at[column_scales]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::to_fp8_blocks(at[x], fp8_block, at[rows], at[scales], false);
+        reference::to_fp8_blocks(at[x], fp8_block, at[columns], at[column_scales], true);
+    };
+    return op;
+}
+
+/// Scales between which a mistaken one shows.
+Values scale_values() {
+    return [](std::int64_t i, PhiloxKey /*stream*/) {
+        return std::ldexp(1.0 + 0.1 * static_cast<double>(i % 7), static_cast<int>(i % 5) - 8);
+    };
+}
+
+OpCase block_forward(const Size& size, bool with_bias) {
+    OpCase op = product_case(
+        with_bias ? "linear_forward in blocks, bias" : "linear_forward in blocks", size);
+    const auto x = op.input(DType::f8e4m3, {size.tokens, size.inputs}, random_values(60));
+    const auto x_scales =
+        op.input(DType::f32, fp8_row_scales(size.tokens, size.inputs), scale_values());
+    const auto weight = op.input(DType::f8e4m3, {size.outputs, size.inputs}, random_values(60));
+    const auto weight_scales =
+        op.input(DType::f32, fp8_block_scales(size.outputs, size.inputs), scale_values());
+    const auto bias = with_bias ? op.input(DType::bf16, {size.outputs}, random_values()) : none;
+    const auto y = op.output(DType::bf16, {size.tokens, size.outputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{.x = {},
+                                  .weight = {},
+                                  .bias = at[bias],
+                                  .y = at[y],
+                                  .x8 = {at[x], {}, at[x_scales]},
+                                  .weight8 = {at[weight], {}, at[weight_scales]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(
+            reference::from_fp8_blocks(at[x], at[x_scales], 1, false),
+            reference::from_fp8_blocks(at[weight], at[weight_scales], fp8_block, false), at[bias],
+            at[y]);
+    };
+    return op;
+}
+
+OpCase block_input_grad(const Size& size) {
+    OpCase op = product_case("linear_input_grad in blocks", size);
+    const auto dy = op.input(DType::f8e4m3, {size.tokens, size.outputs}, random_values(60));
+    const auto dy_scales =
+        op.input(DType::f32, fp8_row_scales(size.tokens, size.outputs), scale_values());
+    const auto weight = op.input(DType::f8e4m3, {size.inputs, size.outputs}, random_values(60));
+    // Those by rows are not read.
+    const auto by_rows =
+        op.input(DType::f32, fp8_block_scales(size.outputs, size.inputs), constant(1000));
+    const auto weight_scales =
+        op.input(DType::f32, fp8_block_scales(size.inputs, size.outputs), scale_values());
+    const auto dx = op.output(DType::bf16, {size.tokens, size.inputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearInputGrad{.dy = {},
+                                    .weight = {},
+                                    .gelu_input = {},
+                                    .dx = at[dx],
+                                    .dy8 = {at[dy], {}, at[dy_scales]},
+                                    .weight8 = {{}, at[weight], at[by_rows], at[weight_scales]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_input_grad(
+            reference::from_fp8_blocks(at[dy], at[dy_scales], 1, false),
+            reference::from_fp8_blocks(at[weight], at[weight_scales], fp8_block, true), {}, at[dx]);
+    };
+    return op;
+}
+
 }  // namespace
+
+std::vector<OpCase> fp8_block_cases() {
+    constexpr Dims activations[] = {
+        {1, 128}, {7, 256, 8}, {132, 384}, {160, 128, 64}, {16384, 4096, 0, true}};
+    constexpr Dims weights[] = {{128, 128}, {256, 640}, {384, 512}, {4096, 4096, 0, true}};
+    constexpr Size products[] = {
+        {16, 128, 128}, {48, 256, 384}, {160, 640, 128}, {2048, 1536, 6144, true}};
+    std::vector<OpCase> cases;
+    for (const DType from : compute_dtypes) {
+        for (const Dims& size : activations)
+            cases.push_back(convert_rows(size, from));
+        for (const Dims& size : weights)
+            cases.push_back(convert_weight(size, from));
+    }
+    for (const Size& size : products) {
+        cases.push_back(block_forward(size, false));
+        cases.push_back(block_forward(size, true));
+        cases.push_back(block_input_grad(size));
+    }
+    return cases;
+}
 
 std::vector<OpCase> fp8_cases() {
     std::vector<OpCase> cases;

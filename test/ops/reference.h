@@ -27,6 +27,13 @@ void update_amax(const Array& x, Array& amax);
 void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Array& scale);
 /// The matrix that `stored` represents; with `transpose`, its columns.
 Array from_fp8(const Array& stored, const Array& scale, bool transpose);
+/// `x` in e4m3 with scales for blocks of `block_rows` x 128 elements, 1 or 128: of x, or of its
+/// transpose. Padding of the scales is 0.
+void to_fp8_blocks(const Array& x, std::int64_t block_rows, Array& stored, Array& scales,
+                   bool transpose);
+/// The stored matrix times its scales, or the transpose.
+Array from_fp8_blocks(const Array& stored, const Array& scales, std::int64_t block_rows,
+                      bool transpose);
 
 // ---- int8 matrices ----
 void to_int8(const Array& x, Array& values, Array& scales);

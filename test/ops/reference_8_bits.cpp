@@ -63,6 +63,54 @@ Array from_fp8(const Array& stored, const Array& scale, bool transpose) {
     return matrix;
 }
 
+void to_fp8_blocks(const Array& x, std::int64_t block_rows, Array& stored, Array& scales,
+                   bool transpose) {
+    const Format format = format_of(DType::f8e4m3);
+    const auto value = [&](std::int64_t row, std::int64_t col) {
+        return static_cast<float>((transpose ? x(col, row) : x(row, col)).value);
+    };
+    for (std::int64_t i = 0; i < scales.shape().elements(); ++i)
+        scales(i) = 0;
+    for (std::int64_t row = 0; row < stored.size(0); row += block_rows) {
+        for (std::int64_t col = 0; col < stored.size(1); col += fp8_block) {
+            // These steps are part of the contract, in fp32.
+            float amax = 0;
+            for (std::int64_t r = row; r < row + block_rows; ++r) {
+                for (std::int64_t c = col; c < col + fp8_block; ++c)
+                    amax = std::max(amax, std::abs(value(r, c)));
+            }
+            const bool given = amax >= 0x1p-100F;
+            const float factor = given ? 448 / amax : 1;
+            const double scale = given ? amax / 448 : 1;
+            if (block_rows == 1) {
+                scales(col / fp8_block, row) = scale;
+            } else {
+                scales(row / fp8_block, col / fp8_block) = scale;
+            }
+            for (std::int64_t r = row; r < row + block_rows; ++r) {
+                for (std::int64_t c = col; c < col + fp8_block; ++c)
+                    stored(r, c) = nearest(value(r, c) * factor, format);
+            }
+        }
+    }
+}
+
+Array from_fp8_blocks(const Array& stored, const Array& scales, std::int64_t block_rows,
+                      bool transpose) {
+    const Shape shape = {stored.size(transpose ? 1 : 0), stored.size(transpose ? 0 : 1)};
+    Array matrix(shape);
+    for (std::int64_t row = 0; row < stored.size(0); ++row) {
+        for (std::int64_t col = 0; col < stored.size(1); ++col) {
+            const std::int64_t block = col / fp8_block;
+            Bounded& factor = transpose ? matrix(col, row) : matrix(row, col);
+            factor = stored(row, col) *
+                     (block_rows == 1 ? scales(block, row) : scales(row / fp8_block, block));
+            factor.bound += fp8_factor_roundoff * std::abs(factor.value);
+        }
+    }
+    return matrix;
+}
+
 void to_int8(const Array& x, Array& values, Array& scales) {
     for (std::int64_t row = 0; row < x.size(0); ++row) {
         for (std::int64_t block = 0; block < scales.size(1); ++block) {

@@ -68,6 +68,9 @@ TEST_CASE("linear ops agree with the reference") {
 TEST_CASE("FP8 ops agree with the reference") {
     check(fp8_cases());
 }
+TEST_CASE("FP8 ops in blocks agree with the reference") {
+    check(fp8_block_cases());
+}
 TEST_CASE("int8 ops agree with the reference") {
     check(int8_cases());
     check(nf4_cases());
@@ -112,6 +115,7 @@ TEST_CASE("linear ops are timed", "[.timing]") {
 }
 TEST_CASE("FP8 ops are timed", "[.timing]") {
     time_all(fp8_cases());
+    time_all(fp8_block_cases());
 }
 TEST_CASE("int8 ops are timed", "[.timing]") {
     time_all(int8_cases());

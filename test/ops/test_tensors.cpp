@@ -22,10 +22,10 @@ public:
 
 TEST_CASE("ops list the tensors that they use") {
     for (const auto& cases :
-         {linear_cases(), fp8_cases(), int8_cases(), nf4_cases(), norm_cases(), head_norm_cases(),
-          row_norm_cases(), activation_cases(), embedding_cases(), attention_cases(), loss_cases(),
-          router_cases(), expert_cases(), grouped_linear_cases(), optimizer_cases(), muon_cases(),
-          small_moment_cases()}) {
+         {linear_cases(), fp8_cases(), fp8_block_cases(), int8_cases(), nf4_cases(), norm_cases(),
+          head_norm_cases(), row_norm_cases(), activation_cases(), embedding_cases(),
+          attention_cases(), loss_cases(), router_cases(), expert_cases(), grouped_linear_cases(),
+          optimizer_cases(), muon_cases(), small_moment_cases()}) {
         for (const OpCase& op : cases) {
             if (op.large) continue;
             INFO(op.name);

@@ -34,6 +34,14 @@ std::vector<MeshCase> cases_in_fp8() {
     return cases;
 }
 
+/// The model in blocks, small enough to train in a moment.
+RunSpec few_blocks(RunSpec spec) {
+    spec = in_blocks(std::move(spec));
+    spec.model.num_layers = 3;
+    spec.training.global_batch_size = 8;
+    return spec;
+}
+
 /// True if a rank converts parts of tensors, each with a separate scale.
 bool splits_tensors(const MeshCase& mesh_case) {
     return mesh_case.parallel.tensor > 1 || mesh_case.parallel.context > 1;
@@ -74,9 +82,43 @@ TEST_CASE("Meshes whose ranks have parts of tensors are in FP8 as far from fp32 
     }
 }
 
+TEST_CASE("With scales for blocks parts of tensors are rounded as whole ones are") {
+    const bool first = session().rank() == 0;
+    RunSpec spec = few_blocks(models().front().spec);
+    StepResults alone;
+    StepResults exact;
+    if (first) {
+        alone = run_alone(spec, 2, &progress());
+        RunSpec fp32 = spec;
+        fp32.precision.compute = Precision::fp32;
+        fp32.precision.fp8_recipe.reset();
+        exact = run_alone(fp32, 2, &progress());
+    }
+    struct Ranks {
+        std::int64_t tensor, context, pipeline;
+        bool slices = false;
+    };
+    for (const auto& [tensor, context, pipeline, slices] :
+         {Ranks{2, 1, 1}, Ranks{2, 1, 1, true}, Ranks{1, 2, 1}, Ranks{1, 1, 2}, Ranks{1, 1, 1}}) {
+        CAPTURE(tensor, context, pipeline, slices);
+        RunSpec split = spec;
+        split.parallel.tensor = tensor;
+        split.parallel.sequence_parallel = slices;
+        split.parallel.context = context;
+        split.parallel.pipeline = pipeline;
+        const StepResults results = run_on_mesh(session(), split, 2);
+        if (!first) continue;
+        const double error = distance_of_all(alone.weights, exact.weights);
+        CHECK(distance_of_all(results.weights, alone.weights) < 0.3 * error);
+    }
+}
+
 TEST_CASE("Gathered FP8 is what converting after a gather would give") {
+    const Fp8Recipe recipe = GENERATE(Fp8Recipe::tensor, Fp8Recipe::block);
+    CAPTURE(name_of(recipe));
     RunSpec spec = models().front().spec;
     spec.precision.compute = Precision::fp8;
+    if (recipe == Fp8Recipe::block) spec = few_blocks(spec);
     spec.parallel.tensor = 2;
     const auto losses_of = [&](bool slices, OverlapTensor overlap, std::int64_t sequences) {
         RunSpec split = spec;

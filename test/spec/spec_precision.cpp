@@ -49,6 +49,35 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
                 "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
 }
 
+TEST_CASE("scales for blocks need fp8, and whole blocks of every matrix") {
+    const std::vector<std::string> fits = {
+        "precision.compute=fp8", "precision.fp8_recipe=block",  "model.num_layers=3",
+        "model.hidden_size=256", "model.num_attention_heads=4", "model.ffn_hidden_size=512",
+        "training.seq_length=32"};
+    CHECK(plan_of(fits).fp8_blocks);
+    CHECK_FALSE(plan_of({"precision.compute=fp8", "model.num_layers=3", "model.hidden_size=64",
+                         "model.num_attention_heads=4", "training.seq_length=32"})
+                    .fp8_blocks);
+    const auto fault = [&](const std::vector<std::string>& changes, std::int64_t ranks = 1) {
+        std::vector<std::string> settings = fits;
+        settings.insert(settings.end(), changes.begin(), changes.end());
+        return contradiction(settings, {.world_size = ranks});
+    };
+    CHECK(fault({}) == "(accepted)");
+    CHECK(fault({"parallel.tensor=2"}, 2) == "(accepted)");
+    CHECK(fault({"precision.compute=bf16"}) ==
+          "precision.fp8_recipe: block needs precision.compute fp8, but it is bf16; set that or "
+          "remove the key");
+    CHECK(fault({"model.ffn_hidden_size=448"}) ==
+          "precision.fp8_recipe: block needs sizes that are multiples of 128, but "
+          "model.ffn_hidden_size is 448; change it or set precision.fp8_recipe to tensor");
+    CHECK(holds(fault({"parallel.tensor=2", "model.ffn_hidden_size=384"}, 2),
+                "model.ffn_hidden_size is 192 on each of 2 ranks of parallel.tensor; change it"));
+    CHECK(holds(fault({"parallel.tensor=4"}, 4), "num_attention_heads x head_dim is 64 on each"));
+    CHECK(holds(fault({"model.num_query_groups=1"}), "num_query_groups x head_dim is 64; change"));
+    CHECK(holds(fault({"training.seq_length=40"}), "multiples of 16, but training.micro_batch"));
+}
+
 TEST_CASE("int8 is for weights that nothing else keeps") {
     CHECK(plan_of({"precision.frozen=int8"}).int8_frozen);
     CHECK(contradiction({"precision.frozen=int8", "precision.compute=fp8", "model.num_layers=4"},

@@ -92,6 +92,7 @@ parallel:
   reshard: true
 precision:
   compute: auto
+  fp8_recipe: auto
   grad_reduce: fp32
   frozen: compute
   nf4_double: false
@@ -262,6 +263,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("parallel.context_method", {"ring", "all_to_all"});
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
+    check("precision.fp8_recipe", {"auto", "tensor", "block"});
     check("precision.grad_reduce", {"fp32", "bf16"});
     check("precision.frozen", {"compute", "int8", "nf4"});
     check("precision.main_weights", {"fp32", "bf16"});
