@@ -207,8 +207,8 @@ struct ParallelSpec {
 
 struct PrecisionSpec {
     std::optional<Precision> compute;
-    Precision grad_reduce = Precision::fp32;  ///< fp32 or bf16
-    std::optional<Fp8Recipe> fp8_recipe;      ///< empty: that of the checkpoint, or tensor
+    Precision grad_reduce = Precision::fp32;   ///< fp32 or bf16
+    std::optional<Fp8Recipe> fp8_recipe = {};  ///< empty: that of the checkpoint, or tensor
     FrozenWeights frozen = FrozenWeights::compute;
     bool nf4_double = false;                   ///< the scales of nf4 are quantised too
     Precision main_weights = Precision::fp32;  ///< fp32 or bf16
