@@ -18,9 +18,9 @@ namespace gptrain {
 // ---- linear layers ------------------------------------------------------------------------------
 
 // With FP8 operands (x8, weight8: f8e4m3; dy8: f8e5m2, in blocks f8e4m3) the tensors of the same
-// name are empty. In blocks, x8 and dy8 have scales for 1 x 128 elements, weight8 for 128 x 128,
-// and the products of each 128 elements are added up in fp32 before anything else is added to them.
-// A weight gradient has no operands in blocks.
+// name are empty. In blocks, x8 and dy8 have scales for 1 x 128 elements, weight8 for 128 x 128; a
+// GPU scales the sums of 128 products in fp32, the CPU the elements. A weight gradient has no
+// operands in blocks.
 
 /// y (+)= x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored.
 /// Only a backend that need not be deterministic may use y before rounding.

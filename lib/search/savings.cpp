@@ -95,6 +95,7 @@ double operation_seconds(const RunPlan& plan, std::string_view operation, double
 std::vector<Choices> savings_of(const Choices& choices, const SearchSpace& space,
                                 const SearchContext& context) {
     std::vector<Choices> savings;
+    if (choices.parallel.pipeline > 1) return savings;
     const Sharers sharers(choices, context);
     divide(choices, space, sharers, savings);
     offload(choices, space, sharers, context, savings);

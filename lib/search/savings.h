@@ -16,8 +16,9 @@ namespace gptrain {
 ///  - from divided gradients: weights divided among the same ranks;
 ///  - from weights divided among all ranks: state in host memory too;
 ///  - from state in host memory: with full recomputation, activations too.
-/// So each is reached in one way. A rule of the spec may refuse them. `reshard` stays as the spec
-/// has it: without it gathered weights take as much memory as with divided gradients alone.
+/// So each is reached in one way. A rule of the spec may refuse them. A pipeline has none: its
+/// stages divide the same state, and would gather and sum for every microbatch. `reshard` stays the
+/// spec's: without it gathered weights take as much memory as with divided gradients alone.
 std::vector<Choices> savings_of(const Choices& choices, const SearchSpace& space,
                                 const SearchContext& context);
 
