@@ -59,9 +59,10 @@ std::vector<std::string> attention_faults(const MpiSession& session) {
     std::string own;
     session.run_on_all([&] {
         if (!checks_attention(nodes, session.rank())) return;
+        const std::string driver = cuda::driver_text();
         own = attention_fault_or_recall(
-            NodeCache::of_this_user(), cuda::device_name(device),
-            text("build ", program_checksum(), ", ", cuda::driver_text()),
+            NodeCache::of_this_user(), driver.empty() ? driver : cuda::device_name(device),
+            text("build ", program_checksum(), ", ", driver),
             [&](std::chrono::seconds limit) { return check_attention_in_child(device, limit); });
         if (!own.empty() && session.size() > 1) own = session.name() + ": " + own;
     });
@@ -162,8 +163,8 @@ void require_fp8_blocks(const Device& device, const RunPlan& plan, const MpiSess
     const bool able = !device.cuda || std::pair(probe.major, probe.minor) == std::pair(9, 0);
     if (session.max(able ? 0 : 1) == 0) return;
     throw CommonError(ExitCode::usage,
-                      "precision.fp8_recipe: block needs GPUs of compute capability 9.0, for which "
-                      "alone cuBLASLt has such GEMMs; set it to tensor");
+                      "precision.fp8_recipe: block needs GPUs of compute capability 9.0: cuBLASLt "
+                      "multiplies with such scales on no others; set it to tensor");
 }
 
 bool have_fp8(const Device& device, const MpiSession& session) {

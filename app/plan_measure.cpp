@@ -78,6 +78,7 @@ std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measuremen
     RunPlan plan;
     session.run_on_all(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
+    require_fp8_blocks(device, plan, session);
     ranks.set_mesh(plan.mesh);
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.connect_nodes(RunPaths{spec.output_dir}.cache() / "heartbeats", session);

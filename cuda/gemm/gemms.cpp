@@ -40,7 +40,7 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
     return end.milliseconds_since(begin) / runs;
 }
 
-/// What the library demands of the operands besides their sizes.
+/// The library's demands on the operands besides their sizes.
 std::string_view demands(const Gemm& gemm) {
     if (gemm.a.in_blocks()) {
         return ": scales for blocks need compute capability 9.0 and cuBLASLt 12.9 or newer; set "

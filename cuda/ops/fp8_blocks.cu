@@ -12,7 +12,7 @@ static_assert(tile == fp8_block);
 constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
 
-/// What a block's values are multiplied by, and what the results are multiplied by later.
+/// The factor of a block's values, and that of the results later.
 struct BlockScale {
     float factor;
     float scale;

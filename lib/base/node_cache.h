@@ -1,4 +1,4 @@
-// What programs have found out on this node, for the programs that come after them.
+// Answers that programs have found on this node, for the programs that come after them.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace gptrain {
 /// file appears whole. Question, state and answer contain no zeros.
 class NodeCache {
 public:
-    /// What the environment variable GPTRAIN_NODE_CACHE names: a folder, or "off". By default
-    /// gptrain-UID in the folder for temporary files.
+    /// In the folder that the environment variable GPTRAIN_NODE_CACHE names; nowhere if it is
+    /// "off". By default in gptrain-UID in the folder for temporary files.
     static NodeCache of_this_user();
 
     /// Keeps nothing.

@@ -83,6 +83,7 @@ IndexedDataset::Facts IndexedDataset::check_or_recall(Share share) const {
             const Facts facts = check(share);
             return FoundNumbers{facts.index.crc, facts.index.begun_sequences, facts.bin_crc};
         });
+    if (found.size() != 3) return check(share);
     return {.index = {.crc = static_cast<std::uint32_t>(found[0]), .begun_sequences = found[1]},
             .bin_crc = static_cast<std::uint32_t>(found[2])};
 }

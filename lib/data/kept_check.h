@@ -11,10 +11,10 @@
 
 namespace gptrain {
 
-/// What a check has found: checksums and counts.
+/// The findings of a check: checksums and counts.
 using FoundNumbers = std::vector<std::int64_t>;
 
-/// What `check` finds in a share of the files, or what it found when a process of this user checked
+/// The findings of `check` in a share of the files, or those of a process of this user that checked
 /// the same share on this node within the last day (NodeCache), if no file has changed since:
 /// place, size and times of change are the same. `what` names the check. Runs the check if the
 /// share is small, and keeps nothing of a file that was changed moments ago, because it could

@@ -25,7 +25,7 @@ struct RunPaths {
     std::filesystem::path measured() const { return folder / "measured.jsonl"; }
     /// The results that gptrain eval --task --json wrote here, for the run's report.
     std::filesystem::path tasks() const { return folder / "tasks.json"; }
-    /// What NCCL reported on the last hang.
+    /// NCCL's report on the last hang.
     std::filesystem::path nccl_report() const { return folder / "hang-nccl.txt"; }
     std::filesystem::path lock() const { return folder / ".lock"; }
 };

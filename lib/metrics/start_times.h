@@ -77,7 +77,7 @@ private:
 /// rank 0.
 StartSeconds slowest(const StartSeconds& own, const MpiSession& ranks);
 
-/// What a start spent.
+/// The times of a start.
 struct StartReport {
     std::int64_t step = 0;  ///< the first one
     StartSeconds seconds{};

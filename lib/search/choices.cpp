@@ -58,6 +58,7 @@ RunSpec with_choices(const RunSpec& spec, const Choices& choices) {
     if (before != choices.global_batch_size) change_batch(changed, choices.global_batch_size);
     changed.training.global_batch_size = choices.global_batch_size;
     changed.precision.compute = choices.compute;
+    if (choices.compute != Precision::fp8) changed.precision.fp8_recipe.reset();
     changed.precision.grad_reduce = choices.grad_reduce;
     changed.recompute = choices.recompute;
     changed.offload = choices.offload;

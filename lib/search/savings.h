@@ -1,4 +1,4 @@
-// What a candidate that does not fit can still do with the same mesh: divide more of its state
+// Ways out for a candidate that does not fit, with the same mesh: divide more of its state
 // among the ranks, or keep it in host memory.
 #pragma once
 

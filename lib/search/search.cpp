@@ -232,7 +232,8 @@ void Search::replace(const Known& known, double bytes) {
     for (const auto& [saving, needed] : savings.too_large)
         drop(saving, needed);
     for (auto& [saving, next] : savings.fitting) {
-        next.bound = std::max(next.bound, known.bound);
+        // Among the ranks of a node even more messages may take less time.
+        if (!saving.parallel.shard_ranks) next.bound = std::max(next.bound, known.bound);
         queue(saving, next);
     }
 }

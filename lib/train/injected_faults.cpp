@@ -142,7 +142,7 @@ void InjectedFaults::miscompute(std::int64_t step, std::int64_t index, std::int6
         const Tensor value = result.view({result.elements()}).slice(0, element, 1);
         const std::size_t bit = flip_in(value, drawn[3]);
         warn_of(target_.rank, fault.fault,
-                text("before step ", step, ", bit ", bit, " of element ", element, " of result ",
+                text("in step ", step, ", bit ", bit, " of element ", element, " of result ",
                      index + 1, " of ", count));
     }
 }

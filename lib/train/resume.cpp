@@ -114,14 +114,14 @@ std::optional<ReadAhead> read_ahead(const ResumeChoice& choice, const RunSpec& s
     if (ranks.rank() == 0) newest = newest_checkpoint(choice, spec.output_dir);
     newest = ranks.broadcast(newest);
     if (newest.empty()) return std::nullopt;
-    std::int64_t available = 0;
+    std::optional<std::int64_t> available;
     for (const MemoryLimit& limit : host_memory_limits()) {
         if (limit.per_process) continue;
-        available = available == 0 ? limit.available : std::min(available, limit.available);
+        available = std::min(available.value_or(limit.available), limit.available);
     }
     return std::optional<ReadAhead>(std::in_place,
                                     shard_files_of(newest, ranks.rank(), ranks.size()),
-                                    available / 2 / ranks.local_size());
+                                    available.value_or(0) / 2 / ranks.local_size());
 }
 
 std::optional<PeerAxes> saved_peer_axes(const ResumeChoice& choice,

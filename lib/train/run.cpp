@@ -226,7 +226,9 @@ ExitCode Run::loop() {
         progress_.phase("step", state_.step + (steps_.in_flight() ? 2 : 1));
         steps_.begin();
         StepBatch batch = next_batch(*loader);
-        if (replay_due(batch.step)) replay(batch);
+        if (replays() && !last_replay_) replay(batch);
+        std::optional<StepBatch> replayed;
+        if (replay_due(batch.step)) replayed = batch;
         issue_step(std::move(batch));
         checkpoints_.saver().poll();
         checkpoints_.poll_copies();
@@ -237,6 +239,7 @@ ExitCode Run::loop() {
             if (!faults_.failure() && faults_.roll_back(state_)) {
                 steps_.restore(state_.expert_slices);
                 last_equal_ = state_.step;
+                if (last_replay_) last_replay_ = std::min(*last_replay_, state_.step);
                 loader = training_loader();
                 continue;
             }
@@ -247,6 +250,7 @@ ExitCode Run::loop() {
         const bool last = state_.step == plan_.steps;
         if (last || due(spec_.logging.interval, state_.step)) report_.log(state_);
         if (replica_check_due(state_.step)) check_replicas();
+        if (replayed) replay(*replayed);
         evaluation_interrupted = !evaluate(evaluations_due(state_.step)) && last;
         asked = std::max(asked, request());
         save_if_due(asked);
@@ -279,7 +283,7 @@ void Run::issue_step(StepBatch batch) {
 bool Run::results_due() const {
     const std::int64_t step = state_.step + 1;
     return step == plan_.steps || due(spec_.logging.interval, step) ||
-           evaluations_due(step).any() || replica_check_due(step) || replay_due(step + 1) ||
+           evaluations_due(step).any() || replica_check_due(step) || replay_due(step) ||
            checkpoints_.copies_due(step, false) || due(spec_.checkpoint.interval, step);
 }
 

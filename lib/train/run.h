@@ -62,11 +62,12 @@ private:
         const bool copied = mesh.dp_cp().size() > 1 || mesh[Axis::expert_copies].size() > 1;
         return copied && due(spec_.faults.replica_check_interval, step);
     }
-    /// True if a microbatch runs twice before this step: the first of the start, or one after every
-    /// interval.
+    bool replays() const { return spec_.faults.replay_interval > 0; }
+    /// True if a microbatch of this step runs twice after it, so that a checkpoint of it is that of
+    /// devices that compute right.
     bool replay_due(std::int64_t step) const {
-        const std::int64_t interval = spec_.faults.replay_interval;
-        return interval > 0 && (!last_replay_ || due(interval, step - 1));
+        return replays() && (step == plan_.steps || due(spec_.faults.replay_interval, step) ||
+                             due(spec_.checkpoint.interval, step));
     }
     /// True if what follows the step in flight needs its results.
     bool results_due() const;
@@ -114,8 +115,9 @@ private:
     void keep_checkpoints();
     /// Throws on all ranks (bug) if ranks that should hold the same weights do not.
     void check_replicas();
-    /// Runs a microbatch of the next step twice, and throws on all ranks (hang, so that the run is
-    /// started again) if its results differ. No step may be in flight.
+    /// Runs the first microbatch twice, and throws on all ranks if its results differ: hang, so
+    /// that the run is started again, or bug if the newest checkpoint may hold wrong values. No
+    /// step may be in flight.
     void replay(const StepBatch& batch);
     /// Waits for the save under way, whose failure matters less than a device at fault.
     void drop_save();

@@ -100,20 +100,24 @@ void Run::replay(const StepBatch& batch) {
         return;
     }
     drop_save();
+    // Copies on the nodes are newer than the last replay, so none of them counts any more.
+    checkpoints_.begin_course(state_.step);
     std::string doubt;
     ranks_.run_on_first([&] {
         const std::int64_t since = last_replay_.value_or(state_.step);
-        if (since == state_.step) return;
         const auto sound = checkpoints_.newest_until(since);
-        doubt = text("; since step ", since, " it may have computed wrong values, ",
+        const auto newest = checkpoints_.newest_until(state_.step);
+        if (newest == sound) return;
+        doubt = text("; ", newest->string(), " may hold wrong values, ",
                      sound ? text("and --resume ", sound->string(), " goes back to before that")
                            : "and no checkpoint is from before that");
     });
-    // The batch scripts read the name of the node to leave out.
-    throw CommonError(ExitCode::hang,
-                      text(differing, ": two runs of a microbatch before step ", batch.step,
-                           " gave different results (faults.replay_interval); check this device",
-                           ranks_.broadcast(doubt)));
+    doubt = ranks_.broadcast(doubt);
+    // The batch scripts read the names of the nodes.
+    throw CommonError(
+        doubt.empty() ? ExitCode::hang : ExitCode::bug,
+        text(differing, ": two runs of a microbatch of step ", batch.step,
+             " gave different results (faults.replay_interval): check these devices", doubt));
 }
 
 void Run::drop_save() {

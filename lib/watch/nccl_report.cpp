@@ -52,8 +52,8 @@ public:
                std::cmp_equal(::send(socket_, command.data(), command.size(), MSG_NOSIGNAL),
                               command.size());
     }
-    /// What has arrived; empty at the end of the connection, nothing at the deadline or after an
-    /// error.
+    /// The bytes that have arrived; empty at the end of the connection, nothing at the deadline or
+    /// after an error.
     std::optional<std::string_view> receive() {
         for (;;) {
             if (!wait(POLLIN)) return std::nullopt;

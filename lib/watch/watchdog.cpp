@@ -174,7 +174,7 @@ void Watchdog::ask_nccl() const {
     try {
         if (keep_nccl_report(*options_.nccl_address, options_.nccl_file, time_to_ask))
             warn("NCCL's own report on the hang: ", options_.nccl_file.string());
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
         warn(error.what(), ": NCCL's own report on the hang is lost");
     }
 }

@@ -47,13 +47,15 @@ fit() {
 # Adds the job and its nodes that errors name, each in a line of the file:
 # "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...", after "0: " with srun --label. If
 # there is no such error, the node where tasks were killed, if it is one:
-# "srun: error: n2: task 3: Killed". A node that has computed something else from the same values
-# (faults.replay_interval) counts as named in two starts.
+# "srun: error: n2: task 3: Killed". Where a microbatch gave different results
+# (faults.replay_interval), all nodes that the error names count, and one alone as named in two starts.
 count_faults() {
     local error='^([0-9]+: )?gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*'
-    local killed='^srun: error: ([^ :]+): tasks? [0-9,-]+: [^ET].*' named
-    named=$(sed -nE "s/$error/\\3/p" "$errors" | sort -u
-        grep -F ': two runs of a microbatch ' "$errors" | sed -nE "s/$error/\\3/p" | sort -u) || true
+    local killed='^srun: error: ([^ :]+): tasks? [0-9,-]+: [^ET].*' named differing
+    differing=$(sed -n 's/: two runs of a microbatch .*//p' "$errors" | grep -oE '\) on [^ ,:;.]+' |
+        sed 's/^) on //' | sort -u) || true
+    named=$({ sed -nE "s/$error/\\3/p" "$errors" && echo "$differing"; } | sort -u | grep .) || true
+    [[ $(wc -w <<<"$differing") != 1 ]] || named+=$'\n'$differing
     [[ -n $named ]] || named=$(sed -nE "s/$killed/\\1/p" "$errors" | sort -u |
         awk '{ node = $0 } END { if (NR == 1) print node }')
     among "$(nodes_in "$SLURM_JOB_NODELIST")" <<<"$named" | sed "s/^/$self /" >>"$faults" || true

@@ -1,4 +1,4 @@
-// What one process keeps for the next ones on its node.
+// Answers that one process keeps for the next ones on its node.
 #include "base/node_cache.h"
 
 #include <cstdlib>

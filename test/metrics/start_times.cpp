@@ -1,4 +1,4 @@
-// What a start spent: the stopwatch, the table and the line of metrics.jsonl.
+// The times of a start: the stopwatch, the table and the line of metrics.jsonl.
 #include "metrics/start_times.h"
 
 #include <chrono>

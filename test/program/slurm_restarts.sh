@@ -281,7 +281,7 @@ noting squeue 'echo n1,n2,n3'
 noting srun "${probes}echo 'srun: error: n2: task 3: Killed' >&2; $command"
 GPTRAIN_SPARES=1 GOOD=3 with_nodes "2 n1,n2 4/2 n1,n2 4/2 n1,n3 4"
 # At once, if that error is a proof.
-wrong="gptrain: error: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2: two runs of a microbatch before step 9 gave different"
+wrong="gptrain: error: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2: two runs of a microbatch of step 9 gave different"
 noting srun "${probes}echo '$wrong' >&2; $command"
 GPTRAIN_SPARES=1 with_nodes "2 n1,n2 4/2 n1,n3 4"
 # Slurm has forgotten the tasks of a job that it had taken nodes from.
