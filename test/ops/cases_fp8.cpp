@@ -293,7 +293,7 @@ OpCase block_input_grad(const Size& size) {
 
 std::vector<OpCase> fp8_block_cases() {
     constexpr Dims activations[] = {
-        {1, 128}, {7, 256, 8}, {132, 384}, {160, 128, 64}, {16384, 4096, 0, true}};
+        {1, 128}, {7, 256, 16}, {132, 384}, {160, 128, 64}, {16384, 4096, 0, true}};
     constexpr Dims weights[] = {{128, 128}, {256, 640}, {384, 512}, {4096, 4096, 0, true}};
     constexpr Size products[] = {
         {16, 128, 128}, {48, 256, 384}, {160, 640, 128}, {2048, 1536, 6144, true}};
