@@ -267,19 +267,17 @@ OpCase block_input_grad(const Size& size) {
     const auto dy_scales =
         op.input(DType::f32, fp8_row_scales(size.tokens, size.outputs), scale_values());
     const auto weight = op.input(DType::f8e4m3, {size.inputs, size.outputs}, random_values(60));
-    // Those by rows are not read.
-    const auto by_rows =
-        op.input(DType::f32, fp8_block_scales(size.outputs, size.inputs), constant(1000));
     const auto weight_scales =
         op.input(DType::f32, fp8_block_scales(size.inputs, size.outputs), scale_values());
     const auto dx = op.output(DType::bf16, {size.tokens, size.inputs});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearInputGrad{.dy = {},
-                                    .weight = {},
-                                    .gelu_input = {},
-                                    .dx = at[dx],
-                                    .dy8 = {at[dy], {}, at[dy_scales]},
-                                    .weight8 = {{}, at[weight], at[by_rows], at[weight_scales]}});
+        backend.run(
+            LinearInputGrad{.dy = {},
+                            .weight = {},
+                            .gelu_input = {},
+                            .dx = at[dx],
+                            .dy8 = {at[dy], {}, at[dy_scales]},
+                            .weight8 = {{}, at[weight], at[weight_scales], at[weight_scales]}});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_input_grad(
