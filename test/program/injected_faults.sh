@@ -79,7 +79,7 @@ says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 p
     "after step 4 they were equal" "restart the run from scratch: no checkpoint is from before the difference"
 # A later checkpoint may hold the fault: the one to go back to is named.
 train_ranks 1 4 earlier "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
-    parallel.shard_optimizer=false checkpoint.interval=3 "${four[@]}"
+    parallel.shard_optimizer=false checkpoint.interval=2 checkpoint.keep_last=5 "${four[@]}"
 says err "step 8: ranks with replicas" "with --resume $PWD/earlier/checkpoints/step-000004"
 [[ -d earlier/checkpoints/step-000006 ]] || fail "the save of step 6 was dropped: $(ls earlier/checkpoints)"
 
@@ -87,7 +87,7 @@ says err "step 8: ranks with replicas" "with --resume $PWD/earlier/checkpoints/s
 # replica. The seed draws a gradient of a weight, and one that goes to the first stage.
 for stages in 1 2; do
     train_ranks 6 2 wrong-$stages "kind: miscompute, rank: 1, step: 5" faults.replay_interval=5 \
-        parallel.data=$((2 / stages)) parallel.pipeline=$stages checkpoint.interval=2 checkpoint.keep_last=5
+        parallel.data=$((2 / stages)) parallel.pipeline=$stages checkpoint.interval=3
     says warnings "injected fault: rank 1: miscompute in step 5, bit "
     grep -qE "^gptrain: error: rank 1 \([^)]*\) on $(hostname): two runs of a microbatch of step 5 gave" err ||
         fail "$stages stages: $(cat err)"
