@@ -38,8 +38,7 @@ std::vector<MeshCase> cases_in_fp8() {
 RunSpec few_blocks(RunSpec spec) {
     spec = in_blocks(std::move(spec));
     spec.model.num_layers = 3;
-    spec.training.micro_batch_size = 1;
-    spec.training.global_batch_size = 8;
+    spec.training.global_batch_size = 16;
     return spec;
 }
 
