@@ -91,6 +91,7 @@ public:
 private:
     void run(const LinearOp& op) {
         const ArenaFrame frame(arena_);
+        if (op.experts > 0) return run_of_experts(op);
         const Tensor first = matrix(op.first);
         const Tensor second = matrix(op.second);
         const Tensor extra = matrix(op.extra);
@@ -112,11 +113,6 @@ private:
                                    .column_scale = blocks ? scale : Tensor()}
                        : Fp8Matrix();
         };
-        const auto of_experts = [&](const Tensor& x) {
-            const std::int64_t count = op.parts * op.experts;
-            return x.view({op.parts, op.experts, x.size(0) / count, x.size(1)});
-        };
-        const Tensor offsets = op.experts > 0 ? experts_offsets(op) : Tensor();
         switch (op.kind) {
             case LinearOp::Kind::forward:
                 return backend_.run(LinearForward{.x = plain(first),
@@ -144,27 +140,42 @@ private:
                                                      .dy8 = columns(first, first_scale),
                                                      .accumulate = op.accumulate != 0});
             case LinearOp::Kind::grouped_forward:
-                return backend_.run(GroupedForward{
-                    .x = first,
-                    .weight = of_experts(second),
-                    .offsets = offsets,
-                    .y = result,
-                    .bias =
-                        extra.empty() ? extra : extra.view({op.parts, op.experts, extra.size(1)}),
-                    .expected = op.expected});
             case LinearOp::Kind::grouped_input_grad:
-                return backend_.run(GroupedInputGrad{.dy = first,
-                                                     .weight = of_experts(second),
-                                                     .offsets = offsets,
-                                                     .dx = result,
-                                                     .expected = op.expected});
-            case LinearOp::Kind::grouped_weight_grad:
-                return backend_.run(GroupedWeightGrad{.x = second,
-                                                      .dy = first,
-                                                      .offsets = offsets,
-                                                      .dweight = of_experts(result),
-                                                      .accumulate = op.accumulate != 0,
-                                                      .expected = op.expected});
+            case LinearOp::Kind::grouped_weight_grad: return;  // by run_of_experts
+        }
+    }
+
+    void run_of_experts(const LinearOp& op) {
+        const Tensor first = matrix(op.first);
+        const Tensor second = matrix(op.second);
+        const Tensor extra = matrix(op.extra);
+        const Tensor result = matrix(op.result);
+        const Tensor offsets = experts_offsets(op);
+        const auto of_experts = [&](const Tensor& x) {
+            const std::int64_t count = op.parts * op.experts;
+            return x.view({op.parts, op.experts, x.size(0) / count, x.size(1)});
+        };
+        if (op.kind == LinearOp::Kind::grouped_forward) {
+            backend_.run(GroupedForward{
+                .x = first,
+                .weight = of_experts(second),
+                .offsets = offsets,
+                .y = result,
+                .bias = extra.empty() ? extra : extra.view({op.parts, op.experts, extra.size(1)}),
+                .expected = op.expected});
+        } else if (op.kind == LinearOp::Kind::grouped_input_grad) {
+            backend_.run(GroupedInputGrad{.dy = first,
+                                          .weight = of_experts(second),
+                                          .offsets = offsets,
+                                          .dx = result,
+                                          .expected = op.expected});
+        } else {
+            backend_.run(GroupedWeightGrad{.x = second,
+                                           .dy = first,
+                                           .offsets = offsets,
+                                           .dweight = of_experts(result),
+                                           .accumulate = op.accumulate != 0,
+                                           .expected = op.expected});
         }
     }
 

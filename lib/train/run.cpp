@@ -81,21 +81,10 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     times.begin(StartPhase::load);
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
-    const auto load_initial = [&] {
-        if (plan_.quantised()) {
-            engine_->stream_model([&](std::span<const StreamedState> weights) {
-                initial->load_streamed(devices_.backend, weights);
-            });
-        } else {
-            initial->load(
-                devices_.backend,
-                [this](const StateVisitor& visit) { engine_->visit_model(visit); }, plan_.seed);
-        }
-    };
     if (checkpoint) {
         const Clock::time_point start = Clock::now();
         engine_->clear_weights();
-        if (initial) load_initial();
+        if (initial) load_initial(*initial);
         const SavedRun saved = checkpoints_.load(*checkpoint, state_);
         load_seconds = seconds_since(start);
         goodput = saved.goodput;
@@ -115,7 +104,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         state_.last = engine_->read_state();
         if (initial) {
             const Clock::time_point start = Clock::now();
-            load_initial();
+            load_initial(*initial);
             const StateSource all = [this](const StateVisitor& visit) { engine_->visit(visit); };
             initial->load_adapter(devices_.backend, all);
             if (const auto& prompt = plan_.model.prompt;
@@ -138,6 +127,18 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     const auto& local = checkpoint->local();
     report_.loaded(local ? std::string(name_of(local->tier())) : "checkpoint",
                    lost > 0 ? std::optional(lost) : std::nullopt);
+}
+
+void Run::load_initial(InitialWeights& initial) {
+    if (plan_.quantised()) {
+        engine_->stream_model([&](std::span<const StreamedState> weights) {
+            initial.load_streamed(devices_.backend, weights);
+        });
+    } else {
+        initial.load(
+            devices_.backend, [this](const StateVisitor& visit) { engine_->visit_model(visit); },
+            plan_.seed);
+    }
 }
 
 double Run::lost_work(const std::optional<TimeSpent>& saved) const {

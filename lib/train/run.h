@@ -76,6 +76,8 @@ private:
 
     /// Makes the engine and the injected faults, and opens the reports.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
+    /// Loads the weights of step 0.
+    void load_initial(InitialWeights& initial);
     /// The seconds of training that the last failure cost; `saved`: the checkpoint's account.
     double lost_work(const std::optional<TimeSpent>& saved) const;
     /// Reports the work that the last failure cost, if any.

@@ -174,6 +174,19 @@ void warn_of_inputs(const RunInputs& inputs) {
          inputs.plan.seq_length);
 }
 
+/// Error (usage) if the run has other inputs than its checkpoint. Reports what it may change. All
+/// ranks call it.
+void check_resumed(const std::optional<RestartPoint>& checkpoint, const RunInputs& inputs,
+                   const MpiSession& ranks) {
+    ranks.run_on_all([&] {
+        if (!checkpoint) return;
+        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),
+                       inputs.spec.data.on_change);
+    });
+    if (inputs.data.changed) print(change_line(inputs.data));
+    if (checkpoint) report_template_change(*checkpoint, inputs.chat_template);
+}
+
 }  // namespace
 
 ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& resume,
@@ -212,13 +225,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     inputs.peer_axes = devices.mesh.peer_axes();
     print_start(inputs, cost, devices);
     if (ranks.rank() == 0) warn_of_inputs(inputs);
-    ranks.run_on_all([&] {
-        if (!checkpoint) return;
-        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),
-                       spec.data.on_change);
-    });
-    if (inputs.data.changed) print(change_line(inputs.data));
-    if (checkpoint) report_template_change(*checkpoint, inputs.chat_template);
+    check_resumed(checkpoint, inputs, ranks);
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {
