@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view form = "gptrain node cache 1";
 constexpr std::int64_t max_bytes = std::int64_t{1} << 20;
-constexpr std::int64_t a_day = 24 * 3600;
+constexpr std::int64_t a_day = std::int64_t{24} * 3600;
 
 /// A file is its form, checksum, time, question, state and answer, with a zero behind each but the
 /// last. The checksum is of all behind it.
