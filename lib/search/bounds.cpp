@@ -56,7 +56,7 @@ double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std
         const bool again = plan.model.tie_embeddings && !has_tied_ends(plan);
         if (!again) held += parts.head;
     }
-    // What waits in host memory passes through windows, which are left out.
+    // State in host memory passes through windows, which are left out.
     const OffloadSpec& offload = plan.offload;
     if (offload.optimizer || offload.main_weights) held.optimizer = 0;
     if (offload.activations != OffloadedActivations::off) slot = 0;

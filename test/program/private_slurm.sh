@@ -10,7 +10,7 @@
 #   lose_node NODE   kills the daemons and processes of a node, as if it had lost its power
 #   cut_node NODE    its network is down, and packets are lost without a word; join_node: up again
 #
-# A node has a network of its own if the kernel has bridges (`cuts`); else all have the loopback.
+# Each node has a separate network if the kernel has bridges (`cuts`); else all share the loopback.
 
 # Required: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
 slurm_programs=(munged slurmctld slurmd sbatch srun sinfo scontrol squeue scancel ip unshare setpriv)
@@ -92,7 +92,7 @@ join_node() { ip link set "to-$1" up; }
 # their start.
 make_disk() {
     mkdir disk && truncate -s 64M disk.image && mkfs.ext4 -q disk.image 2>err &&
-        mount -o loop disk.image disk 2>err || not_run "no disk of its own: $(tail -n 1 err)"
+        mount -o loop disk.image disk 2>err || not_run "no separate disk: $(tail -n 1 err)"
 }
 free_disk() {
     [[ -e $work/disk.image ]] || return 0
@@ -106,13 +106,13 @@ start_slurm() {
     trap '{ free_disk; kill -KILL -1 && wait; } 2>/dev/null; free_disk; clean_up' EXIT
     export SLURM_CONF=$folder/slurm.conf
     # Names are only looked up if there is an address other than the loopback's.
-    { hostname localhost && ip link set lo up; } || not_run "no network of its own"
+    { hostname localhost && ip link set lo up; } || not_run "no separate network"
     if ip link add nodes type bridge 2>/dev/null && ip link add probe type veth peer name probed 2>/dev/null; then
         ip link delete probe
         cuts=192.0.2.1
-        ip address add $cuts/24 dev nodes && ip link set nodes up || not_run "no bridge of its own"
+        ip address add $cuts/24 dev nodes && ip link set nodes up || not_run "no separate bridge"
     else
-        ip address add 192.0.2.1/32 dev lo || not_run "no address of its own"
+        ip address add 192.0.2.1/32 dev lo || not_run "no separate address"
     fi
     slurm_conf >"$SLURM_CONF"
     echo "127.0.0.1 localhost" >"$folder/hosts"
