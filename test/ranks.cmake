@@ -40,7 +40,7 @@ function(gptrain_rank_test name executable)
     add_test(NAME ${name}_${ranks}_ranks COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG}
       ${ranks} $<TARGET_FILE:${executable}> --abort ${TEST_CASES})
     set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${TEST_TIMEOUT}
-      PROCESSORS ${ranks} COST 1000 SKIP_RETURN_CODE 77 LABELS "${TEST_LABELS}"
+      PROCESSORS ${all_jobs} COST 1000 SKIP_RETURN_CODE 77 LABELS "${TEST_LABELS}"
       ENVIRONMENT "${rank_environment};${TEST_ENVIRONMENT}")
   endforeach()
 endfunction()

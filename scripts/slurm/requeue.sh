@@ -96,7 +96,7 @@ requeue() {
     put_back || end "$code" "Slurm does not put the job back into the queue"
     # Slurm would demand as many tasks as the job had before.
     ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$self" \
-        NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
+        NumTasks=$((min_nodes * tasks_per_node)) || true
     if ((${#update[@]})) && scontrol update JobId="$self" "${update[@]}"; then
         say "nodes that the job does not take: ${list:-none}"
     fi

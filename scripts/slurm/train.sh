@@ -49,6 +49,8 @@ wanted=$((SLURM_NNODES - spares > enough ? SLURM_NNODES - spares : enough))
 host_seconds=$(number_of GPTRAIN_HOST_SECONDS 60)
 look_seconds=$(number_of GPTRAIN_LOOK_SECONDS 60)
 tasks_per_node=${SLURM_NTASKS_PER_NODE:-$((${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES))}
+# No srun starts with a 0 here, whatever its options say.
+for name in SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE; do [[ ${!name:-} != 0 ]] || unset $name; done
 # Slurm's name of the job. In an array, SLURM_JOB_ID of the last task means the whole array.
 self=$SLURM_JOB_ID
 [[ -z ${SLURM_ARRAY_JOB_ID:-} ]] || self=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
@@ -90,13 +92,15 @@ device=$(printf '%s\n' "$effective" | sed -n 's/^device: //p')
 job_end=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs "$self" --format %e) || true
 [[ ! $job_end =~ ^([0-9]+|NONE)$ ]] || export SLURM_JOB_END_TIME=$job_end
 
-# Slurm forgets how many tasks a node has when a job that has lost most of its nodes is requeued.
+# Slurm forgets how many tasks a node has, or takes it for 0, when a job that has lost nodes is requeued.
 { read -r job number <"$output_dir/slurm-tasks"; } 2>/dev/null || job=""
 forgotten=""
 if [[ $job == "$self" && ${number:-} =~ ^[1-9][0-9]*$ ]]; then
     ((tasks_per_node == number)) || forgotten=yes
     tasks_per_node=$number
 else
+    ((tasks_per_node > 0)) ||
+        end 2 "Slurm has forgotten how many tasks a node of this job has; submit the job again"
     { mkdir -p "$output_dir" && echo "$self $tasks_per_node" >"$output_dir/slurm-tasks"; } 2>/dev/null || true
 fi
 

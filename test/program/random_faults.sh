@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Faults of the job $job at random moments, for slurm_faults.sh in a soak, which sources this file.
 #
-#   random_faults NUMBER   so many, each up to 5 seconds after a new checkpoint; measures them
+#   random_faults NUMBER   so many, each up to 5 seconds after a new checkpoint with all nodes there (hours
+#                          lie between faults in reality); measures them
 #   after FAULT SECONDS    that command, then the time until the run trains again, at most so long
 #
 # Of 100 faults 61 are of a GPU or its memory (the node is not fit until the run trains again, and a
@@ -18,7 +19,8 @@ starts() { grep -oE '^start [0-9.]+: rank' $name.log | sort -u | wc -l; }
 
 # later SECONDS COMMAND...
 later() { (sleep "$1" && "${@:2}") & }
-return_node() { later 15 start_again "$1"; }
+return_node() { touch "away-$1" && later 15 start_again "$1"; }
+join_again() { join_node "$1" && rm "away-$1"; }
 # In this shell, which knows the processes of nodes: on the next call of `returned`.
 start_again() { touch "returns-$1"; }
 returned() {
@@ -27,7 +29,13 @@ returned() {
         [[ -e $file ]] || return 0
         rm "$file"
         start_node "${file#returns-}"
+        rm "away-${file#returns-}"
     done
+}
+# whole: no node is away, and Slurm knows it.
+whole() {
+    local there=(sinfo --noheader --Node --responding --partition=three --states=idle,alloc,mix --format=%N)
+    ! compgen -G "away-*" >/dev/null && (($("${there[@]}" | wc -l) == 3))
 }
 # other_node: one of the run's nodes that is not that of the batch script.
 other_node() { places | tr ' ' '\n' | grep -v '^n1$' | tail -n 1; }
@@ -36,7 +44,7 @@ fault_of_gpu() { node=$(other_node) && touch "lost-$node" && signal_rank KILL $(
 fault_of_software() { signal_rank KILL $((RANDOM % 4)); }
 fault_of_network() {
     [[ -n $cuts ]] || { fault_of_software && return; }
-    node=$(other_node) && cut_node "$node" && later 20 join_node "$node"
+    node=$(other_node) && touch "away-$node" && cut_node "$node" && later 20 join_again "$node"
 }
 fault_of_host() { node=$(other_node) && lose_node "$node" && return_node "$node"; }
 fault_without_name() { signal_rank STOP $((RANDOM % 4)); }
@@ -78,6 +86,7 @@ random_faults() {
     local i draw newest first=$SECONDS
     RANDOM=${GPTRAIN_SOAK_SEED:-58}
     for ((i = 1; i <= $1; ++i)); do
+        until whole; do sleep 0.5; returned; done
         newest=$(newest_step $name)
         until (($(newest_step $name) > newest)); do sleep 0.1; returned; done
         sleep $((RANDOM % 5)).$((RANDOM % 10))

@@ -10,8 +10,10 @@ make_spec
 sed -i 's/decay_steps: 20/decay_steps: 1000000/; s/interval: 10/interval: 4/; s/batch_size: 2/batch_size: 4/
     s/, steps: 20/, steps: 1000000/; s/^device: .*/device: auto/' run.yaml
 echo 'faults: {hang_seconds: 6}' >>run.yaml
-echo 'faults: [{kind: slow, step: 1, seconds: 0.05}]' >slow.yaml
-if soak; then make_disk; fi
+# In a soak, where a run takes an hour, its steps wait most of their time.
+pace=0.05
+if soak; then pace=0.3 && make_disk; fi
+echo "faults: [{kind: slow, step: 1, seconds: $pace}]" >slow.yaml
 start_slurm
 ln -s "$(realpath "$(dirname "$script")/../../scripts")" scripts
 
@@ -120,6 +122,11 @@ come_back() {
 }
 survives 90 "*" come_back
 (($(job_says "$job" Restarts) == 1)) || fail "$(job_says "$job" Restarts) restarts"
+# Rank 0, which writes the log, a rank that crashes, and two at once.
+survives 30 "*" signal_rank KILL 0
+survives 30 "*" signal_rank SEGV 2
+kill_two() { signal_rank KILL 1 && signal_rank KILL 3; }
+survives 30 "*" kill_two
 # stop: lets the job end after a step.
 stop() {
     local most

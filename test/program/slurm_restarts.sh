@@ -18,7 +18,11 @@ probes='if [[ "$*" == *probe.sh* ]]; then
 fi
 [[ "$*" != *watch_host.sh* ]] || exit 0
 '
-command='while [[ $1 == -* ]]; do shift; done; exec "$@"'
+command='if [[ " $SLURM_NTASKS $SLURM_NPROCS $SLURM_NTASKS_PER_NODE " == *" 0 "* ]]; then
+    echo "srun: error: Invalid numeric value \"0\" for --ntasks." >&2
+    exit 1
+fi
+while [[ $1 == -* ]]; do shift; done; exec "$@"'
 srun=$probes$command
 noting srun "$srun"
 export UNFIT=""
@@ -290,9 +294,12 @@ for spares in 0 1; do
     rm -rf run calls
     mkdir run
     echo "7 2" >run/slurm-tasks
-    SLURM_NTASKS=1 GPTRAIN_SPARES=$spares bash "$train" run.yaml >out 2>err || fail "$(cat out err)"
+    SLURM_NTASKS=$spares GPTRAIN_SPARES=$spares bash "$train" run.yaml >out 2>err || fail "$(cat out err)"
     says calls "--ntasks=$((6 - 2 * spares)) --ntasks-per-node=2"
 done
+rm -rf run
+SLURM_NTASKS=0 ends_with 2 "" run.yaml
+says err "Slurm has forgotten how many tasks a node of this job has"
 noting srun "${probes}echo 'srun: error: Task launch for StepId=7.1 failed on node n3: Error' >&2; $command"
 CODE=1 starts 2 0 ""
 noting srun "$srun"
