@@ -3,9 +3,10 @@
 # variables.
 
 # Lines that show that a step is lost, although srun may wait for its other tasks for a long time: a
-# task that was killed or ended with 6, the error of a rank, the words of Open MPI in a rank that has
-# lost another one.
-lost='^srun: error: [^ ]+: tasks? [0-9,-]+: (Exited with exit code (6|1[2-9].|2..)$|[^E])
+# task that was killed, ended with 6 or was not launched, the error of a rank, the words of Open MPI in a
+# rank that has lost another one.
+lost='^srun: error: tasks? [0-9,-]+ launch failed
+^srun: error: [^ ]+: tasks? [0-9,-]+: (Exited with exit code (6|1[2-9].|2..)$|[^E])
 ^([0-9]+: )?gptrain: error: 
 ^([0-9]+: )?An MPI communication peer process has unexpectedly disconnected'
 # For how many seconds a lost step may go on.

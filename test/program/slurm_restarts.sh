@@ -302,6 +302,15 @@ SLURM_NTASKS=0 ends_with 2 "" run.yaml
 says err "Slurm has forgotten how many tasks a node of this job has"
 noting srun "${probes}echo 'srun: error: Task launch for StepId=7.1 failed on node n3: Error' >&2; $command"
 CODE=1 starts 2 0 ""
+# This srun waits for ranks that wait for one that was not launched.
+noting srun "${probes}[[ \$GPTRAIN_START != *.1 ]] || {
+    echo 'srun: error: task 2 launch failed: Unspecified error' >&2
+    echo first >>starts
+    exec /bin/sleep 100
+}
+$command"
+starts 2 0 ""
+says out "srun has not ended 5 s after this line, and is killed: srun: error: task 2 launch failed"
 noting srun "$srun"
 # Fewer nodes are enough, if gptrain can make a mesh of them; all of them, if none is said to be.
 GPTRAIN_MIN_NODES=1 UNFIT=n2 with_nodes "3 n1,n2,n3/2 n1,n3 4"
