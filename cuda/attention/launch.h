@@ -39,11 +39,11 @@ inline BlockOrder block_order(const AttentionParams& params, std::int64_t rows, 
     constexpr std::int64_t section_bytes = 16 << 20;
     const std::int64_t head_bytes =
         4 * std::int64_t{params.keys} * params.head_dim * params.groups / params.heads;
-    const std::int64_t section = std::max<std::int64_t>(1, section_bytes / (head_bytes + 1));
     const std::int64_t all_heads = std::int64_t{params.sequences} * heads;
-    const BlockOrder order = {gptrain::narrow<int>(div_ceil(rows, tile_rows)),
-                              gptrain::narrow<int>(all_heads),
-                              static_cast<int>(std::min(section, all_heads)), last_tile_largest};
+    const std::int64_t sections = std::max<std::int64_t>(1, all_heads * head_bytes / section_bytes);
+    const BlockOrder order = {
+        gptrain::narrow<int>(div_ceil(rows, tile_rows)), gptrain::narrow<int>(all_heads),
+        static_cast<int>(div_ceil(all_heads, std::min(sections, all_heads))), last_tile_largest};
     gptrain::narrow<int>(order.blocks());
     return order;
 }
