@@ -53,6 +53,23 @@ TEST_CASE("scratch memory suffices for any share of the heads", "[choice]") {
     CHECK(plan.bytes(sequences * share) <= sm90::attention_scratch_bytes(limits));
 }
 
+TEST_CASE("backward attention ends with work for all blocks", "[choice]") {
+    const std::int64_t blocks = GENERATE(1, 3, 114, 132);
+    const std::int64_t length = GENERATE(100, 1024, 4096, 32768);
+    const std::int64_t groups = GENERATE(1, 8, 32);
+    constexpr std::int64_t sequences = 2;
+    const sm90::BackwardPlan plan(sequences, length, 32, groups, 128, blocks);
+    const std::int64_t all = sequences * groups;
+    const std::int64_t last = all - (plan.sections * plan.section - plan.lacking);
+    const std::int64_t tiles = plan.padded / sm90::key_rows;
+    CHECK((last == all || (last + 1) * tiles > blocks));
+    // A group that waits for its room waits for one of an earlier section.
+    CHECK(plan.section <= plan.slots);
+    CHECK(last <= plan.slots);
+    CHECK(last >= plan.section);
+    CHECK((plan.lacking >= 0 && plan.lacking < plan.section));
+}
+
 TEST_CASE("attention kernels that compute something else are found out", "[choice]") {
     const EmulatedDevice device(8, 6, 99 << 10);
     const Stream stream;

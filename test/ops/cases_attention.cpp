@@ -45,14 +45,14 @@ constexpr Variant variants[] = {
     {1, 300, 300, 4, 2, 64},
     {2, 257, 257, 1, 1, 128},
     {1, 270, 270, 2, 1, 64, 0, 0, true, 0.2f},
-    {1, 140, 400, 2, 1, 128, 260, 0, true},
+    {2, 100, 300, 4, 2, 128, 200, 0, true},
     {1, 200, 200, 1, 1, 64, 100, 37, false, 0.1f},
     {1, 150, 150, 1, 1, 128, 0, 130},
     // Bidirectional: queries right behind all keys.
     {1, 140, 140, 2, 1, 64, 140, 0, false, 0.1f},
     {1, 140, 140, 2, 1, 128, 140, 0},
-    // More heads than the emulated device has blocks.
-    {1, 140, 140, 6, 6, 64},
+    // More heads than the emulated device has blocks, and than have sums of dq at a time.
+    {1, 140, 140, 7, 7, 64},
     // Scores with a soft cap, with ALiBi, with both: tiles of all widths and the plain kernels, few
     // queries, documents, dropout, part of the keys.
     {2, 7, 7, 3, 1, 5, 0, 0, false, 0, false, 2, 12},

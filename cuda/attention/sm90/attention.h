@@ -15,8 +15,8 @@ bool covers_attention(const AttentionForward& args);
 bool covers_attention(const AttentionBackward& args);
 
 void attention_forward(const AttentionForward& args, const OpContext& context);
-/// Deterministic: dq of a tile of queries is summed in fp32 from the last tile of keys to the
-/// first.
+/// Deterministic: dq of a tile of queries is summed in fp32 from the first tile of keys to the
+/// last.
 void attention_backward(const AttentionBackward& args, const OpContext& context);
 
 /// For forward and backward, with these limits and any smaller seq_length.

@@ -68,6 +68,9 @@ void prepare_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
     work.turns = counters + 1;
     work.slots = gptrain::narrow<int>(plan.slots);
     work.slot_blocks = gptrain::narrow<int>(plan.slot_blocks);
+    work.section = gptrain::narrow<int>(plan.section);
+    work.sections = gptrain::narrow<int>(plan.sections);
+    work.lacking = gptrain::narrow<int>(plan.lacking);
 }
 
 template <class Shape>

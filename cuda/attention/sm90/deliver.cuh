@@ -66,9 +66,11 @@ private:
         bulk_commit();
         bulk_wait_read<0>();
     }
-    /// The next tile of keys adds when this one's sums have reached memory.
+    /// The next tile of keys adds when this one's sums have reached memory. One that is alone uses
+    /// no sums, but must not hand on those that an earlier owner still adds to.
     __device__ void end(const DqTurn& turn, typename Delivery::Kind kind) const {
         if (kind == Delivery::queries) {
+            turn.begin();
             turn.end_all();
         } else {
             bulk_wait<0>();

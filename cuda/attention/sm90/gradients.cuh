@@ -16,7 +16,8 @@ public:
         : work_(work), p_(work.p), shared_(shared), group_(group) {}
 
     __device__ void run() {
-        barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
+        if constexpr (!whole_tiles)
+            barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
         for (;; key_ring_.advance()) {
             wait(shared_.keys[key_ring_.at()].full, key_ring_.parity());
             const int kind = uniform ? shuffle(static_cast<int>(keys().kind), 0) : keys().kind;
@@ -26,7 +27,8 @@ public:
             deliver_keys();
         }
         // Every arrival needs a matching wait.
-        barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
+        if constexpr (!whole_tiles)
+            barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
         wait_for(buffer());
         if (is_first_thread()) delivery() = {Delivery::stop, {}, 0, {}};
         hand_over();
@@ -38,6 +40,13 @@ private:
     /// branches. It then computes descriptors in uniform registers, with fewer instructions, but
     /// keeps the group in one more register, for which there is no room with dropout and D = 128.
     static constexpr bool uniform = !(with_dropout && Shape::dim == 128);
+
+    /// Whether a tile of queries is one half. Then d_scores has a buffer for the next tile, so that
+    /// one barrier a tile suffices.
+    static constexpr bool whole_tiles = Shape::halves == 1;
+    /// Groups of matrix multiplies in flight beside work that needs registers: dv beside the
+    /// gradients of the scores of a whole tile, dk beside the delivery of dq.
+    static constexpr int beside = uniform ? 1 : 0;
 
     /// 64 x 64.
     using Scores = float[32];
@@ -65,16 +74,22 @@ private:
             // Local and initialized: otherwise the compiler keeps them from one tile to the next.
             Scores scores[Shape::halves] = {};
             Scores dq;
+            Pieces<4> d_pieces;
             wait(shared_.queries[ring_.at()].full, ring_.parity());
-            add_halves(scores);
+            add_halves(scores, d_pieces);
             barrier_wait(barrier::scores_full, barrier::both_groups);
             multiply_dq(dq);
+            add_dk(d_pieces, Shape::halves - 1);
             more = !step().has(QueryStep::last);
-            warpgroup_wait<0>();
+            warpgroup_wait<beside>();
             pin_registers(dq);
+            if constexpr (!whole_tiles)
+                barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
+            deliver_queries(dq);
+            warpgroup_wait<0>();
             pin_registers(dk_);
             pin_registers(dv_);
-            deliver_queries(dq);
+            if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
         }
     }
 
@@ -92,29 +107,40 @@ private:
                             shared_.d_o[ring_.at()], half * mma_rows);
     }
 
-    /// The second half's scores are complete by the time the first half's have been used.
-    __device__ void add_halves(Scores (&scores)[Shape::halves]) {
+    /// Starts dv of a tile of queries, and dk but for the last half; `d_pieces` gets the operand of
+    /// that. Stores the gradients of the scores to shared memory. The second half's scores are
+    /// complete by the time the first half's have been used.
+    __device__ void add_halves(Scores (&scores)[Shape::halves], Pieces<4>& d_pieces) {
         Scores d_scores;
         multiply_scores(scores[0], 0);
         multiply_d_scores(d_scores, 0);
-        if constexpr (Shape::halves == 1) {
-            add_half<0, 1, with_dropout ? 0 : 1>(scores[0], d_scores);
+        if constexpr (whole_tiles) {
+            add_dv<0, 1, beside>(scores[0], d_scores, d_pieces);
+            store_gradients(shared_.d_scores[ring_.at()], d_pieces);
         } else {
             multiply_scores(scores[1], 1);
-            add_half<0, 2, 2>(scores[0], d_scores);
+            Pieces<4> first_pieces;
+            add_dv<0, 2, 2>(scores[0], d_scores, first_pieces);
+            barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
+            store_gradients(shared_.d_scores[0], first_pieces);
+            add_dk(first_pieces, 0);
             Scores d_scores_1;
             multiply_d_scores(d_scores_1, 1);
-            add_half<1, 3, 1>(scores[1], d_scores_1);
+            add_dv<1, 3, 1>(scores[1], d_scores_1, d_pieces);
+            store_gradients(shared_.d_scores[1], d_pieces);
         }
+        fence_async_proxy();
     }
 
-    /// Computes dv and dk of 64 queries and stores the gradients of their scores to shared memory.
+    __device__ void add_dk(const Pieces<4>& d_pieces, int half) {
+        multiply_accumulate(dk_, d_pieces, shared_.q[ring_.at()], half * mma_rows);
+    }
+
+    /// Starts dv of 64 queries; `d_pieces` gets the rounded gradients of their scores.
     /// `pending_at_scores` and `pending_at_d_scores` are the numbers of groups of matrix multiplies
-    /// that may still be in flight when the scores and d_scores are used. (If dv must be complete,
-    /// this is to save registers.)
+    /// that may still be in flight when the scores and d_scores are used.
     template <int half, int pending_at_scores, int pending_at_d_scores>
-    __device__ void add_half(Scores& scores, Scores& d_scores) {
-        constexpr int row = half * mma_rows;
+    __device__ void add_dv(Scores& scores, Scores& d_scores, Pieces<4>& d_pieces) {
         const std::uint32_t kept = kept_scores(half);
         const bool masked = step().has(QueryStep::masked);
         const Statistics statistics(shared_.statistics[ring_.at()], half);
@@ -123,16 +149,11 @@ private:
         if (masked) mask(scores, step().query + half * mma_rows);
         Pieces<4> pieces;
         probabilities(scores, statistics, kept, pieces);
-        multiply_accumulate(dv_, pieces, shared_.d_o[ring_.at()], row);
+        multiply_accumulate(dv_, pieces, shared_.d_o[ring_.at()], half * mma_rows);
         warpgroup_wait<pending_at_d_scores>();
         pin_registers(d_scores);
         gradients(scores, statistics, kept, d_scores);
-        Pieces<4> d_pieces;
         narrow_pieces(d_pieces, d_scores);
-        if (half == 0) barrier_wait(barrier::scores_empty + group(), barrier::both_groups);
-        store_gradients(shared_.d_scores[half], d_pieces);
-        fence_async_proxy();
-        multiply_accumulate(dk_, d_pieces, shared_.q[ring_.at()], row);
     }
 
     /// First key of this warp's rows of the scores.
@@ -211,7 +232,8 @@ private:
 
     /// This group's block of dq.
     __device__ void multiply_dq(Scores& dq) const {
-        const Rows left(shared_.d_scores[Shape::dq_row(group()) / mma_rows], 0);
+        const int at = whole_tiles ? ring_.at() : Shape::dq_row(group()) / mma_rows;
+        const Rows left(shared_.d_scores[at], 0);
         const Features right(shared_.k[key_ring_.at()], Shape::dq_column(group()));
         warpgroup_fence();
         unrolled<key_rows / 16>([&](int k) {
@@ -240,7 +262,6 @@ private:
     }
 
     __device__ void deliver_queries(Scores& dq) const {
-        barrier_arrive(barrier::scores_empty + (1 - group()), barrier::both_groups);
         // Read before the wait: afterwards other lanes may release the step's buffer.
         const int head = step().head;
         const int query = step().query;
@@ -259,7 +280,6 @@ private:
         if (is_first_thread())
             delivery() = {complete ? Delivery::queries : Delivery::query_sums, keys(), 0, step()};
         hand_over();
-        if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
     }
 
     /// Waits for the turn, then adds the sums of all earlier tiles of keys.

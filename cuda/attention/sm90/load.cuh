@@ -1,8 +1,10 @@
 // The order of work in backward attention on sm_90a, and the thread that loads tiles.
 //
 // A unit of work is one tile of keys of a group of heads. Units visit the tiles of keys from the
-// last to the first, and each visits its tiles of queries from the diagonal on. It adds to their dq
-// in its turn; units that start together never want the same tile of dq at the same time.
+// first to the last, so those with the most queries come first, and each visits its tiles of
+// queries from the last one back to the diagonal, all heads of the group at each. It adds to their
+// dq in its turn. The groups of a section alternate, so that a unit starts some steps after the one
+// before it in its group and finds its turns up.
 //
 // Blocks take units from a counter, so a block that starts late takes the remaining ones. Waiting
 // for a turn cannot deadlock: a unit waits only for lower-numbered units, of the same heads or of
@@ -14,8 +16,8 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// The order of a block's work: tiles of keys, and for each the tiles of queries that visit it,
-/// head by head. Written to use few registers.
+/// The order of a block's work: tiles of keys, and for each the tiles of queries that visit it.
+/// Written to use few registers.
 template <class Shape>
 class WorkIterator {
 public:
@@ -25,8 +27,15 @@ public:
     __device__ void next_keys() {
         const auto unit = static_cast<int>(atomic_add(work_.next_unit, 1u));
         done_ = unit >= work_.units;
-        const int pair = unit / work_.key_tiles;
-        tile_ = work_.key_tiles - 1 - unit % work_.key_tiles;
+        const int lacking = work_.lacking;
+        const int section = std::min(
+            (unit + lacking * work_.key_tiles) / (work_.section * work_.key_tiles), work_.sections);
+        const int begin = std::max(section * work_.section - lacking, 0);
+        const int end = section < work_.sections ? (section + 1) * work_.section - lacking
+                                                 : work_.p.sequences * work_.p.groups;
+        const int rest = unit - begin * work_.key_tiles;
+        tile_ = rest / (end - begin);
+        const int pair = begin + rest % (end - begin);
         sequence_ = pair / work_.p.groups;
         group_ = pair % work_.p.groups;
     }
@@ -34,32 +43,39 @@ public:
     __device__ KeyTile keys() const { return {KeyTile::unseen, sequence_, group_, key()}; }
 
     __device__ void begin_queries() {
-        step_.head = group_ * work_.p.heads_per_group();
-        step_.query = first_query();
+        step_.head = first_head();
+        first_ = first_query();
+        step_.query = last_query();
+        unseeing_ = tile_ == 0 ? step_.query + Shape::rows : work_.p.queries;
     }
     /// Advances from the current position to the next step; false if there is none.
     __device__ bool find_step() {
-        const AttentionParams& p = work_.p;
-        for (; step_.head < (group_ + 1) * p.heads_per_group();
-             ++step_.head, step_.query = first_query()) {
-            for (; step_.query < p.queries; step_.query += Shape::rows) {
-                const KeyRange range = visible(step_.query);
-                if (range.begin >= key() + key_rows && tile_ > 0) break;  // so do all later ones
-                const TileRange tiles = tiles_of(range, origin_);
-                if (tile_ < tiles.first || tile_ > tiles.last) continue;
-                step_.turn = tiles.last - tile_;
-                step_.flags = (needs_mask(range, key()) ? QueryStep::masked : 0) |
-                              (tile_ == tiles.first ? QueryStep::complete : 0);
-                return true;
+        for (;; step_.query -= Shape::rows) {
+            if (step_.query < first_) {
+                if (unseeing_ >= work_.p.queries) return false;
+                first_ = unseeing_;
+                unseeing_ = work_.p.queries;
+                step_.query = top_query();
             }
+            const KeyRange range = visible(step_.query);
+            const TileRange tiles = tiles_of(range, origin_);
+            if (tile_ < tiles.first || tile_ > tiles.last) continue;
+            step_.turn = tile_ - tiles.first;
+            step_.flags = (needs_mask(range, key()) ? QueryStep::masked : 0) |
+                          (tile_ == tiles.last ? QueryStep::complete : 0);
+            return true;
         }
-        return false;
     }
     __device__ const QueryStep& step() const { return step_; }
-    __device__ void next_step() { step_.query += Shape::rows; }
+    __device__ void next_step() {
+        if (++step_.head < first_head() + work_.p.heads_per_group()) return;
+        step_.head = first_head();
+        step_.query -= Shape::rows;
+    }
 
 private:
     __device__ int key() const { return origin_ + tile_ * key_rows; }
+    __device__ int first_head() const { return group_ * work_.p.heads_per_group(); }
     __device__ KeyRange visible(int query) const {
         const AttentionParams& p = work_.p;
         if (work_.ranges != nullptr) {
@@ -70,10 +86,27 @@ private:
         return {0, clamped(end + p.diagonal, 0, p.keys), 0,
                 clamped(query + p.diagonal + 1, 0, p.keys)};
     }
-    /// Queries that see nothing visit the first tile of keys.
+    __device__ int top_query() const { return (work_.p.queries - 1) / Shape::rows * Shape::rows; }
+    /// Queries that see nothing visit the first tile of keys, after those that see it if they come
+    /// behind them: other tiles of keys wait for the latter.
     __device__ int first_query() const {
         const int first = tile_ == 0 ? 0 : clamped(key() - work_.p.diagonal, 0, work_.p.queries);
         return first / Shape::rows * Shape::rows;
+    }
+    /// Queries whose documents or windows begin behind the tile of keys come after those that see
+    /// it. Binary search.
+    __device__ int last_query() const {
+        int last = top_query();
+        if (work_.ranges == nullptr) return last;
+        for (int begin = first_; begin <= last;) {
+            const int middle = begin + (last - begin) / (2 * Shape::rows) * Shape::rows;
+            if (visible(middle).begin < key() + key_rows) {
+                begin = middle + Shape::rows;
+            } else {
+                last = middle - Shape::rows;
+            }
+        }
+        return last;
     }
 
     const BackwardWork& work_;
@@ -82,6 +115,8 @@ private:
     int tile_ = 0;
     int sequence_ = 0;
     int group_ = 0;
+    int first_ = 0;     ///< no tile of queries before it visits the tile of keys
+    int unseeing_ = 0;  ///< tiles of queries from here on come last
     QueryStep step_{};
 };
 
@@ -126,7 +161,7 @@ __device__ inline void load_tiles_in(const BackwardWork& work, BackwardShared<Sh
     for (WorkIterator<Shape> iterator(work, origin);;) {
         iterator.next_keys();
         KeyTile keys = iterator.keys();
-        iterator.begin_queries();
+        if (!iterator.done()) iterator.begin_queries();
         bool more = !iterator.done() && iterator.find_step();
         keys.kind = iterator.done() ? KeyTile::stop : more ? KeyTile::seen : KeyTile::unseen;
         load_keys<Shape>(work, shared, keys, key_ring);

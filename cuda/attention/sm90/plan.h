@@ -33,12 +33,21 @@ constexpr std::int64_t key_range_bytes = 16;
 
 /// A unit of work is one tile of keys of one group of heads. Units of a group add to the sums of dq
 /// in turn. The last one makes room for the sums of a later group.
+///
+/// Units come section by section, and in a section tile of keys by tile of keys. The more groups a
+/// section has, the later a unit starts after the one before it in its group, which must be ahead
+/// of it, and the longer queries and sums have to stay in the L2 cache. Sections have the same
+/// size, but for the first one, which has what is left, and the last one: that is large enough for
+/// all blocks to end with short units.
 struct BackwardPlan {
     std::int64_t sequences;
     std::int64_t padded;       ///< queries, padded
     std::int64_t query_tiles;  ///< tiles per head that contain queries
     std::int64_t slots;        ///< groups of heads that have sums at the same time
     std::int64_t slot_blocks;  ///< of dq_block_size elements
+    std::int64_t section;      ///< groups in a section
+    std::int64_t sections;     ///< before the last one
+    std::int64_t lacking;      ///< groups that the first section has fewer
 
     /// `blocks` run at a time. Their number changes the memory needed, but no result.
     BackwardPlan(std::int64_t sequences_, std::int64_t queries, std::int64_t heads,
@@ -46,10 +55,16 @@ struct BackwardPlan {
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
-        // Has room for twice the rows that all blocks work on at a time, and for at least two
-        // groups, so that no block waits for room.
-        const std::int64_t wanted = std::max<std::int64_t>(2 * blocks * key_rows / padded, 2);
-        slots = std::min(wanted, sequences * groups);
+        const std::int64_t all = sequences * groups;
+        const std::int64_t at_once = blocks * key_rows;
+        // Their queries, gradients of o and sums have 17 MB for 132 blocks.
+        const std::int64_t cached_heads = at_once * 128 / (dim * padded);
+        section = std::clamp<std::int64_t>(cached_heads * groups / heads, 1, all);
+        const std::int64_t last = std::max(section, std::min(at_once / padded, all));
+        lacking = (section - (all - last) % section) % section;
+        sections = (all - last + lacking) / section;
+        // Room for the groups of a section, and for at least two.
+        slots = std::min(std::max<std::int64_t>(last, 2), all);
         slot_blocks = heads / groups * query_tiles * computing_groups;
     }
     std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }

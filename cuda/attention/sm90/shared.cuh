@@ -45,6 +45,9 @@ struct BackwardWork {
     unsigned* turns;
     int slots;
     int slot_blocks;
+    int section;  ///< like the next two as in BackwardPlan
+    int sections;
+    int lacking;
     int key_tiles;
     int query_tiles;  ///< per head, like padded_queries
     int padded_queries;
@@ -87,8 +90,9 @@ struct BackwardShared {
     Tile<key_rows, Shape::dim> v[Shape::key_buffers];
     Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];
     Tile<Shape::rows, Shape::dim> d_o[Shape::query_buffers];
-    /// Gradients of the scores [queries, keys]; panel g belongs to group g.
-    Tile<mma_rows, key_rows> d_scores[Shape::halves];
+    /// Gradients of the scores [queries, keys]; panel g belongs to group g. Of both halves of a
+    /// tile of queries, or of two tiles in turn.
+    Tile<mma_rows, key_rows> d_scores[2];
     /// dq of a tile of queries or, rounded, dk of a tile of keys.
     alignas(1024) float results[computing_groups][delivery_buffers][dq_block_size];
     Vec<RowStatistics, 2> statistics[Shape::query_buffers][Shape::rows / 2];

@@ -132,7 +132,7 @@ __device__ inline bool needs_mask(const KeyRange& range, int key) {
     return key < range.all_begin || key + key_rows > range.all_end;
 }
 
-/// The tiles of keys that queries visit, from the last to the first.
+/// The tiles of keys that queries visit, both included.
 struct TileRange {
     int first;
     int last;
