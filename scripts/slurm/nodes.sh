@@ -122,7 +122,11 @@ watch_host() {
         kill -KILL "${watchers[1]}" 2>/dev/null || true
     else
         mkdir -p "$output_dir"
-        while kill -0 $$ 2>/dev/null; do touch "$alive" || true; sleep 1; done &
+        # Not for a script that is stopped.
+        while kill -0 $$ 2>/dev/null; do
+            grep -q '^State:.T' /proc/$$/status || touch "$alive" || true
+            sleep 1
+        done &
         watchers[0]=$!
     fi
     within=exec on_node "$node" watch_host.sh "$self" "$alive" "$host_seconds" &>/dev/null &

@@ -226,6 +226,12 @@ done
 noting srun "echo 'srun: error: n1: task 1: Exited with exit code 2' >&2; exit 6"
 ends_with 2 "" run.yaml
 
+# The kernel has killed a task; Slurm's lines come before those of srun.
+noting srun "echo 'slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some tasks have been OOM Killed.' >&2
+echo 'srun: error: n1: task 1: Out Of Memory' >&2; exit 137"
+ends_with 137 requeued run.yaml
+says out "has used up the memory" "(oom_kill): ask for more with --mem"
+
 # In the same allocation. The start number $GOOD is the first that ends well.
 noting srun "$srun"
 noting squeue 'echo 0'
@@ -288,6 +294,21 @@ GPTRAIN_SPARES=1 GOOD=3 with_nodes "2 n1,n2 4/2 n1,n2 4/2 n1,n3 4"
 wrong="gptrain: error: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2: two runs of a microbatch of step 9 gave different"
 noting srun "${probes}echo '$wrong' >&2; $command"
 GPTRAIN_SPARES=1 with_nodes "2 n1,n2 4/2 n1,n3 4"
+# A batch script that is stopped shows no life to the node that watches it.
+rm -rf run
+noting srun 'exec /bin/sleep 3'
+GPTRAIN_SPARES=1 bash "$train" run.yaml >out 2>err &
+stopped=$!
+until [[ -e run/slurm-alive ]]; do /bin/sleep 0.1; done
+kill -STOP $stopped
+/bin/sleep 0.5
+touch since
+/bin/sleep 0.5
+[[ run/slurm-alive -ot since ]] || fail "a stopped script looks alive"
+kill -CONT $stopped
+/bin/sleep 0.5
+[[ run/slurm-alive -nt since ]] || fail "a script that goes on looks stopped"
+wait $stopped || fail "$(cat out err)"
 # Slurm has forgotten the tasks of a job that it had taken nodes from.
 noting srun "$srun"
 for spares in 0 1; do
