@@ -12,7 +12,8 @@ struct Inputs {
 };
 
 Inputs& inputs() {
-    static Inputs all;
+    // Never destroyed: a thread may read a file while the process exits.
+    static Inputs& all = *new Inputs;
     return all;
 }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "checkpoint/shard_names.h"
@@ -18,6 +20,7 @@ void read_all(const std::vector<std::filesystem::path>& files, std::int64_t most
               const std::stop_token& stop) {
     const auto piece = std::make_unique_for_overwrite<std::byte[]>(piece_bytes);
     for (const std::filesystem::path& path : files) {
+        if (stop.stop_requested()) return;
         File file(path, File::Mode::read);
         std::size_t bytes = piece_bytes;
         while (bytes == piece_bytes && most_bytes > 0 && !stop.stop_requested()) {
@@ -31,13 +34,14 @@ void read_all(const std::vector<std::filesystem::path>& files, std::int64_t most
 
 ReadAhead::ReadAhead(std::vector<std::filesystem::path> files, std::int64_t most_bytes) {
     if (files.empty()) return;
-    thread_ = std::jthread([files = std::move(files), most_bytes](const std::stop_token& stop) {
+    // It shares nothing with this thread but the request to stop.
+    std::thread([files = std::move(files), most_bytes, stop = stop_.get_token()] {
         try {
             read_all(files, most_bytes, stop);
         } catch (const std::exception&) {
             // Whoever needs the files reports it.
         }
-    });
+    }).detach();
 }
 
 std::vector<std::filesystem::path> shard_files_of(const std::filesystem::path& checkpoint, int rank,
