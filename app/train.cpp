@@ -157,6 +157,7 @@ std::int64_t dry_run_ranks(const TrainCommand& options, const ParallelSpec& para
 void dry_run(const TrainCommand& options) {
     RunSpec spec = load_training(options);
     choose_resets(spec);
+    choose_recipe(spec, resume_choice(options.resume));
     check_output_file(options.json, "--json");
     DryRunOptions dry;
     dry.timeline = options.timeline;

@@ -8,7 +8,9 @@
 namespace gptrain {
 
 /// Replaces precision.fp8_recipe: auto by the recipe of the checkpoint that is resumed, and prints
-/// it unless that is tensor, the recipe of a fresh start. On all ranks.
+/// it unless that is tensor, the recipe of a fresh start.
+void choose_recipe(RunSpec& spec, const ResumeChoice& resume);
+/// The same on all ranks, by the first one.
 void choose_recipe(RunSpec& spec, const ResumeChoice& resume, const MpiSession& ranks);
 
 }  // namespace gptrain

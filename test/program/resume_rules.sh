@@ -134,6 +134,10 @@ in_fp8() { train 0 "$1" model.hidden_size=128 model.num_layers=3 model.ffn_hidde
     precision.compute=fp8 lr_schedule.decay_steps=10 "${@:2}"; }
 in_fp8 blocks training.steps=4 precision.fp8_recipe=block
 in_fp8 kept_blocks training.steps=2 precision.fp8_recipe=block
+options=(--dry-run)
+in_fp8 kept_blocks training.steps=4
+options=()
+says out "precision.fp8_recipe: block (auto): as in the checkpoint"
 in_fp8 kept_blocks training.steps=4
 says out "precision.fp8_recipe: block (auto): as in the checkpoint"
 says_not out "changed since the checkpoint: precision.fp8_recipe"
