@@ -113,11 +113,14 @@ void Run::replay(const StepBatch& batch) {
                            : "and no checkpoint is from before that");
     });
     doubt = ranks_.broadcast(doubt);
+    const std::string known = last_replay_
+                                  ? text("; after step ", *last_replay_, " they were equal")
+                                  : "; this start has not trained a step yet";
     // The batch scripts read the names of the nodes.
-    throw CommonError(
-        doubt.empty() ? ExitCode::hang : ExitCode::bug,
-        text(differing, ": two runs of a microbatch of step ", batch.step,
-             " gave different results (faults.replay_interval): check these devices", doubt));
+    throw CommonError(doubt.empty() ? ExitCode::hang : ExitCode::bug,
+                      text(differing, ": two runs of a microbatch of step ", batch.step,
+                           " gave different results (faults.replay_interval)", known,
+                           ": check these devices", doubt));
 }
 
 void Run::drop_save() {

@@ -91,9 +91,17 @@ for stages in 1 2; do
     says warnings "injected fault: rank 1: miscompute in step 5, bit "
     grep -qE "^gptrain: error: rank 1 \([^)]*\) on $(hostname): two runs of a microbatch of step 5 gave" err ||
         fail "$stages stages: $(cat err)"
+    says err "(faults.replay_interval); after step 3 they were equal: check these devices"
     [[ $(grep -c "may hold wrong values" err) == 0 && $(ls wrong-$stages/checkpoints) == step-000003 ]] ||
         fail "$stages stages: a checkpoint in doubt"
 done
+
+# In the first replay of a start nothing is known of earlier steps.
+echo 'faults: [{kind: miscompute, step: 1}]' >inject.yaml
+options=(--inject inject.yaml)
+train 6 wrong-at-once faults.replay_interval=5
+options=()
+says err "gave different results (faults.replay_interval); this start has not trained a step yet: check these"
 
 train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
