@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "data/kept_check.h"
 
 namespace gptrain {
 namespace {
@@ -58,9 +59,18 @@ LossMask::Facts LossMask::check(Share share) const {
     return facts;
 }
 
+LossMask::Facts LossMask::check_or_recall(Share share) const {
+    const FoundNumbers found = check_or_recall_share("loss mask", {file_.path()}, share, [&] {
+        const Facts facts = check(share);
+        return FoundNumbers{facts.crc, facts.learned};
+    });
+    if (found.size() != 2) return check(share);
+    return {.crc = static_cast<std::uint32_t>(found[0]), .learned = found[1]};
+}
+
 LossMask::Facts LossMask::check_together(const MpiSession& ranks) const {
     Facts facts;
-    ranks.run_on_all([&] { facts = check({ranks.rank(), ranks.size()}); });
+    ranks.run_on_all([&] { facts = check_or_recall({ranks.rank(), ranks.size()}); });
     facts.crc = static_cast<std::uint32_t>(ranks.exclusive_or(facts.crc));
     facts.learned = ranks.sum(facts.learned);
     return facts;

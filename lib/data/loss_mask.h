@@ -38,6 +38,7 @@ public:
     /// `ranks`, if given, construct it together within run_on_all, and share the reading.
     explicit LossMask(const std::filesystem::path& path, const MpiSession* ranks = nullptr);
 
+    const std::filesystem::path& path() const { return file_.path(); }
     std::int64_t tokens() const { return tokens_; }
     std::int64_t learned() const { return learned_; }
     std::uint32_t checksum() const { return checksum_; }
@@ -57,6 +58,8 @@ private:
     };
     void check_header();
     Facts check(Share share) const;
+    /// The same, unless an earlier start has found the facts on this node.
+    Facts check_or_recall(Share share) const;
     Facts check_together(const MpiSession& ranks) const;
     void require(const Facts& found) const;
     bool bit(std::int64_t token) const;

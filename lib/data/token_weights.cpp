@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "data/kept_check.h"
 
 namespace gptrain {
 namespace {
@@ -40,7 +41,7 @@ TokenWeights::TokenWeights(const std::filesystem::path& path, const LossMask& ma
     if (ranks == nullptr) {
         found = check(mask, Share{});
     } else {
-        ranks->run_on_all([&] { found = check(mask, {ranks->rank(), ranks->size()}); });
+        ranks->run_on_all([&] { found = check_or_recall(mask, {ranks->rank(), ranks->size()}); });
         found = static_cast<std::uint32_t>(ranks->exclusive_or(found));
     }
     if (found != checksum_)
@@ -85,6 +86,13 @@ std::uint32_t TokenWeights::check(const LossMask& mask, Share share) const {
         crc32c_part(part, static_cast<std::uint64_t>((runs_ - range.end) * weight_run_bytes));
     if (share.first()) crc ^= counts_crc(file_, all.size());
     return crc;
+}
+
+std::uint32_t TokenWeights::check_or_recall(const LossMask& mask, Share share) const {
+    const std::vector<std::filesystem::path> files = {file_.path(), mask.path()};
+    const FoundNumbers found = check_or_recall_share(
+        "weights", files, share, [&] { return FoundNumbers{check(mask, share)}; });
+    return static_cast<std::uint32_t>(found[0]);
 }
 
 std::int64_t TokenWeights::tokens() const {

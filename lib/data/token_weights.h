@@ -63,6 +63,8 @@ private:
     void check_header(const LossMask& mask);
     /// The share's part of the checksum.
     std::uint32_t check(const LossMask& mask, Share share) const;
+    /// The same, unless an earlier start has found it on this node.
+    std::uint32_t check_or_recall(const LossMask& mask, Share share) const;
     WeightRun run(std::int64_t index) const;
 
     MappedFile file_;

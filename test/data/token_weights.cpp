@@ -1,8 +1,11 @@
 #include "data/token_weights.h"
 
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "catch.h"
 #include "data/indexed_dataset.h"
@@ -137,6 +140,61 @@ TEST_CASE("weights belong to their token files") {
         parse_token_meta(json.substr(0, json.rfind('}')) + ",\"weights\":{}}", "m");
     });
     CHECK(without == "m: has 'weights' but no 'mask'");
+}
+
+constexpr std::int64_t many = 9'000'000;
+
+void write_side_file(const std::filesystem::path& path, std::span<const std::byte> header,
+                     std::span<const std::byte> rest) {
+    std::filesystem::remove(path);
+    File file(path, File::Mode::create);
+    file.write(header);
+    file.write(rest);
+    file.close();
+}
+
+/// A mask of more than 1 MiB, of tokens that are all learned or none of them.
+void write_large_mask(const std::filesystem::path& path, bool learned) {
+    std::vector<std::byte> bytes;
+    MaskPacker mask;
+    mask.add(std::vector<std::uint8_t>(many, learned ? 1 : 0), bytes);
+    mask.finish(bytes);
+    write_side_file(path, mask.header(), bytes);
+}
+
+/// One run of weights for its tokens.
+void write_few_weights(const std::filesystem::path& path) {
+    std::vector<std::byte> bytes;
+    WeightPacker weights;
+    weights.add(5, std::vector<float>(4, 0.5f), bytes);
+    write_side_file(path, weights.header(many), bytes);
+}
+
+TEST_CASE("a mask and weights that a start has checked are not checked by the next one") {
+    const TempFolder folder;
+    ::setenv("GPTRAIN_NODE_CACHE", (folder / "node").c_str(), 1);
+    write_large_mask(folder / "a.mask", true);
+    write_few_weights(folder / "a.weights");
+    // Files that were changed just now are always checked.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+    const MpiSession alone;
+    const auto kept_after_start = [&] {
+        const LossMask mask(folder / "a.mask", &alone);
+        const TokenWeights weights(folder / "a.weights", mask, &alone);
+        CHECK(weights.tokens() == 4);
+        std::map<std::filesystem::path, std::filesystem::file_time_type> kept;
+        for (const auto& entry : std::filesystem::directory_iterator(folder / "node"))
+            kept[entry.path()] = entry.last_write_time();
+        return kept;
+    };
+    const auto first = kept_after_start();
+    CHECK(first.size() == 2);
+    CHECK(kept_after_start() == first);
+    // The weights belong to the mask.
+    write_large_mask(folder / "a.mask", false);
+    CHECK(contains(message_of(ExitCode::bad_input, kept_after_start),
+                   "tokens that the loss mask does not mark"));
+    ::unsetenv("GPTRAIN_NODE_CACHE");
 }
 
 }  // namespace
