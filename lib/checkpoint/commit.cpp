@@ -23,7 +23,7 @@ void read_back(const std::filesystem::path& folder, const std::string& manifest,
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                WrittenShards shards, std::span<const WholeFile> whole_files,
                                const std::filesystem::path& final_path,
-                               const std::function<void()>& may_commit) {
+                               const std::function<void()>& may_write) {
     CheckpointIndex index{
         meta, std::move(shards.files), {shards.tensors.begin(), shards.tensors.end()}};
     const std::size_t first_whole = index.files.size();
@@ -40,7 +40,7 @@ std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem
     write_file_durably(temporary / "manifest.json", manifest);
     as_written(
         [&] { read_back(temporary, manifest, std::span(index.files).subspan(first_whole)); });
-    if (may_commit) may_commit();
+    if (may_write) may_write();
     commit_folder(temporary, final_path);
     std::int64_t bytes = 0;
     for (const FileRecord& file : index.files)

@@ -27,11 +27,11 @@ struct WrittenShards {
 /// Writes the manifest of the durable files in `temporary`, reads back the manifest and
 /// `whole_files`: model.h5 and the other files of rank 0, and renames the folder to `final_path`.
 /// The ranks have read back the others. Returns the bytes of all files. After an Error (io) there
-/// is no new checkpoint, and an existing one of that name is unchanged. `may_commit` is called just
+/// is no new checkpoint, and an existing one of that name is unchanged. `may_write` is called just
 /// before the renaming, which its Error prevents.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                WrittenShards shards, std::span<const WholeFile> whole_files,
                                const std::filesystem::path& final_path,
-                               const std::function<void()>& may_commit = {});
+                               const std::function<void()>& may_write = {});
 
 }  // namespace gptrain

@@ -1,6 +1,7 @@
 #include "checkpoint/folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -64,6 +65,9 @@ void exchange(const std::filesystem::path& temporary, const std::filesystem::pat
                            RENAME_EXCHANGE);
     };
     if (checked_call("renameat2", temporary, at_once) == 0) return;
+    if (errno == ENOENT) {  // another start has removed it
+        fail_errno(errno, temporary.string(), ": cannot rename to ", checkpoint.string());
+    }
     // Some file systems cannot exchange two names.
     const std::filesystem::path aside = checkpoint.string() + std::string(aside_mark);
     rename_path(checkpoint, aside);
@@ -74,6 +78,19 @@ void exchange(const std::filesystem::path& temporary, const std::filesystem::pat
         throw;
     }
     rename_path(aside, temporary);
+}
+
+/// Removes an unfinished save under another name: a process that is about to commit it, or still
+/// writes it, no longer finds it.
+void remove_renamed(const std::filesystem::path& unfinished,
+                    const std::filesystem::path& checkpoint) {
+    std::filesystem::path renamed = temporary_path(checkpoint);
+    try {
+        rename_path(unfinished, renamed);
+    } catch (const Error&) {
+        renamed = unfinished;
+    }
+    remove_or_warn(renamed);
 }
 
 }  // namespace
@@ -120,11 +137,18 @@ TemporaryFolder::~TemporaryFolder() {
     remove_or_warn(path_);
 }
 
-void remove_leftovers(const std::filesystem::path& folder) {
-    for (const std::filesystem::path& entry : entries_of(folder)) {
+void remove_leftovers(const std::filesystem::path& folder, const std::function<void()>& may_write) {
+    const auto is_left = [](const std::filesystem::path& entry) {
+        const std::string name = entry.filename().string();
+        return name.starts_with("step-") && name.find(temporary_mark) != std::string::npos;
+    };
+    std::vector<std::filesystem::path> left = entries_of(folder);
+    std::erase_if(left, [&](const auto& entry) { return !is_left(entry); });
+    if (left.empty()) return;
+    if (may_write) may_write();
+    for (const std::filesystem::path& entry : left) {
         const std::string name = entry.filename().string();
         const std::size_t mark = name.find(temporary_mark);
-        if (name.rfind("step-", 0) != 0 || mark == std::string::npos) continue;
         const std::filesystem::path checkpoint = folder / name.substr(0, mark);
         if (name.substr(mark) == aside_mark && !is_there(checkpoint)) {
             print("restoring ", checkpoint.string(), ", which was being replaced");
@@ -133,7 +157,7 @@ void remove_leftovers(const std::filesystem::path& folder) {
             continue;
         }
         print("removing unfinished ", entry.string());
-        remove_or_warn(entry);
+        remove_renamed(entry, checkpoint);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,8 +43,10 @@ private:
 
 /// Removes, with a line for each, what failed or killed saves and removals left, and gives a
 /// checkpoint its name back that a save was about to replace. Requires that no save is in progress
-/// and that no other run writes here.
-void remove_leftovers(const std::filesystem::path& folder);
+/// and that no other run writes here. `may_write`: an Error of it, after the folder has been listed
+/// and before anything is changed, prevents that.
+void remove_leftovers(const std::filesystem::path& folder,
+                      const std::function<void()>& may_write = {});
 
 /// Renames the finished `temporary` to its final name, durably. An existing checkpoint of that name
 /// is exchanged for it, atomically where the file system can, and then removed. On Error (io) the

@@ -95,8 +95,13 @@ std::vector<int> copy_receivers(const std::vector<int>& nodes) {
 }
 
 LocalCopies::LocalCopies(Backend& backend, Arena& snapshot, const MpiSession& ranks,
-                         LocalFolder folder, const StateSource& source)
-    : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), folder_(std::move(folder)) {
+                         LocalFolder folder, const StateSource& source,
+                         std::function<void()> may_write)
+    : backend_(backend),
+      snapshot_arena_(snapshot),
+      ranks_(ranks),
+      folder_(std::move(folder)),
+      may_write_(std::move(may_write)) {
     for (const std::string& node : ranks_.exchange(text(folder_.node)))
         nodes_.push_back(narrow<int>(*parse_int(node)));
     const std::vector<int> receivers = copy_receivers(nodes_);
@@ -116,6 +121,12 @@ LocalCopies::LocalCopies(Backend& backend, Arena& snapshot, const MpiSession& ra
 bool LocalCopies::first_of_node() const {
     const auto first = std::find(nodes_.begin(), nodes_.end(), folder_.node);
     return first - nodes_.begin() == ranks_.rank();
+}
+
+void LocalCopies::require_may_write() const {
+    ranks_.run_on_first([&] {
+        if (may_write_) may_write_();
+    });
 }
 
 void LocalCopies::save(const CheckpointMeta& meta, const StateSource& source) {
@@ -201,6 +212,7 @@ void LocalCopies::begin_course(LocalCourse course, std::int64_t step) {
 
 void LocalCopies::remove_all() {
     finish();
+    require_may_write();
     ranks_.run_on_all([&] {
         if (!first_of_node()) return;
         remove_other_saves(folder_, {});
@@ -215,6 +227,7 @@ void LocalCopies::complete() {
         own = save_->own.get();
         if (save_->passed_sync.valid()) save_->passed_sync.get();
     });
+    require_may_write();
     std::string passed;
     bool sent = false;
     const auto next = [&] {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -32,9 +33,10 @@ std::vector<int> copy_receivers(const std::vector<int>& nodes);
 class LocalCopies {
 public:
     /// The arena (host memory) and all others must outlive it. `source` must always have the same
-    /// shards.
+    /// shards. `may_write` is called on rank 0 before copies are completed, and older ones removed;
+    /// an Error prevents that.
     LocalCopies(Backend& backend, Arena& snapshot, const MpiSession& ranks, LocalFolder folder,
-                const StateSource& source);
+                const StateSource& source, std::function<void()> may_write = {});
 
     void save(const CheckpointMeta& meta, const StateSource& source);
     /// Completes the save in progress if all ranks are ready for it; never waits for a disk. Call
@@ -62,6 +64,8 @@ private:
     /// Passes this rank's copy on, and writes the one that arrives.
     void pass_copies();
     void complete();
+    /// An Error on all ranks if nothing may be written.
+    void require_may_write() const;
     void write_manifest(int rank, const std::string& record, std::int64_t bytes) const;
     void abandon(const CommonError& failure);
     std::filesystem::path save_folder() const { return folder_.path() / save_->name; }
@@ -71,6 +75,7 @@ private:
     Arena& snapshot_arena_;
     const MpiSession& ranks_;
     LocalFolder folder_;
+    std::function<void()> may_write_;
     LocalCourse course_;
     ShardLayout layout_;
     std::vector<int> nodes_;         ///< of each rank

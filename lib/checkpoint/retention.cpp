@@ -53,11 +53,11 @@ bool VerifiedCheckpoints::verifies(const CheckpointFolder& checkpoint) {
 }
 
 void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
-                            VerifiedCheckpoints& verified) {
+                            VerifiedCheckpoints& verified, const std::function<void()>& may_write) {
     if (retention.keep_last == Retention::all) return;
     const std::filesystem::path& folder = retention.folder;
     std::int64_t kept = 0;
-    std::vector<std::filesystem::path> removed;
+    std::vector<std::filesystem::path> old;
     for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
         if (checkpoint.step > newest) continue;
         if (kept < retention.keep_last) {
@@ -65,9 +65,15 @@ void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
             continue;
         }
         if (retention.keep_every > 0 && checkpoint.step % retention.keep_every == 0) continue;
-        const auto temporary = temporary_path(folder / checkpoint.path.filename());
+        old.push_back(checkpoint.path);
+    }
+    if (old.empty()) return;
+    if (may_write) may_write();
+    std::vector<std::filesystem::path> removed;
+    for (const std::filesystem::path& checkpoint : old) {
+        const auto temporary = temporary_path(checkpoint);
         try {
-            rename_path(checkpoint.path, temporary);
+            rename_path(checkpoint, temporary);
             removed.push_back(temporary);
         } catch (const Error& error) {
             warn(error.what());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -48,8 +49,10 @@ private:
 /// Keeps the `keep_last` newest checkpoints that verify (structure), any others newer than
 /// the oldest of these, and multiples of `keep_every`; removes the rest. Ignores steps after
 /// `newest`, which belong to another course of the run. A checkpoint is renamed before it is
-/// removed, so that nobody sees it half-removed. Warns of what cannot be removed.
+/// removed, so that nobody sees it half-removed. Warns of what cannot be removed. `may_write`: an
+/// Error of it, after the choice, prevents the removal.
 void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
-                            VerifiedCheckpoints& verified);
+                            VerifiedCheckpoints& verified,
+                            const std::function<void()>& may_write = {});
 
 }  // namespace gptrain

@@ -16,7 +16,7 @@ CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSes
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
     GPTRAIN_CHECK(options_.retention.keep_last >= 2, "keep_last must be at least 2");
-    ranks_.run_on_first([&] { remove_leftovers(options_.retention.folder); });
+    ranks_.run_on_first([&] { remove_left(); });
 }
 
 CheckpointSaver::~CheckpointSaver() {
@@ -100,7 +100,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
     ranks_.run_on_first([&] {
         // An earlier save may have failed to remove its files on a failing disk.
-        remove_leftovers(options_.retention.folder);
+        remove_left();
         temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
     });
     save_ = {.meta = meta,
@@ -253,9 +253,9 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
     const std::filesystem::path path = final_path();
     const std::int64_t bytes =
         commit_checkpoint(save_.meta, save_.folder, {merged(written).files, entries_},
-                          whole_files(), path, options_.may_commit);
+                          whole_files(), path, options_.may_write);
     verified_.add({save_.meta.step, path});
-    remove_old_checkpoints(options_.retention, save_.meta.step, verified_);
+    remove_old_checkpoints(options_.retention, save_.meta.step, verified_, options_.may_write);
     return text("saved ", path.string(), ": ", human_bytes(bytes), " in ",
                 fixed(seconds_since(save_.start), 1), " s");
 }

@@ -31,8 +31,9 @@ struct SaverOptions {
     std::vector<WholeFile> files = {};
     /// The attributes of model.h5 (see write_attributes), on rank 0.
     Json model = Json::object();
-    /// Called on rank 0 just before a checkpoint is committed; an Error prevents that.
-    std::function<void()> may_commit = {};
+    /// Called on rank 0 before a checkpoint is committed, and before anything is removed that
+    /// another process may have written; an Error prevents that.
+    std::function<void()> may_write = {};
     /// Called on rank 0 with the reason of every save that failed because of the disk.
     std::function<void(const std::string&)> failed = {};
     /// Called on rank 0 with the folder of every checkpoint that was committed.
@@ -136,6 +137,8 @@ private:
     /// model.h5, if there is one, and the files in the options.
     std::vector<WholeFile> whole_files() const;
     std::string commit(const std::vector<std::string>& written);
+    /// On rank 0.
+    void remove_left() const { remove_leftovers(options_.retention.folder, options_.may_write); }
     void abandon_save(const CommonError& failure);
     /// Warns of a failure not yet reported, or throws it if there have been too many.
     void report_failure();

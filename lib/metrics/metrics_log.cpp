@@ -1,6 +1,7 @@
 #include "metrics/metrics_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -23,9 +24,29 @@ std::string_view last_line_of(std::string_view lines) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& file) : file_(file, File::Mode::append) {
+MetricsLog::MetricsLog(const std::filesystem::path& file, std::function<void()> may_write)
+    : may_write_(std::move(may_write)), file_(file, File::Mode::append) {
+    require_may_write();
     sync_folder(folder_of(file));
     read_back();
+}
+
+MetricsLog::~MetricsLog() {
+    try {
+        sync();
+    } catch (const Error&) {
+        // The log is another start's now.
+    }
+}
+
+void MetricsLog::sync() {
+    require_may_write();
+    file_.sync();
+}
+
+void MetricsLog::finish() {
+    require_may_write();
+    file_.finish();
 }
 
 void MetricsLog::read_back() {
@@ -78,6 +99,7 @@ void MetricsLog::note(const EndOfStart& end) {
 }
 
 void MetricsLog::write(const MetricsLine& line) {
+    require_may_write();
     const auto write = [this](const auto& known) {
         file_.append(to_text(known) + '\n');
         note(known);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -16,10 +17,11 @@ namespace gptrain {
 class MetricsLog {
 public:
     /// Opens or creates `file`. Truncates a last line torn by a crash. Keeps but ignores lines of
-    /// other kinds; one warning names the first of them.
-    explicit MetricsLog(const std::filesystem::path& file);
+    /// other kinds; one warning names the first of them. `may_write` is called before anything is
+    /// written; an Error prevents that.
+    explicit MetricsLog(const std::filesystem::path& file, std::function<void()> may_write = {});
     /// Syncs, so that the log survives a run that ends with an error.
-    ~MetricsLog() { sync(); }
+    ~MetricsLog();
 
     /// True if the log has an evaluation of the weights after `step` steps that a later resume from
     /// an earlier step did not undo.
@@ -36,11 +38,14 @@ public:
     void write(const MetricsLine& line);
 
     /// Makes the lines durable; a failure is a warning.
-    void sync() { file_.sync(); }
+    void sync();
     /// The same after the last line. Error (io) if lines are lost.
-    void finish() { file_.finish(); }
+    void finish();
 
 private:
+    void require_may_write() const {
+        if (may_write_) may_write_();
+    }
     void read_back();
     /// Takes over what a later start must know of a line.
     void note(const StepMetrics& metrics);
@@ -50,6 +55,7 @@ private:
     void note(const StartReport& /*start*/) {}
     void note(const EndOfStart& end);
 
+    std::function<void()> may_write_;
     ReportFile file_;
     std::set<std::int64_t> validations_;
     std::set<std::int64_t> task_evaluations_;

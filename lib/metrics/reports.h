@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -18,8 +20,9 @@ namespace gptrain {
 
 class Reports {
 public:
-    /// Opens metrics.jsonl (see MetricsLog).
-    explicit Reports(const RunPaths& paths) : paths_(paths), log_(paths.metrics()) {}
+    /// Opens metrics.jsonl. `may_write`: that of MetricsLog.
+    Reports(const RunPaths& paths, std::function<void()> may_write)
+        : paths_(paths), log_(paths.metrics(), std::move(may_write)) {}
 
     const MetricsLog& log() const { return log_; }
 

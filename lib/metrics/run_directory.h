@@ -34,7 +34,8 @@ struct RunPaths {
 class RunDirectory {
 public:
     /// Creates the folder if it is missing and takes its lock. A lock held by another process is an
-    /// Error (`if_held`) that names the process; a folder that is not writable is an Error (io).
+    /// Error (`if_held`) that names the process; one that a later start of the job (GPTRAIN_START)
+    /// has taken, an Error (hang); a folder that is not writable, an Error (io).
     explicit RunDirectory(const std::filesystem::path& folder, ExitCode if_held = ExitCode::usage);
     /// Removes the folders that the constructor created if nothing but the lock was written there.
     ~RunDirectory();
@@ -46,19 +47,22 @@ public:
     bool still_held() const;
 
     /// Error (hang) if another process has taken the lock since: a network file system gives the
-    /// lock of a client that it has lost to the next start of the run. Nothing may be written then.
-    /// A lock that is another file is the matter of still_held().
+    /// lock of a client that it has lost to the next start of the run, and some have no locks.
+    /// Nothing may be written then. A lock that is another file is the matter of still_held().
     void require_own() const;
 
     /// Replaces spec.yaml; durable on return.
     void write_spec(std::string_view yaml) const;
 
 private:
+    /// The process named in the lock; empty if it is this one, or the file system does not answer.
+    std::string other_holder() const;
+
     RunPaths paths_;
     std::vector<std::filesystem::path> new_folders_;  ///< the lowest first
     File folder_;
     File lock_;
-    std::string holder_;  ///< what this process has written into the lock; empty without locks
+    std::string holder_;  ///< what this process has written into the lock
 };
 
 }  // namespace gptrain

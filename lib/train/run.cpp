@@ -69,7 +69,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
 std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
     ObservedEngine made = gptrain::make_engine(spec_, plan_, devices_, cost);
     injected_ = std::move(made.faults);
-    ranks_.run_on_first([&] { report_.open({spec_.output_dir}); });
+    ranks_.run_on_first([&] { report_.open(*directory_); });
     return std::move(made.engine);
 }
 
@@ -181,6 +181,11 @@ Request Run::request() const {
     return static_cast<Request>(ranks_.max(static_cast<std::int64_t>(own)));
 }
 
+void Run::clear_request(Request request) const {
+    ranks_.run_on_first([&] { directory_->require_own(); });
+    ranks_.run_on_all([&] { requests_->clear(request); });
+}
+
 Run::Evaluations Run::evaluations_due(std::int64_t step) const {
     const bool last = step == plan_.steps;
     const bool validates = inputs_.data.validation && spec_.training.eval_steps > 0;
@@ -212,7 +217,7 @@ ExitCode Run::loop() {
     // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
     if (!evaluate(missing)) {
         const Request why = request();
-        ranks_.run_on_all([&] { requests_->clear(why); });
+        clear_request(why);
         return stopped(why);
     }
     if (done) {
@@ -257,7 +262,7 @@ ExitCode Run::loop() {
         save_if_due(asked);
     }
     wait_for_save();
-    ranks_.run_on_all([&] { requests_->clear(asked); });
+    clear_request(asked);
     progress_.phase("end", state_.step);
     return state_.step < plan_.steps || evaluation_interrupted ? stopped(asked) : finished();
 }
@@ -345,7 +350,7 @@ void Run::save_if_due(Request asked) {
     if (goes_on && checkpoints_.copies_due(state_.step, whole)) save_copies(whole);
     if (asked == Request::save) {
         finish_save();
-        ranks_.run_on_all([&] { requests_->clear(asked); });
+        clear_request(asked);
     }
 }
 

@@ -73,6 +73,8 @@ private:
     bool results_due() const;
     /// The most urgent request of any rank, the same on all.
     Request request() const;
+    /// The run has done what was requested.
+    void clear_request(Request request) const;
 
     /// Makes the engine and the injected faults, and opens the reports.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);

@@ -121,7 +121,7 @@ std::int64_t memory_of_copies(const RunSpec& spec, const RunPlan& plan, const Mp
 }
 
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                               const MpiSession& ranks, std::function<void()> may_commit,
+                               const MpiSession& ranks, std::function<void()> may_write,
                                std::function<void(const std::string&)> failed)
     : effective_(effective),
       spec_yaml_(to_yaml(effective)),
@@ -132,7 +132,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       paths_{effective.output_dir},
       engine_(engine),
       ranks_(ranks),
-      may_commit_(std::move(may_commit)),
+      may_write_(std::move(may_write)),
       failed_(std::move(failed)),
       saver_(make_saver(
           {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
@@ -143,7 +143,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
                                                 : effective.checkpoint.local_interval,
                           .copies = std::make_unique<LocalCopies>(
                               engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
-                              std::move(folder), state_source())});
+                              std::move(folder), state_source(), may_write_)});
     }
 }
 
@@ -156,7 +156,7 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& ret
             .async = async,
             .files = files_,
             .model = to_json(effective_).at("model"),
-            .may_commit = may_commit_,
+            .may_write = may_write_,
             .failed = failed_,
             .committed = [this](const auto& path) { course_.insert(course_.begin(), path); },
             .record_time = record_save_time});
@@ -210,6 +210,7 @@ bool RunCheckpoints::note_course() {
     if (!unnoted_) return true;
     try {
         ranks_.run_on_first([&] {
+            may_write_();
             // Without local copies, earlier ones no longer count.
             if (!tiers_.empty() || is_there(paths_.local_copies()))
                 write_file_durably(paths_.local_copies(), to_text(*unnoted_));

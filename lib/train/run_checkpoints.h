@@ -35,10 +35,10 @@ std::int64_t memory_of_copies(const RunSpec& spec, const RunPlan& plan, const Mp
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
 public:
-    /// `effective`: the spec in force, which checkpoints contain. `may_commit`, `failed`: those of
+    /// `effective`: the spec in force, which checkpoints contain. `may_write`, `failed`: those of
     /// SaverOptions.
     RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                   const MpiSession& ranks, std::function<void()> may_commit,
+                   const MpiSession& ranks, std::function<void()> may_write,
                    std::function<void(const std::string&)> failed);
 
     /// The effective spec as YAML.
@@ -115,7 +115,7 @@ private:
     RunPaths paths_;
     Engine& engine_;
     const MpiSession& ranks_;
-    std::function<void()> may_commit_;
+    std::function<void()> may_write_;
     std::function<void(const std::string&)> failed_;
     std::filesystem::path latest_;
     double loaded_save_seconds_ = 0;  ///< how long the save of the loaded checkpoint took

@@ -25,8 +25,11 @@ public:
     /// `planned`: this rank's memory.
     RunReport(const RunInputs& inputs, const RunDevices& devices, const MemoryPlan& planned);
 
-    /// Opens metrics.jsonl. Only rank 0 calls it.
-    void open(const RunPaths& paths) { reports_.emplace(paths); }
+    /// Opens metrics.jsonl in the output directory, and checks before each line that it is still
+    /// this start's. Only rank 0 calls it.
+    void open(const RunDirectory& directory) {
+        reports_.emplace(directory.paths(), [&directory] { directory.require_own(); });
+    }
     /// Names what the start has loaded; `repeated`: the seconds of training that the run repeats.
     void loaded(std::string name, std::optional<double> repeated);
     /// The reports; null except on rank 0.

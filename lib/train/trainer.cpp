@@ -128,11 +128,13 @@ StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices
 
 /// The checkpoint to start from, nothing for a fresh start, once what dead runs left is removed.
 std::optional<RestartPoint> choose_checkpoint(const RunSpec& spec, const RunPlan& plan,
-                                              const ResumeChoice& resume, const RunPaths& paths,
+                                              const ResumeChoice& resume,
+                                              const std::optional<RunDirectory>& directory,
                                               const MpiSession& ranks) {
+    const RunPaths paths = {spec.output_dir};
     // A checkpoint that a dead run was replacing takes part in the choice again.
     ranks.run_on_first([&] {
-        remove_leftovers(paths.checkpoints());
+        remove_leftovers(paths.checkpoints(), [&] { directory->require_own(); });
         remove_index_leftovers(paths.cache());
     });
     std::vector<LocalRestart> copies;
@@ -216,7 +218,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     times.begin(StartPhase::plan);
     const StepCost cost = checked_cost(spec, plan, devices);
     times.begin(StartPhase::checkpoint);
-    std::optional<RestartPoint> checkpoint = choose_checkpoint(spec, plan, resume, paths, ranks);
+    std::optional<RestartPoint> checkpoint =
+        choose_checkpoint(spec, plan, resume, directory, ranks);
     times.begin(StartPhase::inputs);
     RunInputs inputs =
         open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);

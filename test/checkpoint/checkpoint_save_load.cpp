@@ -284,6 +284,36 @@ private:
 
 }  // namespace
 
+TEST_CASE("a start that has lost its directory removes nothing there") {
+    const ScratchFolder folder("lost");
+    SavingRun run({.folder = folder.path()}, false);
+    for (const std::int64_t step : {1, 2, 3})
+        run.save(step);
+    run.saver.wait();
+    // Those of the start that has it now.
+    const auto unfinished = folder.path() / "step-000009.tmp-1-2-other";
+    std::filesystem::create_directory(unfinished);
+    const auto lost = [] { fail(ExitCode::hang, "taken over"); };
+    const auto there = [&] {
+        return std::filesystem::exists(unfinished) &&
+               std::filesystem::exists(folder.path() / checkpoint_name(1));
+    };
+    CHECK(error_of([&] { remove_leftovers(folder.path(), lost); }, ExitCode::hang) == "taken over");
+    VerifiedCheckpoints verified;
+    const auto remove_old = [&] {
+        remove_old_checkpoints({.folder = folder.path(), .keep_last = 2}, 3, verified, lost);
+    };
+    CHECK(error_of(remove_old, ExitCode::hang) == "taken over");
+    HostBackend backend;
+    Arena arena(backend, MemorySpace::host, "snapshot", 1 << 20);
+    const MpiSession alone;
+    SaverOptions options = {.retention = {.folder = folder.path()}, .async = false};
+    options.may_write = lost;
+    CHECK(error_of([&] { CheckpointSaver saver(backend, arena, alone, options); },
+                   ExitCode::hang) == "taken over");
+    CHECK(there());
+}
+
 TEST_CASE("a step that cannot be saved again keeps its checkpoint") {
     const ScratchFolder folder("keeps");
     SavingRun run({.folder = folder.path()}, false);

@@ -55,7 +55,9 @@ struct CopyingRun {
     explicit CopyingRun(const fs::path& folder, CopyTier tier = CopyTier::disk)
         : state({1, ranks().size()}, ranks().rank()),
           arena(backend, MemorySpace::host, "snapshot", 1 << 20),
-          copies(backend, arena, ranks(), own_disk(folder, tier), state.source()) {
+          copies(backend, arena, ranks(), own_disk(folder, tier), state.source(), [this] {
+              if (taken_over) fail(ExitCode::hang, "taken over");
+          }) {
         copies.begin_course(first_course, 0);
     }
 
@@ -69,6 +71,7 @@ struct CopyingRun {
     HostBackend backend;
     RankState state;
     Arena arena;
+    bool taken_over = false;
     LocalCopies copies;
 };
 
@@ -153,6 +156,12 @@ TEST_CASE("Ranks load their local copies, also those that only another node has"
     run.save(1);
     CHECK(loaded_step(folder.path()) == -1);  // not complete
     run.copies.finish();
+    CHECK(loaded_step(folder.path()) == 1);
+    // Where another start has the output directory, none are completed, and none removed.
+    run.save(9);
+    run.taken_over = true;
+    CHECK(contains(common_error([&] { run.copies.finish(); }), "taken over"));
+    run.taken_over = false;
     CHECK(loaded_step(folder.path()) == 1);
     run.save(2);
     while (loaded_step(folder.path()) != 2)

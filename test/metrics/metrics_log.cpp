@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <vector>
 
 #include "base/json.h"
 #include "catch.h"
@@ -81,6 +83,25 @@ TEST_CASE("a log is added to, never rewritten") {
     MetricsLog log(file);
     log.write(RunEvent{.step = 1});
     CHECK(contents(file) == before + "{\"event\": \"resume\", \"step\": 1}\n");
+}
+
+TEST_CASE("a log that another start has taken over is left alone") {
+    const TempFolder folder;
+    const auto file = folder / "metrics.jsonl";
+    bool taken = false;
+    {
+        MetricsLog log(file, [&] {
+            if (taken) fail(ExitCode::hang, "taken over");
+        });
+        log.write(StepMetrics{1});
+        taken = true;
+        const std::string before = contents(file);
+        for (const auto& write : std::vector<std::function<void()>>{
+                 [&] { log.write(StepMetrics{2}); }, [&] { log.sync(); }, [&] { log.finish(); }})
+            CHECK(test::message_of(ExitCode::hang, write) == "taken over");
+        CHECK(contents(file) == before);
+    }
+    CHECK(last_logged_step(file) == 1);
 }
 
 TEST_CASE("an evaluation counts until the run resumes from before it") {

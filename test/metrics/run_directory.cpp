@@ -77,6 +77,29 @@ TEST_CASE("a start whose lock another one has taken may not write") {
     CHECK_NOTHROW(run.require_own());
 }
 
+TEST_CASE("a start leaves the lock to a later one of its job") {
+    const TempFolder folder;
+    std::filesystem::create_directory(folder / "a");
+    const auto start = [&](const char* number) {
+        REQUIRE(::setenv("GPTRAIN_START", number, 1) == 0);
+        RunDirectory run(folder / "a");
+    };
+    const auto refused = [&](const char* number) {
+        const std::string message = test::message_of(ExitCode::hang, [&] { start(number); });
+        CHECK(contains(message, "process 1 on n3, start 7_3.1.2, a later start of the job"));
+    };
+    for (const char* older : {"7_3.1.1", "7_3.0.9"}) {
+        std::ofstream(folder / "a/.lock") << "process 1 on n3, start 7_3.1.2";
+        refused(older);
+        CHECK(contents(folder / "a/.lock") == "process 1 on n3, start 7_3.1.2");
+    }
+    for (const char* other : {"7_3.1.2", "7_3.1.10", "7_3.2.1", "7_4.0.1", "8.0.1", "1", "a.b.c"}) {
+        std::ofstream(folder / "a/.lock") << "process 1 on n3, start 7_3.1.2";
+        CHECK_NOTHROW(start(other));
+    }
+    ::unsetenv("GPTRAIN_START");
+}
+
 TEST_CASE("a directory knows whether it is still in its place") {
     const TempFolder folder;
     const RunDirectory run(folder / "a");

@@ -38,26 +38,6 @@ says err "held: in use by" "waiting for up to 300 seconds"
 (($(wc -l <err) == 1)) || fail "more than one line: $(cat err)"
 wait $holder
 
-# A start that another one has taken the lock from, as a network file system lets it, writes no more, not
-# even the checkpoint that it is saving. (With a lock that is still held, here, nobody else does that.)
-GPTRAIN_START=7.0.1 start taken training.steps=1000000000 checkpoint.interval=1
-wait_for taken/metrics.jsonl '"step": 3,'
-[[ $(<taken/.lock) == "process $pid on "*", start 7.0.1" ]] || fail "the lock says: $(<taken/.lock)"
-until others taken | grep -q tmp; do :; done
-kill -STOP "$pid"
-until [[ $(ps -o stat= -p "$pid") == T* ]]; do :; done
-newest=$(newest_step taken)
-steps=$(grep -c '"loss"' taken/metrics.jsonl)
-echo -n "process 1 on n3, start 7.0.2" >taken/.lock
-kill -CONT "$pid"
-ends 6
-says err "output_dir $work/taken: has been taken over by process 1 on n3, start 7.0.2; this start of the run"
-(($(newest_step taken) == newest)) || fail "step $(newest_step taken) was committed after $newest"
-(($(grep -c '"loss"' taken/metrics.jsonl) == steps)) || fail "a step was logged"
-[[ $(<taken/.lock) == "process 1 on n3, start 7.0.2" ]] || fail "the lock says: $(<taken/.lock)"
-rm taken/.lock
-train 0 taken training.steps=$((newest + 2))
-
 # Paths that cannot be an output directory.
 echo text >file
 train 2 file
