@@ -8,7 +8,7 @@ make_data
 make_spec
 starts=0
 settings=(training.steps=12 checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.local=disk
-    checkpoint.local_interval=1)
+    checkpoint.local_interval=1 logging.tensorboard=false)
 # stops [CALL STEP]: the next start stops in that call of its save of that step.
 stops() {
     options=()
@@ -88,6 +88,7 @@ if soak; then
         one_of_two $i "" true $i
     done
 else
+    one_of_two 1 "mkdir of " false
     one_of_two 1 "" true
     one_of_two $commits "rename of $work/run/checkpoints/step-000006.tmp-" false $((commits - 1))
     one_of_two $removes "rename of $work/run/checkpoints/step-000002" false
