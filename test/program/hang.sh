@@ -112,7 +112,8 @@ says err "warning: the run hangs; ranks are at:" "warning:   rank 0: step " "(no
 printf 'Job summary\nrank 0 is behind\n' >expected
 same four/hang-nccl.txt expected
 
-# A rank of the second stage is killed, and no launcher ends the others. Whatever was to answer accepts, and is silent.
+# A rank of the second stage is killed, and no launcher ends the others. Whatever was to answer accepts, and
+# is silent.
 kill -STOP $answers
 launch 4 killed parallel.data=2 parallel.pipeline=2
 stopped=()

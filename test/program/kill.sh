@@ -37,6 +37,6 @@ same_run whole killed 60
 nothing_left killed
 
 ((from_memory > 0)) || fail "no start took copies in memory"
-proof killed-runs "$(kill_figures); $from_memory starts from copies in memory; $((ended + 1)) killed runs ended" \
-    "with the bits of one that nobody killed"
+proof killed-runs "$(kill_figures); $from_memory starts from copies in memory; $((ended + 1)) killed runs" \
+    "ended with the bits of one that nobody killed"
 finish

@@ -93,8 +93,8 @@ else
     one_of_two $commits "rename of $work/run/checkpoints/step-000006.tmp-" false $((commits - 1))
     one_of_two $removes "rename of $work/run/checkpoints/step-000002" false
 fi
-proof two-starts "$starts starts that stood still in a save committed, logged, changed and removed nothing when" \
-    "they went on after the next start had taken their place"
+proof two-starts "$starts starts that stood still in a save committed, logged, changed and removed nothing" \
+    "when they went on after the next start had taken their place"
 
 # An older start that did not get as far as the lock leaves it to the newer one.
 stops
