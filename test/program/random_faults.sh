@@ -37,6 +37,13 @@ whole() {
     local there=(sinfo --noheader --Node --responding --partition=three --states=idle,alloc,mix --format=%N)
     ! compgen -G "away-*" >/dev/null && (($("${there[@]}" | wc -l) == 3))
 }
+# What shows why a job stands still.
+state_of_job() {
+    tail -n 40 $name.log
+    timeout 5 squeue
+    timeout 5 sinfo --Node
+    ps -e --forest -o pid,etimes,stat,wchan:16,args | cut -c -200
+}
 # other_node: one of the run's nodes that is not that of the batch script.
 other_node() { places | tr ' ' '\n' | grep -v '^n1$' | tail -n 1; }
 
@@ -65,7 +72,7 @@ after() {
         [[ -n $restarted ]] || (($(starts) == started)) || restarted=$(now_ms)
         sleep 0.1
         returned
-        (($(now_ms) - begun < 1000 * $2)) || { fail "$1: no training after $2 s: $(tail -n 30 $name.log)"; finish; }
+        (($(now_ms) - begun < 1000 * $2)) || { fail "$1: no training after $2 s: $(state_of_job)"; finish; }
     done
     seconds=$(awk -v ms=$(($(now_ms) - begun)) 'BEGIN { printf "%.1f", ms / 1000 }')
     old=$(($(now_ms) - ${restarted:-$begun}))
