@@ -60,7 +60,7 @@ __device__ inline RowSums group_sums(RowSums (&of_warps)[max_warps], int group, 
 }
 
 /// One thread's share of the rows: pieces lane, lane + group, ... of each row of its group.
-template <class T, int pieces_per_thread, bool with_amax>
+template <class T, int pieces_per_thread, Beside beside>
 class BackwardThread {
 public:
     __device__ BackwardThread(const NormBackwardArgs<T>& args,
@@ -166,12 +166,16 @@ private:
         }
         row.set_row_sums(args_, group_sums(shared_.sums[turn], group_, args_.group, of_row));
         unrolled<pieces_per_thread>([&](int i) {
-            if (!is_mine(i)) return;
-            if constexpr (staged_tensors<pieces_per_thread> == 3)
-                dr[i] = load(&staged(stage, 2, i));
-            dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i),
-                                 dr[i]);
-            row.template store_gradient<true>(args_, dropout_, at(i), dr[i], amax_);
+            Vec16<T> dy = {};
+            if (is_mine(i)) {
+                if constexpr (staged_tensors<pieces_per_thread> == 3)
+                    dr[i] = load(&staged(stage, 2, i));
+                dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)),
+                                     weight(i), dr[i]);
+                dy = row.template store_gradient<true>(args_, dropout_, at(i), dr[i], amax_);
+            }
+            if constexpr (beside == Beside::fp8_rows)
+                args_.dy8.store_piece(token, at(i), is_mine(i), dy);
         });
     }
 
@@ -191,16 +195,16 @@ private:
     int first_;
     Vec16<T> weight_[keeps_weight<pieces_per_thread> ? pieces_per_thread : 1] = {};
     PieceSums<T> sums_[pieces_per_thread] = {};
-    RunningAmax<with_amax> amax_;
+    RunningAmax<beside == Beside::amax> amax_;
 };
 
 template <int pieces_per_thread>
 constexpr int blocks_per_multiprocessor = pieces_per_thread == 1 ? 2 : 1;
 
-template <class T, int pieces_per_thread, bool with_amax>
+template <class T, int pieces_per_thread, Beside beside>
 __global__ void __launch_bounds__(max_threads, blocks_per_multiprocessor<pieces_per_thread>)
     backward_kernel(NormBackwardArgs<T> args) {
-    BackwardThread<T, pieces_per_thread, with_amax> thread(
+    BackwardThread<T, pieces_per_thread, beside> thread(
         args, shared_memory<BackwardShared<T, pieces_per_thread>>());
     thread.run();
     thread.write_part();
@@ -223,23 +227,30 @@ int group_for(std::int64_t pieces, int pieces_per_thread) {
         round_up(div_ceil(pieces, pieces_per_thread), std::int64_t{warp_threads}));
 }
 
-template <class T, bool with_amax, int pieces_per_thread>
+template <class T, Beside beside, int pieces_per_thread>
 BackwardPlan<T> short_row_plan(std::int64_t pieces) {
     static_assert(blocks_fit(blocks_per_multiprocessor<pieces_per_thread>,
                              sizeof(BackwardShared<T, pieces_per_thread>),
                              multiprocessor_bytes_a100));
     const int group = group_for(pieces, pieces_per_thread);
-    return {.kernel = backward_kernel<T, pieces_per_thread, with_amax>,
+    return {.kernel = backward_kernel<T, pieces_per_thread, beside>,
             .shared_bytes = sizeof(BackwardShared<T, pieces_per_thread>),
             .group = group,
             .groups = max_threads / group,
             .blocks_per_multiprocessor = blocks_per_multiprocessor<pieces_per_thread>};
 }
 
-template <class T, bool with_amax, int threads>
+template <class T, Beside beside, int threads>
+auto* long_rows(bool aligned) {
+    if constexpr (beside != Beside::fp8_rows) {
+        if (!aligned) return long_row_kernel<T, threads, false, beside>;
+    }
+    return long_row_kernel<T, threads, true, beside>;
+}
+
+template <class T, Beside beside, int threads>
 BackwardPlan<T> long_row_plan(bool aligned) {
-    return {.kernel = aligned ? long_row_kernel<T, threads, true, with_amax>
-                              : long_row_kernel<T, threads, false, with_amax>,
+    return {.kernel = long_rows<T, beside, threads>(aligned),
             .shared_bytes = sizeof(LongRowShared<threads>),
             .group = threads,
             .groups = 1,
@@ -260,17 +271,28 @@ int cheapest_pieces_per_thread(std::int64_t pieces) {
     return cheapest;
 }
 
-template <class T, bool with_amax>
+template <class T, Beside beside>
 BackwardPlan<T> backward_plan(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
     switch (aligned ? cheapest_pieces_per_thread(pieces) : 0) {
-        case 1: return short_row_plan<T, with_amax, 1>(pieces);
-        case 2: return short_row_plan<T, with_amax, 2>(pieces);
-        case 3: return short_row_plan<T, with_amax, 3>(pieces);
+        case 1: return short_row_plan<T, beside, 1>(pieces);
+        case 2: return short_row_plan<T, beside, 2>(pieces);
+        case 3: return short_row_plan<T, beside, 3>(pieces);
         default:
-            return pieces <= warp_threads ? long_row_plan<T, with_amax, warp_threads>(aligned)
-                                          : long_row_plan<T, with_amax, 256>(aligned);
+            return pieces <= warp_threads ? long_row_plan<T, beside, warp_threads>(aligned)
+                                          : long_row_plan<T, beside, 256>(aligned);
     }
+}
+
+template <class T>
+BackwardPlan<T> backward_plan(const NormBackwardArgs<T>& args, bool aligned) {
+    if (args.dy8.rows > 0) {
+        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned), "FP8 beside a norm that is not bf16");
+        if constexpr (std::is_same_v<T, Bf16>)
+            return backward_plan<T, Beside::fp8_rows>(args.hidden, aligned);
+    }
+    return args.amax == nullptr ? backward_plan<T, Beside::nothing>(args.hidden, aligned)
+                                : backward_plan<T, Beside::amax>(args.hidden, aligned);
 }
 
 template <class T>
@@ -285,6 +307,7 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
                                 .dr = op.dr.as<T>(),
                                 .dy = pointer_or_null<T>(op.dy),
                                 .amax = pointer_or_null<float>(op.amax),
+                                .dy8 = Fp8Rows(op.dy8),
                                 .parts = nullptr,
                                 .with_bias = !op.dbias.empty(),
                                 .accumulate = op.accumulate,
@@ -297,8 +320,7 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
-    const BackwardPlan<T> plan = args.amax == nullptr ? backward_plan<T, false>(hidden, aligned)
-                                                      : backward_plan<T, true>(hidden, aligned);
+    const BackwardPlan<T> plan = backward_plan(args, aligned);
     const std::int64_t parts =
         std::min(norm_blocks(context.device, plan.shared_bytes, plan.blocks_per_multiprocessor),
                  div_ceil(tokens, norm_group_rows * plan.groups));

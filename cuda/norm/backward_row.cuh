@@ -3,6 +3,7 @@
 
 #include "cuda/device/amax.cuh"
 #include "cuda/device/dropout_mask.cuh"
+#include "cuda/device/fp8_rows.cuh"
 #include "cuda/device/pieces.cuh"
 
 namespace gptrain::cuda {
@@ -17,6 +18,7 @@ struct NormBackwardArgs {
     T* dr;
     T* dy;         ///< may be null
     float* amax;   ///< amax of dy or, without dy, of dr, if requested
+    Fp8Rows dy8;   ///< the same, if requested
     float* parts;  ///< [parts][dweight and, with bias, dbias][H]
     bool with_bias;
     bool accumulate;
@@ -115,10 +117,11 @@ public:
     }
 
     /// Writes dr and, computed from the stored dr, dy of the piece at `at`. Adds dy or, without
-    /// it, dr to the amax.
+    /// it, dr to the amax, and returns it.
     template <bool aligned, bool with_amax>
-    __device__ void store_gradient(const NormBackwardArgs<T>& args, const FeatureDropout& dropout,
-                                   int at, const Vec16<T>& dr, RunningAmax<with_amax>& amax) const {
+    __device__ Vec16<T> store_gradient(const NormBackwardArgs<T>& args,
+                                       const FeatureDropout& dropout, int at, const Vec16<T>& dr,
+                                       RunningAmax<with_amax>& amax) const {
         store_piece<aligned>(row_of(args.dr, args), at, args.hidden, dr);
         Vec16<T> dy = dr;
         if (args.dy != nullptr) {
@@ -129,6 +132,7 @@ public:
             store_piece<aligned>(row_of(args.dy, args), at, args.hidden, dy);
         }
         amax.template add<aligned>(dy, at, args.hidden);
+        return dy;
     }
 
 private:

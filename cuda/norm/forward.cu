@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "cuda/device/amax.cuh"
+#include "cuda/device/fp8_rows.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/device/unrolled.cuh"
@@ -18,10 +19,11 @@ struct ForwardArgs {
     T* r_out;    ///< null without y
     const T* weight;
     const T* bias;  ///< may be null
-    T* n;
-    float* mean;  ///< may be null
+    T* n;           ///< may be null with n8
+    float* mean;    ///< may be null
     float* rstd;
     float* amax;  ///< amax of n, if requested
+    Fp8Rows n8;   ///< if requested
     int tokens;
     int hidden;
     int seq_length;
@@ -100,6 +102,26 @@ public:
         }
     }
 
+    /// Calls f(first element, piece, true) for all pieces in order, on lanes that have fewer than
+    /// others of their warp with false for what is behind the end of the row.
+    template <class F>
+    __device__ void for_each_together(const F& f) const {
+        const auto piece_of = [&](int i) {
+            if constexpr (pieces_per_thread > 0) return pieces_[i];
+            return load_piece<aligned>(row_, at(i), hidden_);
+        };
+        const auto call = [&](int i) {
+            const bool inside = at(i) < hidden_;
+            f(at(i), inside ? piece_of(i) : Vec16<T>{}, inside);
+        };
+        if constexpr (pieces_per_thread > 0) {
+            unrolled<pieces_per_thread>(call);
+        } else {
+            for (int i = 0; i * group * piece_width<T> < hidden_; ++i)
+                call(i);
+        }
+    }
+
 private:
     __device__ int at(int i) const { return first_ + i * group * piece_width<T>; }
 
@@ -162,15 +184,16 @@ __device__ inline Vec16<T> normalised(const ForwardArgs<T>& args, const Statisti
 
 /// Threads per multiprocessor that the register file allows; fp16 needs one more register than
 /// bf16.
-template <class T, int group, int pieces_per_thread, bool with_amax>
+template <class T, int group, int pieces_per_thread, Beside beside>
 constexpr int resident_threads = pieces_per_thread == 4 && group == 512 ? 512
-                                 : pieces_per_thread == 4 || (with_amax && std::is_same_v<T, F16>)
+                                 : pieces_per_thread == 4 ||
+                                         (beside == Beside::amax && std::is_same_v<T, F16>)
                                      ? 768
                                      : 1024;
 
-template <class T, int group, int pieces_per_thread, bool aligned, bool with_amax>
+template <class T, int group, int pieces_per_thread, bool aligned, Beside beside>
 __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
-                                   RunningAmax<with_amax>& amax) {
+                                   RunningAmax<beside == Beside::amax>& amax) {
     const std::int64_t begin = std::int64_t{token} * args.hidden;
     RowPart<T, group, pieces_per_thread, aligned> row(args.r + begin, args.hidden);
     if (args.y != nullptr) {
@@ -182,21 +205,33 @@ __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
         if (args.mean != nullptr) args.mean[token] = stats.mean;
         args.rstd[token] = stats.rstd;
     }
-    row.for_each([&](int at, const Vec16<T>& piece) {
-        const Vec16<T> n = normalised<aligned>(args, stats, at, piece);
-        store_piece<aligned>(args.n + begin, at, args.hidden, n);
-        amax.template add<aligned>(n, at, args.hidden);
-    });
+    if constexpr (beside == Beside::fp8_rows) {
+        row.for_each_together([&](int at, const Vec16<T>& piece, bool inside) {
+            Vec16<T> n = {};
+            if (inside) {
+                n = normalised<aligned>(args, stats, at, piece);
+                if (args.n != nullptr) store_piece<aligned>(args.n + begin, at, args.hidden, n);
+            }
+            args.n8.store_piece(token, at, inside, n);
+        });
+    } else {
+        row.for_each([&](int at, const Vec16<T>& piece) {
+            const Vec16<T> n = normalised<aligned>(args, stats, at, piece);
+            store_piece<aligned>(args.n + begin, at, args.hidden, n);
+            amax.template add<aligned>(n, at, args.hidden);
+        });
+    }
 }
 
 /// A group handles a row.
-template <class T, int group, int pieces_per_thread, bool aligned, bool with_amax>
+template <class T, int group, int pieces_per_thread, bool aligned, Beside beside>
 __global__ void __launch_bounds__(forward_threads<group>,
-                                  resident_threads<T, group, pieces_per_thread, with_amax> /
+                                  resident_threads<T, group, pieces_per_thread, beside> /
                                       forward_threads<group>) forward_kernel(ForwardArgs<T> args) {
     const int token = block_index().x * (forward_threads<group> / group) + thread_index() / group;
-    RunningAmax<with_amax> amax;
-    if (token < args.tokens) forward_row<T, group, pieces_per_thread, aligned>(args, token, amax);
+    RunningAmax<beside == Beside::amax> amax;
+    if (token < args.tokens)
+        forward_row<T, group, pieces_per_thread, aligned, beside>(args, token, amax);
     amax.merge(shared_memory<ForwardShared<group>>().warp_amax, args.amax);
 }
 
@@ -206,30 +241,42 @@ struct ForwardKernel {
     int group;
 };
 
-template <class T, bool with_amax, int group>
+template <class T, Beside beside, int group>
 ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
-    if (!aligned) return {forward_kernel<T, group, 0, false, with_amax>, group};
+    if constexpr (beside != Beside::fp8_rows) {
+        if (!aligned) return {forward_kernel<T, group, 0, false, beside>, group};
+    }
     switch (div_ceil(pieces, group)) {
         case 1:
             // Longer rows use larger groups.
             if constexpr (group == warp_threads)
-                return {forward_kernel<T, group, 1, true, with_amax>, group};
+                return {forward_kernel<T, group, 1, true, beside>, group};
             [[fallthrough]];
-        case 2: return {forward_kernel<T, group, 2, true, with_amax>, group};
-        case 3: return {forward_kernel<T, group, 3, true, with_amax>, group};
-        case 4: return {forward_kernel<T, group, 4, true, with_amax>, group};
-        default: return {forward_kernel<T, group, 0, true, with_amax>, group};
+        case 2: return {forward_kernel<T, group, 2, true, beside>, group};
+        case 3: return {forward_kernel<T, group, 3, true, beside>, group};
+        case 4: return {forward_kernel<T, group, 4, true, beside>, group};
+        default: return {forward_kernel<T, group, 0, true, beside>, group};
     }
 }
 
 /// The group size, and so the order of the sums, depends only on H.
-template <class T, bool with_amax>
+template <class T, Beside beside>
 ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
-    if (pieces <= 4 * warp_threads)
-        return choose_kernel<T, with_amax, warp_threads>(pieces, aligned);
-    if (pieces <= 4 * 128) return choose_kernel<T, with_amax, 128>(pieces, aligned);
-    return choose_kernel<T, with_amax, 512>(pieces, aligned);
+    if (pieces <= 4 * warp_threads) return choose_kernel<T, beside, warp_threads>(pieces, aligned);
+    if (pieces <= 4 * 128) return choose_kernel<T, beside, 128>(pieces, aligned);
+    return choose_kernel<T, beside, 512>(pieces, aligned);
+}
+
+template <class T>
+ForwardKernel<T> choose_kernel(const ForwardArgs<T>& args, bool aligned) {
+    if (args.n8.rows > 0) {
+        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned), "FP8 beside a norm that is not bf16");
+        if constexpr (std::is_same_v<T, Bf16>)
+            return choose_kernel<T, Beside::fp8_rows>(args.hidden, aligned);
+    }
+    return args.amax == nullptr ? choose_kernel<T, Beside::nothing>(args.hidden, aligned)
+                                : choose_kernel<T, Beside::amax>(args.hidden, aligned);
 }
 
 template <class T>
@@ -240,10 +287,11 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
                                  .r_out = pointer_or_null<T>(op.r_out),
                                  .weight = op.norm.weight.as<T>(),
                                  .bias = pointer_or_null<T>(op.norm.bias),
-                                 .n = op.n.as<T>(),
+                                 .n = pointer_or_null<T>(op.n),
                                  .mean = pointer_or_null<float>(op.mean),
                                  .rstd = op.rstd.as<float>(),
                                  .amax = pointer_or_null<float>(op.amax),
+                                 .n8 = Fp8Rows(op.n8),
                                  .tokens = static_cast<int>(op.r.size(0)),
                                  .hidden = static_cast<int>(hidden),
                                  .seq_length = static_cast<int>(op.seq_length),
@@ -253,8 +301,7 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned = whole(args.r) && whole(args.y) && whole(args.r_out) && whole(args.n) &&
                          whole(args.weight) && whole(args.bias);
-    const auto [kernel, group] = args.amax == nullptr ? choose_kernel<T, false>(hidden, aligned)
-                                                      : choose_kernel<T, true>(hidden, aligned);
+    const auto [kernel, group] = choose_kernel(args, aligned);
     const int threads = group == warp_threads ? forward_threads<warp_threads> : group;
     launch(context.stream,
            {.blocks = div_ceil(args.tokens, threads / group),
@@ -269,7 +316,8 @@ void run(const ResidualNormForward& args, const OpContext& context) {
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
                   "norm of ", args.r.shape().to_text());
     GPTRAIN_CHECK(args.y.empty() == args.r_out.empty(), "r_out belongs to y");
-    GPTRAIN_CHECK(!args.n.empty() && !args.rstd.empty(), "a norm without an output");
+    GPTRAIN_CHECK(!(args.n.empty() && args.n8.empty()) && !args.rstd.empty(),
+                  "a norm without an output");
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 

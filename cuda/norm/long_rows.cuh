@@ -27,39 +27,48 @@ __device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
 }
 
 /// A block handles one row after another, reads each twice, and adds to its part in global memory.
-template <class T, int threads, bool aligned, bool with_amax>
+template <class T, int threads, bool aligned, Beside beside>
 __global__ void __launch_bounds__(threads, 512 / threads)
     long_row_kernel(NormBackwardArgs<T> args) {
     LongRowShared<threads>& shared = shared_memory<LongRowShared<threads>>();
     const FeatureDropout dropout(args.dropout);
     const int hidden = args.hidden;
     const TokenRange tokens = tokens_of_block(args.tokens);
-    RunningAmax<with_amax> amax;
+    constexpr int step = threads * piece_width<T>;
+    const int first = thread_index() * piece_width<T>;
+    RunningAmax<beside == Beside::amax> amax;
     for (int token = tokens.begin; token < tokens.end; ++token) {
         NormBackwardRow<T> row(args, token);
-        const auto for_each_piece = [&](const auto& f) {
-            for (int at = thread_index() * piece_width<T>; at < hidden;
-                 at += threads * piece_width<T>) {
-                f(at, load_piece<aligned>(row.row_of(args.dn, args), at, hidden),
-                  load_piece<aligned>(row.row_of(args.r, args), at, hidden),
-                  load_piece<aligned>(args.weight, at, hidden));
-            }
+        const auto with_piece = [&](int at, const auto& f) {
+            return f(at, load_piece<aligned>(row.row_of(args.dn, args), at, hidden),
+                     load_piece<aligned>(row.row_of(args.r, args), at, hidden),
+                     load_piece<aligned>(args.weight, at, hidden));
         };
         RowSums of_row = {};
-        for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
+        const auto add = [&](int at, const auto& dn, const auto& r, const auto& weight) {
             PieceSums<T> sums = {};
             row.add(dn, r, weight, sums, of_row);
             add_to_part<aligned>(args, at, sums, token == tokens.begin);
-        });
+        };
+        for (int at = first; at < hidden; at += step)
+            with_piece(at, add);
         of_row[0] = block_sum(of_row[0], shared.gradients);
         of_row[1] = block_sum(of_row[1], shared.projections);
         row.set_row_sums(args, of_row);
-        for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
+        const auto finish = [&](int at, const auto& dn, const auto& r, const auto& weight) {
             Vec16<T> dr = {};
             if (args.accumulate) dr = load_piece<aligned>(row.row_of(args.dr, args), at, hidden);
-            row.template store_gradient<aligned>(args, dropout, at, row.gradient(dn, r, weight, dr),
-                                                 amax);
-        });
+            return row.template store_gradient<aligned>(args, dropout, at,
+                                                        row.gradient(dn, r, weight, dr), amax);
+        };
+        // All lanes of a warp take as many turns.
+        for (int begin = 0; begin < hidden; begin += step) {
+            const int at = begin + first;
+            Vec16<T> dy = {};
+            if (at < hidden) dy = with_piece(at, finish);
+            if constexpr (beside == Beside::fp8_rows)
+                args.dy8.store_piece(token, at, at < hidden, dy);
+        }
         block_barrier();
     }
     amax.merge(shared.warp_amax, args.amax);

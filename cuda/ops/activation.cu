@@ -4,6 +4,7 @@
 
 #include "cuda/device/activations.cuh"
 #include "cuda/device/amax.cuh"
+#include "cuda/device/fp8_rows.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "tensor/dtype_switch.h"
@@ -14,8 +15,9 @@ namespace {
 template <class T>
 struct ForwardArgs {
     const T* u;
-    T* y;
+    T* y;         ///< may be null with y8
     float* amax;  ///< amax of y, if requested
+    Fp8Rows y8;   ///< if requested
     int tokens;
     int ffn;
 };
@@ -26,6 +28,7 @@ struct BackwardArgs {
     const T* dy;
     T* du;
     float* amax;  ///< amax of du, if requested
+    Fp8Rows du8;  ///< if requested
     int tokens;
     int ffn;
 };
@@ -111,64 +114,76 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
     }
 }
 
-template <Activation activation, bool aligned, class T, bool with_amax>
-__device__ inline void forward_column(const ForwardArgs<T>& args, int at,
-                                      RunningAmax<with_amax>& amax) {
+/// With FP8 rows all lanes of a warp take part: those behind the end of the row are not `inside`.
+template <Activation activation, bool aligned, Beside beside, class T>
+__device__ inline void forward_column(const ForwardArgs<T>& args, int at, bool inside,
+                                      RunningAmax<beside == Beside::amax>& amax) {
     constexpr int widths = gated(activation) ? 2 : 1;
-    Inputs<T> u[rows_per_block];
-    for (int i = 0; i < rows_per_block; ++i) {
+    Inputs<T> u[rows_per_block] = {};
+    for (int i = 0; inside && i < rows_per_block; ++i) {
         const T* row = args.u + block_row(i, args.tokens) * args.ffn * widths;
         u[i] = load_inputs<activation, aligned>(row, at, args.ffn);
     }
     for (int i = 0; i < rows_per_block; ++i) {
         if (!is_block_row(i, args.tokens)) continue;
         const Vec16<T> y = forward_piece<activation, T>(u[i]);
-        store_piece<aligned>(args.y + block_row(i, args.tokens) * args.ffn, at, args.ffn, y);
+        const std::int64_t row = block_row(i, args.tokens);
+        if (beside != Beside::fp8_rows || (inside && args.y != nullptr))
+            store_piece<aligned>(args.y + row * args.ffn, at, args.ffn, y);
         amax.template add<aligned>(y, at, args.ffn);
+        if constexpr (beside == Beside::fp8_rows) args.y8.store_piece(row, at, inside, y);
     }
 }
 
-template <class T, Activation activation, bool aligned, bool with_amax>
+template <class T, Activation activation, bool aligned, Beside beside>
 __global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
     const int at = thread_piece<T>();
-    RunningAmax<with_amax> amax;
-    if (at < args.ffn) forward_column<activation, aligned>(args, at, amax);
+    const bool inside = at < args.ffn;
+    RunningAmax<beside == Beside::amax> amax;
+    if (inside || beside == Beside::fp8_rows)
+        forward_column<activation, aligned, beside>(args, at, inside, amax);
     amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
-template <Activation activation, bool aligned, class T, bool with_amax>
-__device__ inline void backward_column(const BackwardArgs<T>& args, int at,
-                                       RunningAmax<with_amax>& amax) {
+template <Activation activation, bool aligned, Beside beside, class T>
+__device__ inline void backward_column(const BackwardArgs<T>& args, int at, bool inside,
+                                       RunningAmax<beside == Beside::amax>& amax) {
     constexpr int widths = gated(activation) ? 2 : 1;
-    Inputs<T> u[rows_per_block];
-    Vec16<T> dy[rows_per_block];
-    for (int i = 0; i < rows_per_block; ++i) {
+    Inputs<T> u[rows_per_block] = {};
+    Vec16<T> dy[rows_per_block] = {};
+    for (int i = 0; inside && i < rows_per_block; ++i) {
         const std::int64_t row = block_row(i, args.tokens);
         u[i] = load_inputs<activation, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
         dy[i] = load_piece_once<aligned>(args.dy + row * args.ffn, at, args.ffn);
     }
     unrolled<rows_per_block>([&](int i) {
         if (!is_block_row(i, args.tokens)) return;
-        T* row = args.du + block_row(i, args.tokens) * args.ffn * widths;
+        const std::int64_t row = block_row(i, args.tokens);
         const Inputs<T> du = backward_piece<activation, T>(u[i], dy[i]);
-        store_piece<aligned>(row, at, args.ffn, du.fc);
-        amax.template add<aligned>(du.fc, at, args.ffn);
-        if constexpr (gated(activation)) {
-            store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
-            amax.template add<aligned>(du.gate, at, args.ffn);
-        }
+        const auto write = [&](int first, const Vec16<T>& piece) {
+            if (inside)
+                store_piece<aligned>(args.du + row * args.ffn * widths + first, at, args.ffn,
+                                     piece);
+            amax.template add<aligned>(piece, at, args.ffn);
+            if constexpr (beside == Beside::fp8_rows)
+                args.du8.store_piece(row, first + at, inside, piece);
+        };
+        write(0, du.fc);
+        if constexpr (gated(activation)) write(args.ffn, du.gate);
     });
 }
 
-template <class T, Activation activation, bool aligned, bool with_amax>
+template <class T, Activation activation, bool aligned, Beside beside>
 __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
     const int at = thread_piece<T>();
-    RunningAmax<with_amax> amax;
-    if (at < args.ffn) backward_column<activation, aligned>(args, at, amax);
+    const bool inside = at < args.ffn;
+    RunningAmax<beside == Beside::amax> amax;
+    if (inside || beside == Beside::fp8_rows)
+        backward_column<activation, aligned, beside>(args, at, inside, amax);
     amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
-/// Checks the shapes of ActivationForward.
+/// Checks the shapes of u and of y or dy.
 void check_shapes(Activation activation, const Tensor& u, const Tensor& y) {
     GPTRAIN_CHECK(u.rank() == 2 && y.rank() == 2 && u.size(0) == y.size(0) &&
                       u.size(1) == input_width(activation, y.size(1)) && u.contiguous() &&
@@ -205,32 +220,51 @@ auto with_activation(Activation activation, const F& f) {
     return f(std::integral_constant<Activation, swiglu>());
 }
 
-template <class T, bool with_amax>
+template <class T, Beside beside>
 auto* choose_forward(Activation activation, bool aligned) {
     return with_activation(activation, [&](auto chosen) {
-        return aligned ? forward_kernel<T, chosen(), true, with_amax>
-                       : forward_kernel<T, chosen(), false, with_amax>;
+        if constexpr (beside != Beside::fp8_rows) {
+            if (!aligned) return forward_kernel<T, chosen(), false, beside>;
+        }
+        return forward_kernel<T, chosen(), true, beside>;
     });
 }
-template <class T, bool with_amax>
+template <class T, Beside beside>
 auto* choose_backward(Activation activation, bool aligned) {
     return with_activation(activation, [&](auto chosen) {
-        return aligned ? backward_kernel<T, chosen(), true, with_amax>
-                       : backward_kernel<T, chosen(), false, with_amax>;
+        if constexpr (beside != Beside::fp8_rows) {
+            if (!aligned) return backward_kernel<T, chosen(), false, beside>;
+        }
+        return backward_kernel<T, chosen(), true, beside>;
     });
+}
+
+/// Calls f with what the kernel makes besides, as a compile-time constant.
+template <class T, class F>
+auto* with_beside(const Fp8Rows& rows, const float* amax, bool aligned, const F& f) {
+    if (rows.rows > 0) {
+        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned),
+                      "FP8 beside an activation that is not bf16");
+        if constexpr (std::is_same_v<T, Bf16>)
+            return f(std::integral_constant<Beside, Beside::fp8_rows>());
+    }
+    if (amax != nullptr) return f(std::integral_constant<Beside, Beside::amax>());
+    return f(std::integral_constant<Beside, Beside::nothing>());
 }
 
 template <class T>
 void forward(const ActivationForward& op, const OpContext& context) {
     const ForwardArgs<T> args = {.u = op.u.as<T>(),
-                                 .y = op.y.as<T>(),
+                                 .y = pointer_or_null<T>(op.y),
                                  .amax = pointer_or_null<float>(op.amax),
-                                 .tokens = static_cast<int>(op.y.size(0)),
-                                 .ffn = static_cast<int>(op.y.size(1))};
+                                 .y8 = Fp8Rows(op.y8),
+                                 .tokens = static_cast<int>(op.u.size(0)),
+                                 .ffn = static_cast<int>(op.width())};
     const bool aligned =
         is_aligned(args.u, args.ffn, args.ffn) && is_aligned(args.y, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr ? choose_forward<T, false>(op.activation, aligned)
-                                        : choose_forward<T, true>(op.activation, aligned);
+    auto* kernel = with_beside<T>(args.y8, args.amax, aligned, [&](auto beside) {
+        return choose_forward<T, beside()>(op.activation, aligned);
+    });
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
@@ -240,20 +274,22 @@ void backward(const ActivationBackward& op, const OpContext& context) {
                                   .dy = op.dy.as<T>(),
                                   .du = op.du.as<T>(),
                                   .amax = pointer_or_null<float>(op.amax),
+                                  .du8 = Fp8Rows(op.du8),
                                   .tokens = static_cast<int>(op.dy.size(0)),
                                   .ffn = static_cast<int>(op.dy.size(1))};
     const bool aligned = is_aligned(args.u, args.ffn, args.ffn) &&
                          is_aligned(args.dy, args.ffn, args.ffn) &&
                          is_aligned(args.du, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr ? choose_backward<T, false>(op.activation, aligned)
-                                        : choose_backward<T, true>(op.activation, aligned);
+    auto* kernel = with_beside<T>(args.du8, args.amax, aligned, [&](auto beside) {
+        return choose_backward<T, beside()>(op.activation, aligned);
+    });
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
 }  // namespace
 
 void run(const ActivationForward& args, const OpContext& context) {
-    check_shapes(args.activation, args.u, args.y);
+    check_shapes(args.activation, args.u, args.y.empty() ? args.y8.rowwise : args.y);
     with_compute_type(args.u.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 

@@ -1,5 +1,6 @@
 // FP8 with scales for blocks of 1 x 128 or 128 x 128 elements. A thread block has a tile of 128 x
 // 128: one block of a weight, or a block of each of 128 rows.
+#include "cuda/device/fp8_rows.cuh"
 #include "cuda/ops/fp8.h"
 #include "cuda/ops/fp8_tile.cuh"
 #include "tensor/dtype_switch.h"
@@ -11,18 +12,6 @@ static_assert(tile == fp8_block);
 
 constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
-
-/// The factor of a block's values, and that of the results later.
-struct BlockScale {
-    float factor;
-    float scale;
-};
-
-__device__ inline BlockScale block_scale(float amax) {
-    const bool given = amax >= fp8_smallest_amax;
-    return {.factor = given ? F8E4M3::largest / amax : 1.0f,
-            .scale = given ? amax / F8E4M3::largest : 1.0f};
-}
 
 /// The largest absolute value of a thread's elements.
 __device__ inline float largest_of(const float (&x)[chunk]) {

@@ -120,20 +120,27 @@ struct AddBias {
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
     Activation activation = Activation::gelu;
-    Tensor u;          ///< [T, F], with a gate [T, 2 F]
-    Tensor y;          ///< [T, F], =
-    Tensor amax = {};  ///< of y
-    void tensors(const auto& list) const { list.reads(u).writes(y).updates(amax); }
+    Tensor u;           ///< [T, F], with a gate [T, 2 F]
+    Tensor y;           ///< [T, F], =; may be empty with y8
+    Tensor amax = {};   ///< of y; not with y8
+    Fp8Matrix y8 = {};  ///< y by ToFp8Rows, =, or empty
+    std::int64_t width() const { return y.empty() ? y8.rowwise.size(1) : y.size(1); }  ///< F
+    void tensors(const auto& list) const {
+        list.reads(u).writes(y, y8.rowwise, y8.scale).updates(amax);
+    }
 };
 
 struct ActivationBackward {
     static constexpr std::string_view name = "activation_backward";
     Activation activation = Activation::gelu;
-    Tensor u;          ///< as above
-    Tensor dy;         ///< [T, F]
-    Tensor du;         ///< as u, =; without a gate may be dy itself
-    Tensor amax = {};  ///< of du
-    void tensors(const auto& list) const { list.reads(u, dy).writes(du).updates(amax); }
+    Tensor u;            ///< as above
+    Tensor dy;           ///< [T, F]
+    Tensor du;           ///< as u, =; without a gate may be dy itself
+    Tensor amax = {};    ///< of du; not with du8
+    Fp8Matrix du8 = {};  ///< du by ToFp8Rows, =, or empty
+    void tensors(const auto& list) const {
+        list.reads(u, dy).writes(du, du8.rowwise, du8.scale).updates(amax);
+    }
 };
 
 // ---- embeddings and positions -------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backend/dropout.h"
+#include "backend/value_ops.h"
 #include "tensor/tensor.h"
 
 namespace gptrain {
@@ -39,13 +40,16 @@ struct ResidualNormForward {
     Dropout dropout;  ///< of y
     Tensor r_out;     ///< [T, H], =; may be r itself
     Norm norm;
-    Tensor n;                     ///< [T, H], =
+    Tensor n;                     ///< [T, H], =; may be empty with n8
     Tensor mean;                  ///< fp32 [T], =; empty for rmsnorm
     Tensor rstd;                  ///< fp32 [T], =
     std::int64_t seq_length = 0;  ///< S
-    Tensor amax = {};             ///< of n
+    Tensor amax = {};             ///< of n; not with n8
+    Fp8Matrix n8 = {};            ///< n by ToFp8Rows, =, or empty
     void tensors(const auto& list) const {
-        list.reads(r, y, norm.weight, norm.bias).writes(r_out, n, mean, rstd).updates(amax);
+        list.reads(r, y, norm.weight, norm.bias)
+            .writes(r_out, n, mean, rstd, n8.rowwise, n8.scale)
+            .updates(amax);
     }
 };
 
@@ -65,9 +69,12 @@ struct ResidualNormBackward {
     Tensor dweight;               ///< fp32 [H] or empty, +=
     Tensor dbias;                 ///< fp32 [H] or empty, +=
     std::int64_t seq_length = 0;  ///< S
-    Tensor amax = {};             ///< of dy, or of dr if dy is empty
+    Tensor amax = {};             ///< of dy, or of dr if dy is empty; not with dy8
+    Fp8Matrix dy8 = {};           ///< the same by ToFp8Rows, =, or empty
     void tensors(const auto& list) const {
-        list.reads(dn, r, norm.weight, mean, rstd).writes(dy).updates(dweight, dbias, amax);
+        list.reads(dn, r, norm.weight, mean, rstd)
+            .writes(dy, dy8.rowwise, dy8.scale)
+            .updates(dweight, dbias, amax);
         accumulate ? list.updates(dr) : list.writes(dr);
     }
 };

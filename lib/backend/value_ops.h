@@ -123,7 +123,9 @@ struct TransposeFp8 {
 // With blocks, scale and stored values are those of ToFp8 with the largest absolute value of the
 // block, in which NaN is ignored.
 
-/// An activation or a gradient with scales for blocks of 1 x 128.
+/// An activation or a gradient with scales for blocks of 1 x 128. Ops of the model write the same
+/// beside their output or in place of it: rows and scales as this op makes them from the output as
+/// stored. They do so in bf16 only, and from contiguous rows.
 struct ToFp8Rows {
     static constexpr std::string_view name = "to_fp8_rows";
     Tensor x;       ///< [R, C] rows that begin at multiples of 16 bytes; C a multiple of 128

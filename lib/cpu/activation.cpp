@@ -1,5 +1,7 @@
 #include "cpu/activation.h"
 
+#include <vector>
+
 #include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "cpu/row_kernels.h"
@@ -11,8 +13,30 @@ namespace {
 /// Cost of one element, relative to an addition.
 constexpr std::int64_t exp_cost = 4;
 
+/// y8, and y unless it is empty, row by row.
+template <class T>
+void run_forward_in_fp8(const ActivationForward& args) {
+    const RowKernels<T>& kernels = row_kernels<T>();
+    const std::int64_t ffn = args.width();
+    const Rows<T> u(args.u);
+    const Rows<T> y(args.y);
+    parallel_ranges(args.u.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<T> own(static_cast<std::size_t>(y ? 0 : ffn));
+        for (std::int64_t t = begin; t < end; ++t) {
+            T* to = y ? y[t] : own.data();
+            if (gated(args.activation)) {
+                kernels.gate(args.activation, u[t], u[t] + ffn, to, ffn);
+            } else {
+                kernels.activate(args.activation, u[t], to, ffn);
+            }
+            to_fp8_row(to, args.y8, t);
+        }
+    });
+}
+
 template <class T>
 void run_forward(const ActivationForward& args) {
+    if (!args.y8.empty()) return run_forward_in_fp8<T>(args);
     const RowKernels<T>& kernels = row_kernels<T>();
     if (!gated(args.activation)) {
         const T* u = args.u.as<T>();
@@ -65,6 +89,7 @@ void run(const ActivationForward& args) {
 void run(const ActivationBackward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) { run_backward<decltype(type)>(args); });
     if (!args.amax.empty()) run(UpdateAmax{.x = args.du, .amax = args.amax});
+    if (!args.du8.empty()) run(ToFp8Rows{.x = args.du, .out = args.du8});
 }
 
 }  // namespace gptrain::cpu

@@ -85,25 +85,32 @@ void run(const ToFp8& args) {
     if (!args.row_sum.empty()) run(BiasGrad{.dy = args.x, .dbias = args.row_sum});
 }
 
+template <class T>
+void to_fp8_row(const T* x, const Fp8Matrix& out, std::int64_t row) {
+    const std::int64_t cols = out.rowwise.size(1);
+    auto* stored = out.rowwise.as<F8E4M3>() + row * cols;
+    auto* scales = out.scale.as<float>() + row;
+    for (std::int64_t col = 0; col < cols; col += fp8_block) {
+        const BlockScale scale(largest_magnitude(x + col, fp8_block));
+        scales[col / fp8_block * out.scale.size(1)] = scale.scale;
+        for (std::int64_t i = col; i < col + fp8_block; ++i)
+            stored[i] = scale.stored(to_float(x[i]));
+    }
+}
+template void to_fp8_row(const float* x, const Fp8Matrix& out, std::int64_t row);
+template void to_fp8_row(const Bf16* x, const Fp8Matrix& out, std::int64_t row);
+template void to_fp8_row(const F16* x, const Fp8Matrix& out, std::int64_t row);
+
 void run(const ToFp8Rows& args) {
     const std::int64_t rows = args.x.size(0);
     const std::int64_t cols = args.x.size(1);
     GPTRAIN_CHECK(args.out.scale.shape() == fp8_row_scales(rows, cols), "args.x of ",
                   args.x.shape().to_text(), ", scales of ", args.out.scale.shape().to_text());
-    auto* stored = args.out.rowwise.as<F8E4M3>();
-    auto* scales = args.out.scale.as<float>();
     with_compute_type(args.x.dtype(), [&](auto type) {
         const auto* x = args.x.as<decltype(type)>();
         const std::int64_t stride = args.x.stride(0);
-        parallel_items(rows, cols, [&](std::int64_t row) {
-            for (std::int64_t col = 0; col < cols; col += fp8_block) {
-                const auto* from = x + row * stride + col;
-                const BlockScale scale(largest_magnitude(from, fp8_block));
-                scales[col / fp8_block * rows + row] = scale.scale;
-                for (std::int64_t i = 0; i < fp8_block; ++i)
-                    stored[row * cols + col + i] = scale.stored(to_float(from[i]));
-            }
-        });
+        parallel_items(rows, cols,
+                       [&](std::int64_t row) { to_fp8_row(x + row * stride, args.out, row); });
     });
 }
 

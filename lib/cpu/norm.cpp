@@ -1,5 +1,7 @@
 #include "cpu/norm.h"
 
+#include <vector>
+
 #include "cpu/dropout_mask.h"
 #include "cpu/fp8.h"
 #include "cpu/parallel.h"
@@ -50,7 +52,7 @@ void forward(const ResidualNormForward& args) {
     const std::int64_t hidden = args.r.size(1);
     const ResidualSum<T> sum(args.y, args.dropout, args.seq_length, args.r_out);
     const T* r = args.r.as<T>();
-    T* n = args.n.as<T>();
+    T* n = pointer_or_null<T>(args.n);
     const T* weight = args.norm.weight.as<T>();
     const T* bias = pointer_or_null<T>(args.norm.bias);
     float* mean = pointer_or_null<float>(args.mean);
@@ -58,12 +60,15 @@ void forward(const ResidualNormForward& args) {
     const RowKernels<T>& kernels = row_kernels<T>();
 
     parallel_ranges(args.r.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<T> own(static_cast<std::size_t>(n == nullptr ? hidden : 0));
         for (std::int64_t t = begin; t < end; ++t) {
             const T* row = sum.row(r, t, hidden);
             const Moments moments = kernels.moments(row, hidden, args.norm.rms, args.norm.eps);
             if (mean != nullptr) mean[t] = moments.mean;
             rstd[t] = moments.rstd;
-            kernels.normalise(row, moments, weight, bias, n + t * hidden, hidden);
+            T* to = n == nullptr ? own.data() : n + t * hidden;
+            kernels.normalise(row, moments, weight, bias, to, hidden);
+            if (!args.n8.empty()) to_fp8_row(to, args.n8, t);
         }
     });
 }
@@ -175,8 +180,9 @@ void run(const ResidualNormForward& args) {
 
 void run(const ResidualNormBackward& args, Scratch& scratch) {
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, scratch); });
-    if (!args.amax.empty())
-        run(UpdateAmax{.x = args.dy.empty() ? args.dr : args.dy, .amax = args.amax});
+    const Tensor& dy = args.dy.empty() ? args.dr : args.dy;
+    if (!args.amax.empty()) run(UpdateAmax{.x = dy, .amax = args.amax});
+    if (!args.dy8.empty()) run(ToFp8Rows{.x = dy, .out = args.dy8});
 }
 
 void run(const ApplyDropout& args) {

@@ -50,13 +50,14 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
 }
 
 SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tensor& stream,
-                                         const Batch& batch) const {
+                                         const Batch& batch, bool for_backward) const {
     const Shape lse = {batch.sequences(), context_.shape.heads, batch.seq_length()};
     const Shape u = linears_.u_shape(batch.tokens());
     const SavedBranch branch = branch_.with_workspace(kept.branch, stream, batch.tokens());
     return {.branch = branch,
-            .linears = linears_.with_workspace(kept.linears, batch.tokens(),
-                                               branch_.unnormed_input(branch)),
+            .linears = linears_.with_workspace(
+                kept.linears, batch.tokens(),
+                {.n = branch_.unnormed_input(branch), .n8 = branch_.has_norm() && !for_backward}),
             .lse = kept.lse.empty() ? context_.temporary_f32(lse) : kept.lse,
             .normalised = normalises() ? context_.kept_or_temporary(kept.normalised, u) : Tensor(),
             .squares = normalises_rows() && kept.squares.empty()
@@ -194,9 +195,13 @@ void Attention::local_attention_forward(const SavedAttention& saved, const Pass&
 
 void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass& pass,
                         KvCache* cache) const {
-    const auto& [n, u, a] = saved.linears;
-    branch_.enter(stream, saved.branch, n, pass);
-    linears_.in().forward(n, u, pass);
+    const auto& [kept_n, u, a] = saved.linears;
+    {
+        const ArenaFrame frame(context_.workspace());
+        const LinearOperand n = linears_.normed_input(kept_n, branch_, pass.batch);
+        branch_.enter(stream, saved.branch, n, pass);
+        linears_.in().forward(n, u, pass);
+    }
     if (normalises_rows()) sum_squares(saved);
     normalise_and_rotate(saved, pass.batch);
     if (shares_sequence()) {

@@ -46,6 +46,8 @@ public:
     const NormedBranch& branch() const { return branch_; }
     /// True if its GEMMs are FP8 with one scale for each matrix.
     bool one_scale() const { return linears_.one_scale(); }
+    /// True if backward reads rows8 of grad.dy.
+    bool takes_dy8() const { return !branch_.has_post_norm() && linears_.proj().takes_dy8(); }
 
     /// Allocates what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
@@ -55,9 +57,9 @@ public:
     }
     KvCache reserve_cache(Arena& arena, std::int64_t sequences, std::int64_t capacity) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
-    /// that was not kept.
+    /// that was not kept. `for_backward`: backward reads the result, and not only forward.
     SavedAttention with_workspace(const SavedAttention& kept, const Tensor& stream,
-                                  const Batch& batch) const;
+                                  const Batch& batch, bool for_backward) const;
 
     /// Computes n, u and a from the stream; `saved` must be complete. With a cache, the tokens of
     /// the batch follow those in it, or those of their text (Pass::texts), and are appended.

@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include <utility>
+
 namespace gptrain {
 
 namespace {
@@ -63,6 +65,12 @@ Block::Block(const ModelContext& context, const Parameters& parameters, const Bl
 Dropout Block::output_dropout(const Pass& pass) const {
     if (is_parallel()) return {};
     return feed_forward([&](const auto& half) { return half.branch().output_dropout(pass); });
+}
+
+bool Block::takes_dy8() const {
+    const Mlp* const mlp = std::get_if<Mlp>(&feed_forward_);
+    // Halves side by side read copies of one gradient.
+    return mlp != nullptr && !is_parallel() && mlp->takes_dy8();
 }
 
 SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
@@ -129,7 +137,7 @@ void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers&
     {
         const ArenaFrame half(context_.workspace());
         const SavedAttention saved =
-            attention_.with_workspace(cleared.attention, buffers.r, pass.batch);
+            attention_.with_workspace(cleared.attention, buffers.r, pass.batch, false);
         attention_.forward(stream, saved, pass, cache);
         attention_.project(stream, saved, buffers.y, pass);
     }
@@ -138,7 +146,7 @@ void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers&
     const Tensor r = is_parallel() ? stream.r : buffers.r;
     const Tensor y = is_parallel() ? context_.temporary(stream.r.shape()) : buffers.y;
     feed_forward([&](const auto& half) {
-        const auto saved = half.with_workspace(saved_by(half, cleared), r, pass.batch);
+        const auto saved = half.with_workspace(saved_by(half, cleared), r, pass.batch, false);
         half.forward(second, saved, pass);
         half.project(second, saved, y, pass);
     });
@@ -153,9 +161,9 @@ SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     const Tensor& entering = kept.attention.branch.norm.r;
     const Tensor r = is_parallel() ? entering : context_.temporary(entering.shape());
     SavedBlock saved = with_cleared_amaxes(kept);
-    saved.attention = attention_.with_workspace(saved.attention, {}, pass.batch);
+    saved.attention = attention_.with_workspace(saved.attention, {}, pass.batch, true);
     feed_forward([&](const auto& half) {
-        saved.feed_forward = half.with_workspace(saved_by(half, saved), r, pass.batch);
+        saved.feed_forward = half.with_workspace(saved_by(half, saved), r, pass.batch, true);
     });
     Stream stream = {.r = entering, .y = {}, .dropout = {}};
     attention_.forward(stream, saved.attention, pass);
@@ -205,9 +213,11 @@ void Block::backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& br
     const SavedBlock saved = full ? recomputed(kept, pass) : kept;
     if (is_parallel()) return parallel_backward(saved, grad, branch_dropout, pass, part, deferred);
     const Dropout between = attention_.branch().output_dropout(pass);
+    const bool before_takes_dy8 = std::exchange(grad.takes_dy8, attention_.takes_dy8());
     feed_forward([&](const auto& half) {
         half.backward(saved_by(half, saved), grad, between, pass, part, deferred.feed_forward);
     });
+    grad.takes_dy8 = before_takes_dy8;
     attention_.backward(saved.attention, grad, branch_dropout, pass, part, deferred.attention);
 }
 

@@ -71,6 +71,9 @@ public:
     bool has_experts() const { return std::holds_alternative<Experts>(feed_forward_); }
     /// True if its GEMMs with weights are FP8 with one scale for each matrix.
     bool one_scale() const { return attention_.one_scale(); }
+    /// True if backward of its second half reads rows8 of grad.dy; and if that of any half does.
+    bool takes_dy8() const;
+    bool any_takes_dy8() const { return takes_dy8() || (!is_parallel() && attention_.takes_dy8()); }
     /// How many of the gradient's amaxes `backward` takes.
     static constexpr std::int64_t grad_amax_count = 3;
 

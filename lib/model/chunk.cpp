@@ -230,6 +230,7 @@ void GptChunk::need_again(std::size_t layer) const {
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
                               StreamGrad& grad) const {
     const Dropout last = input_dropout(blocks_.size(), pass);
+    grad.takes_dy8 = blocks_.back().takes_dy8();
     if (head_) return head_->norm().backward(saved.head, grad, last, pass);
     context_.backend.copy(grad.dr, input);
     start_branch_gradient(context_, grad, last, pass);
@@ -254,6 +255,9 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
     grad.amax_pool = grad_amax_pool();
+    if (std::any_of(blocks_.begin(), blocks_.end(),
+                    [](const Block& block) { return block.any_takes_dy8(); }))
+        grad.dy8 = context_.temporary_rows8(shape);
     std::vector<DeferredBlock> deferred = saved.deferred;
     // The last block's deferred gradients overlay tensors that the first block's B still reads.
     const bool shared = part == BackwardPart::inputs && saved.overlays_deferred;
@@ -271,6 +275,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
             // The last block's unit has the final norm.
             if (i + 1 == blocks_.size()) begin_gradient(pass, saved, boundary.input, grad);
             join(stream);
+            grad.takes_dy8 = i > 0 && blocks_[i - 1].takes_dy8();
             blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part,
                                 deferred[i]);
         });

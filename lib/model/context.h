@@ -55,6 +55,12 @@ struct ModelContext {
     Tensor temporary_f32(const Shape& wanted) const {
         return workspace().allocate(DType::f32, wanted);
     }
+    /// Such memory for a matrix in FP8 with scales for blocks of 1 x 128.
+    Fp8Matrix temporary_rows8(const Shape& wanted) const {
+        return {.rowwise = workspace().allocate(DType::f8e4m3, wanted),
+                .columnwise = {},
+                .scale = temporary_f32(fp8_row_scales(wanted[0], wanted[1]))};
+    }
     /// x, which is fp32, rounded to the compute dtype in such memory unless it is fp32.
     Tensor in_compute_dtype(const Tensor& x) const {
         if (compute == DType::f32) return x;
@@ -114,6 +120,9 @@ struct LinearOperand {
     /// x by columns, if forward keeps this form for the gradient of the weight
     /// (Linear::keeps_columns), otherwise empty.
     Fp8Matrix columns8 = {};
+    /// Its rows with scales for blocks, where the op that writes the values writes these, too, or
+    /// in place of them (Linear::takes_x8, takes_dy8); otherwise empty.
+    Fp8Matrix rows8 = {};
     bool is_kept() const { return !values.empty() || !columns8.empty(); }
 };
 
@@ -149,6 +158,8 @@ struct StreamGrad {
     Tensor dropped;      ///< [B S, H]: memory for dy if dropout makes it differ from dr, else empty
     LinearOperand dy;    ///< [B S, H]: gradient of the last branch's output; dr without dropout
     AmaxPool amax_pool;  ///< for the gradients that backward produces, 0 at first
+    Fp8Matrix dy8 = {};  ///< memory for dy.rows8, if a block of the chunk reads it
+    bool takes_dy8 = false;  ///< the branch that comes next in backward does
 };
 
 /// The part of backward that an action computes: everything (BW), only what earlier layers wait for

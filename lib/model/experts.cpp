@@ -81,7 +81,7 @@ DeferredHalf Experts::reserve_deferred(Arena& arena, std::int64_t tokens) const 
 }
 
 SavedExperts Experts::with_workspace(const SavedExperts& kept, const Tensor& stream,
-                                     const Batch& batch) const {
+                                     const Batch& batch, bool /*for_backward*/) const {
     const std::int64_t tokens = batch.tokens();
     SavedExperts saved = kept;
     saved.branch = branch_.with_workspace(kept.branch, stream, tokens);
@@ -99,7 +99,7 @@ SavedExperts Experts::with_workspace(const SavedExperts& kept, const Tensor& str
         saved.shared = reserve_shared(context_.workspace(), Recompute::selective, tokens);
     // The shared expert reads the n of this half.
     saved.shared.linears.n.values = saved.n;
-    saved.shared.linears = shared_->with_workspace(saved.shared.linears, tokens);
+    saved.shared.linears = shared_->with_workspace(saved.shared.linears, tokens, {});
     return saved;
 }
 

@@ -56,8 +56,8 @@ public:
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.
-    SavedExperts with_workspace(const SavedExperts& kept, const Tensor& stream,
-                                const Batch& batch) const;
+    SavedExperts with_workspace(const SavedExperts& kept, const Tensor& stream, const Batch& batch,
+                                bool for_backward) const;
 
     /// Computes n, the choice, u and a from the stream; `saved` must be complete.
     void forward(Stream& stream, const SavedExperts& saved, const Pass& pass) const;

@@ -34,6 +34,11 @@ LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
     return x;
 }
 
+LinearOperand Linear::with_rows8(LinearOperand x, const Shape& shape) const {
+    if (takes_x8()) x.rows8 = context_.temporary_rows8(shape);
+    return x;
+}
+
 void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
                       const Tensor& gelu) const {
     if (quantised() && weight.empty()) {
@@ -45,7 +50,7 @@ void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias,
     if (fp8()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
         args.x = {};
-        args.x8 = one_scale() ? x.in8 : in_blocks(x.values);
+        args.x8 = x.in8.empty() ? in_blocks(x.values) : x.in8;
         args.weight8 = weight_.weight8;
     }
     context_.backend.run(args);
@@ -90,8 +95,10 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
     const Tensor weight = forward_weight(context_, weight_, y.size(0));
     const Factor slice = to_gather(x, DType::f8e4m3);
     ArrivingRows rows(context_, slice.values);
-    Fp8Matrix x8 = {.rowwise = rows.whole(), .columnwise = {}, .scale = slice.in8.scale};
-    if (one_scale() && !gathers_fp8()) {
+    Fp8Matrix x8 = x.rows8;
+    if (gathers_fp8()) {
+        x8 = {.rowwise = rows.whole(), .columnwise = {}, .scale = slice.in8.scale};
+    } else if (one_scale()) {
         rows.wait();
         x8 = converted(
             {.values = rows.whole(), .amax = amax_of_all_rows(context_, x), .columns8 = x.columns8},
@@ -108,10 +115,11 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
 }
 
 void Linear::row_forward(const LinearOperand& x, const Tensor& y, const Pass& pass) const {
-    const Tensor weight = forward_weight(context_, weight_, x.values.size(0));
+    const Tensor& any = x.values.empty() ? x.rows8.rowwise : x.values;
+    const Tensor weight = forward_weight(context_, weight_, any.size(0));
     Tensor h;
     if (has_adapter()) h = lora_.down(x.values, pass);
-    Fp8Matrix x8;
+    Fp8Matrix x8 = x.rows8;
     if (one_scale())
         x8 = converted(x, {.format = DType::f8e4m3, .rowwise = true, .columnwise = false});
     if (context_.mesh.tp().size() == 1) {
@@ -154,11 +162,7 @@ Fp8Matrix Linear::converted(const LinearOperand& x, const Forms& forms,
 }
 
 Fp8Matrix Linear::in_blocks(const Tensor& x) const {
-    Arena& workspace = context_.workspace();
-    const Fp8Matrix out = {
-        .rowwise = workspace.allocate(DType::f8e4m3, x.shape()),
-        .columnwise = {},
-        .scale = workspace.allocate(DType::f32, fp8_row_scales(x.size(0), x.size(1)))};
+    const Fp8Matrix out = context_.temporary_rows8(x.shape());
     context_.backend.run(ToFp8Rows{.x = x, .out = out});
     return out;
 }
@@ -171,7 +175,7 @@ void Linear::input_grad(const Tensor& weight, const Backward& args, const LoraLa
     if (fp8()) {
         GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
         grad.dy = {};
-        grad.dy8 = one_scale() ? dy8 : in_blocks(args.dy.values);
+        grad.dy8 = dy8.empty() ? in_blocks(args.dy.values) : dy8;
         grad.weight8 = weight_.weight8;
     }
     context_.backend.run(grad);
@@ -235,7 +239,8 @@ void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
 }
 
 Fp8Matrix Linear::converted_gradient(const LinearOperand& dy, BackwardPart part) const {
-    if (!one_scale() || (part == BackwardPart::weights && !weight_.trained())) return {};
+    if (!one_scale()) return dy.rows8;
+    if (part == BackwardPart::weights && !weight_.trained()) return {};
     return converted(dy,
                      {.format = DType::f8e5m2,
                       .rowwise = part != BackwardPart::weights,
@@ -295,8 +300,10 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
     const Factor slice = to_gather(args.dy, DType::f8e5m2);
     ArrivingRows dy(context_, slice.values);
     whole.dy = {.values = dy.whole(), .amax = amax_of_all_rows(context_, args.dy)};
-    Fp8Matrix dy8 = {.rowwise = dy.whole(), .columnwise = {}, .scale = slice.in8.scale};
-    if (one_scale() && !gathers_fp8()) {
+    Fp8Matrix dy8 = args.dy.rows8;
+    if (gathers_fp8()) {
+        dy8 = {.rowwise = dy.whole(), .columnwise = {}, .scale = slice.in8.scale};
+    } else if (one_scale()) {
         dy.wait();
         dy8 = converted_gradient(whole.dy, part);
     }

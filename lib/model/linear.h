@@ -33,9 +33,15 @@ public:
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
     /// True if they are, and each matrix has one scale: the layer reads the maxima of x and dy.
-    /// With scales for blocks it converts the rows of a product when it multiplies them; gradients
-    /// of weights then are products in the compute dtype.
+    /// With scales for blocks it converts the rows of a product when it multiplies them, unless
+    /// they have been; gradients of weights then are products in the compute dtype.
     bool one_scale() const { return fp8() && !weight_.weight8.in_blocks(); }
+    /// True if it reads rows8 of x, or of dy. A layer converts for itself what it gathers from the
+    /// slices of other ranks, or multiplies in pieces.
+    bool takes_x8() const { return takes_rows8(Split::column); }
+    bool takes_dy8() const { return takes_rows8(Split::row); }
+    /// x with memory for rows8 in the workspace, if it reads that.
+    LinearOperand with_rows8(LinearOperand x, const Shape& shape) const;
     /// True if its weight is kept in int8 or NF4.
     bool quantised() const { return weight_.quantised(); }
     bool has_adapter() const { return lora_.present(); }
@@ -69,7 +75,12 @@ public:
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
-    /// An operand of a GEMM: in FP8 if the layer has one scale for it, else its values.
+    /// `gathers`: the split of a layer that gathers the slices of this operand.
+    bool takes_rows8(Split gathers) const {
+        const bool whole = split_ != gathers || !context_.sequence_parallel;
+        return fp8() && weight_.weight8.in_blocks() && whole && context_.tensor_pieces == 1;
+    }
+    /// An operand of a GEMM: in FP8 if it is at hand, else its values.
     struct Factor {
         Tensor values;
         Fp8Matrix in8;
@@ -115,7 +126,7 @@ private:
     void weight_grad(const Backward& args, const Pass& pass, BackwardPart part,
                      const Fp8Matrix& dy8) const;
     void bias_grad(const Tensor& dy, BackwardPart part) const;
-    /// dy as FP8, as the part reads it; empty if no FP8 GEMM does.
+    /// dy as FP8, as the part reads it; empty if no FP8 GEMM does, or if input_grad converts it.
     Fp8Matrix converted_gradient(const LinearOperand& dy, BackwardPart part) const;
     struct Forms {
         DType format;

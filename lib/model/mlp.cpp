@@ -19,20 +19,27 @@ SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens,
                 {.inputs = recompute == Recompute::none, .n = branch_.unnormed_input(branch)})};
 }
 
-SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch) const {
+SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch,
+                             bool for_backward) const {
     const SavedBranch branch = branch_.with_workspace(kept.branch, stream, batch.tokens());
     return {.branch = branch,
             .linears = linears_.with_workspace(kept.linears, batch.tokens(),
-                                               branch_.unnormed_input(branch))};
+                                               {.n = branch_.unnormed_input(branch),
+                                                .n8 = branch_.has_norm() && !for_backward,
+                                                .a8 = !for_backward})};
 }
 
 void Mlp::forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
-    const auto& [n, u, a] = saved.linears;
-    branch_.enter(stream, saved.branch, n, pass);
-    linears_.in().forward(n, u, pass, fuses_gelu() ? a.values : Tensor());
+    const auto& [kept_n, u, a] = saved.linears;
+    {
+        const ArenaFrame frame(context_.workspace());
+        const LinearOperand n = linears_.normed_input(kept_n, branch_, pass.batch);
+        branch_.enter(stream, saved.branch, n, pass);
+        linears_.in().forward(n, u, pass, fuses_gelu() ? a.values : Tensor());
+    }
     if (fuses_gelu()) return;
-    context_.backend.run(
-        ActivationForward{.activation = activation(), .u = u, .y = a.values, .amax = a.amax});
+    context_.backend.run(ActivationForward{
+        .activation = activation(), .u = u, .y = a.values, .amax = a.amax, .y8 = a.rows8});
 }
 
 void Mlp::project(Stream& stream, const SavedMlp& saved, const Tensor& y, const Pass& pass) const {
@@ -60,14 +67,20 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     LinearOperand du = {.values =
                             context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
     if (linears_.one_scale()) du.amax = grad.amax_pool.next();
+    if (linears_.in().takes_dy8() && inputs)
+        du.rows8 = context_.temporary_rows8(linears_.u_shape(tokens));
     Tensor da = du.values;
     if (gated(activation()) && inputs) da = context_.temporary(linears_.a_shape(tokens));
     linears_.proj().backward(
         {.x = saved.a, .dy = dy, .dx = da, .gelu_input = fuses_gelu() ? saved.u : Tensor()}, pass,
         part);
     if (inputs && !fuses_gelu()) {
-        context_.backend.run(ActivationBackward{
-            .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
+        context_.backend.run(ActivationBackward{.activation = activation(),
+                                                .u = saved.u,
+                                                .dy = da,
+                                                .du = du.values,
+                                                .amax = du.amax,
+                                                .du8 = du.rows8});
     }
     branch_.input_gradient(linears_.input_gradient(saved, du, pass, part), kept.branch, grad,
                            branch_dropout, pass);

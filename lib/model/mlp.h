@@ -21,6 +21,8 @@ public:
     Mlp(const ModelContext& context, const Parameters& parameters, const BlockId& block);
 
     const NormedBranch& branch() const { return branch_; }
+    /// True if backward reads rows8 of grad.dy.
+    bool takes_dy8() const { return !branch_.has_post_norm() && linears_.proj().takes_dy8(); }
 
     /// Allocates what `recompute` keeps of `tokens` tokens. `r`, unless empty, is the residual
     /// stream that the half reads, kept elsewhere.
@@ -29,8 +31,9 @@ public:
         return linears_.reserve_deferred(arena, tokens);
     }
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
-    /// that was not kept.
-    SavedMlp with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch) const;
+    /// that was not kept. `for_backward`: backward reads the result, and not only forward.
+    SavedMlp with_workspace(const SavedMlp& kept, const Tensor& stream, const Batch& batch,
+                            bool for_backward) const;
 
     /// Computes n, u and a from the stream; `saved` must be complete.
     void forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const;

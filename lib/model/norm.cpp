@@ -62,7 +62,8 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const LinearOper
                                              .mean = saved.mean,
                                              .rstd = saved.rstd,
                                              .seq_length = pass.stream_length(context_),
-                                             .amax = n.amax});
+                                             .amax = n.amax,
+                                             .n8 = n.rows8});
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
@@ -83,6 +84,7 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                          const Dropout& branch_dropout, const Pass& pass, bool accumulate) const {
     const bool drops = branch_dropout.probability > 0;
     grad.dy = {.values = drops ? grad.dropped : grad.dr, .amax = grad.amax_pool.next()};
+    if (grad.takes_dy8) grad.dy.rows8 = grad.dy8;
     context_.backend.run(ResidualNormBackward{.dn = dn,
                                               .r = saved.r,
                                               .norm = norm(),
@@ -95,7 +97,8 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                                               .dweight = weight_.grad,
                                               .dbias = bias_.grad,
                                               .seq_length = pass.stream_length(context_),
-                                              .amax = grad.dy.amax});
+                                              .amax = grad.dy.amax,
+                                              .dy8 = grad.dy.rows8});
 }
 
 }  // namespace gptrain

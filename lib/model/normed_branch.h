@@ -46,6 +46,8 @@ public:
     Dropout output_dropout(const Pass& pass) const {
         return pass.dropout(context_, output_, layer_);
     }
+    /// True if a norm writes n.
+    bool has_norm() const { return norm_.has_value(); }
     bool has_post_norm() const { return post_norm_.has_value(); }
 
     /// Allocates what backward reads of a batch of `tokens` tokens. `r`, unless empty, is kept

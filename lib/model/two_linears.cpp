@@ -24,12 +24,15 @@ SavedLinears TwoLinears::reserve(Arena& arena, std::int64_t tokens, const Kept& 
 }
 
 SavedLinears TwoLinears::with_workspace(const SavedLinears& kept, std::int64_t tokens,
-                                        const Tensor& n) const {
+                                        const Filled& filled) const {
     SavedLinears saved = kept;
-    if (saved.n.values.empty()) saved.n.values = n;
-    saved.n.values = context_.kept_or_temporary(saved.n.values, context_.stream_shape(tokens));
+    if (saved.n.values.empty()) saved.n.values = filled.n;
+    if (!filled.n8 || !in_.takes_x8() || in_.has_adapter())
+        saved.n.values = context_.kept_or_temporary(saved.n.values, context_.stream_shape(tokens));
     saved.u = context_.kept_or_temporary(kept.u, u_shape(tokens));
-    saved.a.values = context_.kept_or_temporary(kept.a.values, a_shape(tokens));
+    if (filled.a8) saved.a = proj_.with_rows8(saved.a, a_shape(tokens));
+    if (saved.a.rows8.empty() || proj_.has_adapter())
+        saved.a.values = context_.kept_or_temporary(kept.a.values, a_shape(tokens));
     return saved;
 }
 

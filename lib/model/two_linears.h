@@ -51,9 +51,21 @@ public:
     /// Allocates what is kept.
     SavedLinears reserve(Arena& arena, std::int64_t tokens, const Kept& kept) const;
     DeferredHalf reserve_deferred(Arena& arena, std::int64_t tokens) const;
-    /// Fills the gaps of `kept` with workspace memory; `n`, unless empty, is elsewhere.
+    struct Filled {
+        Tensor n = {};  ///< n, if it is elsewhere
+        /// Only the layers read n, or a, and the op that writes it can write rows8 in its place.
+        bool n8 = false;
+        bool a8 = false;
+    };
+    /// Fills the gaps of `kept` with workspace memory: rows8 of a where `filled` allows it, and
+    /// values unless rows8 are enough. Those of n are in normed_input.
     SavedLinears with_workspace(const SavedLinears& kept, std::int64_t tokens,
-                                const Tensor& n = {}) const;
+                                const Filled& filled) const;
+    /// n for the norm of `branch` to write and the first layer to read.
+    LinearOperand normed_input(const LinearOperand& n, const NormedBranch& branch,
+                               const Batch& batch) const {
+        return branch.has_norm() ? in_.with_rows8(n, context_.stream_shape(batch.tokens())) : n;
+    }
 
     /// dn from du, in the workspace; empty if only weights are asked for (W).
     Tensor input_gradient(const SavedLinears& saved, const LinearOperand& du, const Pass& pass,

@@ -27,6 +27,24 @@ std::vector<OpCase> optimizer_cases();
 std::vector<OpCase> muon_cases();
 std::vector<OpCase> small_moment_cases();
 
+/// Operands of a matrix in FP8 with scales for blocks of 1 x 128 that an op writes; none unless
+/// wanted.
+struct Rows8 {
+    Rows8() = default;
+    Rows8(OpCase& op, const Shape& shape)
+        : rows(op.output(DType::f8e4m3, shape)),
+          scales(op.output(DType::f32, fp8_row_scales(shape[0], shape[1]))) {}
+    Fp8Matrix matrix(const Tensors& at) const {
+        return {.rowwise = at[rows], .columnwise = {}, .scale = at[scales]};
+    }
+    /// As ToFp8Rows makes it from x as stored.
+    void reference(Arrays& at, Operand x) const {
+        if (rows != none) reference::to_fp8_blocks(at.result(x), 1, at[rows], at[scales], false);
+    }
+    Operand rows = none;
+    Operand scales = none;
+};
+
 /// Every third token has weight 0.
 constexpr bool is_masked(std::int64_t token) {
     return token % 3 == 1;

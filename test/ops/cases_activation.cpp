@@ -50,18 +50,26 @@ struct Variant {
     const char* name;
     bool in_place = false;
     bool amax = false;
+    bool fp8 = false;  ///< forward, which then also writes it alone; backward
 };
 
 OpCase forward(Activation activation, const Size& size, DType dtype, const Variant& variant) {
     OpCase op = make_case(text("activation_forward", variant.name), activation, size, dtype);
     const auto u =
         op.input(dtype, {size.tokens, input_width(activation, size.ffn)}, activation_inputs());
-    const auto y = op.output(dtype, {size.tokens, size.ffn});
+    const Shape shape = {size.tokens, size.ffn};
+    const auto y = op.output(dtype, shape);
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const Rows8 beside = variant.fp8 ? Rows8(op, shape) : Rows8();
+    const Rows8 alone = variant.fp8 ? Rows8(op, shape) : Rows8();
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(ActivationForward{activation, at[u], at[y], at[amax]});
+        backend.run(ActivationForward{activation, at[u], at[y], at[amax], beside.matrix(at)});
+        if (variant.fp8)
+            backend.run(ActivationForward{activation, at[u], {}, {}, alone.matrix(at)});
     };
     op.reference = [=](Arrays& at) {
+        beside.reference(at, y);
+        alone.reference(at, y);
         reference::activation_forward(activation, at[u], at[y]);
         reference::update_amax(at.result(y), at[amax]);
     };
@@ -77,10 +85,13 @@ OpCase backward(Activation activation, const Size& size, DType dtype, const Vari
                                      : op.input(dtype, output_shape, random_values());
     const auto du = variant.in_place ? dy : op.output(dtype, input_shape);
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const Rows8 du8 = variant.fp8 ? Rows8(op, input_shape) : Rows8();
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(ActivationBackward{activation, at[u], at[dy], at[du], at[amax]});
+        backend.run(
+            ActivationBackward{activation, at[u], at[dy], at[du], at[amax], du8.matrix(at)});
     };
     op.reference = [=](Arrays& at) {
+        du8.reference(at, du);
         const Array gradient = at[dy];
         reference::activation_backward(activation, at[u], gradient, at[du]);
         reference::update_amax(at.result(du), at[amax]);
@@ -106,6 +117,16 @@ std::vector<OpCase> activation_cases() {
             cases.push_back(
                 backward(Activation::gelu, size, dtype, {" in place, amax", true, true}));
         }
+    }
+    // Rows that end within a warp of pieces, and in the second block of columns.
+    for (const Size& size : {Size{5, 128}, Size{2, 2176}}) {
+        for (const auto activation : {Activation::gelu, Activation::swiglu, Activation::relu2}) {
+            const Variant in_fp8 = {", FP8", false, false, true};
+            cases.push_back(forward(activation, size, DType::bf16, in_fp8));
+            cases.push_back(backward(activation, size, DType::bf16, in_fp8));
+        }
+        cases.push_back(
+            backward(Activation::gelu, size, DType::bf16, {" in place, FP8", true, false, true}));
     }
     return cases;
 }

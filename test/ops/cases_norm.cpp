@@ -26,6 +26,7 @@ struct Variant {
     double mean = 0;         ///< of the norm's input
     bool amax = false;
     bool weight_grad = true;  ///< backward
+    bool fp8 = false;         ///< forward, which then also writes it alone; backward
 };
 
 OpCase make_case(std::string_view op, const Variant& variant, const Size& size, DType dtype) {
@@ -80,6 +81,8 @@ OpCase residual_add(const Variant& variant, const Size& size, DType dtype) {
 OpCase forward(const Variant& variant, const Size& size, DType dtype) {
     OpCase op = make_case("residual_norm_forward", variant, size, dtype);
     const Shape shape = {size.tokens(), size.hidden};
+    const Rows8 beside = variant.fp8 ? Rows8(op, shape) : Rows8();
+    const Rows8 alone = variant.fp8 ? Rows8(op, shape) : Rows8();
     const auto r_values = random_values(1, variant.mean);
     const auto r =
         variant.in_place ? op.updated(dtype, shape, r_values) : op.input(dtype, shape, r_values);
@@ -106,9 +109,16 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         args.rstd = at[rstd];
         args.seq_length = size.seq_length;
         args.amax = at[amax];
+        args.n8 = beside.matrix(at);
+        backend.run(args);
+        if (!variant.fp8) return;
+        args.n = {};
+        args.n8 = alone.matrix(at);
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
+        beside.reference(at, n);
+        alone.reference(at, n);
         if (variant.y) sum_reference(mask, size.seq_length, r, y, r_out, at);
         Array sum = at[variant.y ? r_out : r];
         for (Bounded& x : sum.values())
@@ -136,6 +146,7 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
         variant.weight_grad ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
     const auto dbias = variant.bias ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const Rows8 dy8 = variant.fp8 ? Rows8(op, shape) : Rows8();
     const auto mask = use_dropout(op, dropout_at(DropoutSite::attention_output, variant.dropout));
 
     op.run = [=](Backend& backend, const Tensors& at) {
@@ -153,9 +164,11 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
         args.dbias = at[dbias];
         args.seq_length = size.seq_length;
         args.amax = at[amax];
+        args.dy8 = dy8.matrix(at);
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
+        dy8.reference(at, variant.dropout > 0 ? dy : dr);
         if (!variant.accumulate) at[dr] = Array(shape, dtype);
         reference::norm_backward(at[dn], at[r], at[weight], at[mean], at[rstd], at[dr], at[dweight],
                                  at[dbias]);
@@ -225,6 +238,26 @@ constexpr Variant backward_variants[] = {
     {.name = "rmsnorm, dropout, amax", .rms = true, .dropout = 0.5f, .amax = true},
 };
 
+// A row by one warp, by several, in one turn of a thread and in several, with idle lanes, and
+// longer than registers hold.
+constexpr Size fp8_sizes[] = {{1, 3, 128},  {2, 3, 768},   {1, 3, 1664},
+                              {1, 2, 4224}, {1, 2, 12416}, {1, 2, 16512}};
+
+constexpr Variant fp8_forward_variants[] = {
+    {.name = "layernorm, FP8", .fp8 = true},
+    {.name = "rmsnorm, first block, FP8", .rms = true, .bias = false, .y = false, .fp8 = true},
+};
+
+constexpr Variant fp8_backward_variants[] = {
+    {.name = "layernorm, FP8", .fp8 = true},
+    {.name = "rmsnorm, dropout, overwrites, FP8",
+     .rms = true,
+     .bias = false,
+     .dropout = 0.1f,
+     .accumulate = false,
+     .fp8 = true},
+};
+
 constexpr Variant dropout_variants[] = {
     {.name = "in place", .in_place = true},
     {.name = "apart"},
@@ -247,6 +280,12 @@ std::vector<OpCase> norm_cases() {
             for (const auto& variant : dropout_variants)
                 cases.push_back(apply_dropout(variant, size, dtype));
         }
+    }
+    for (const Size& size : fp8_sizes) {
+        for (const auto& variant : fp8_forward_variants)
+            cases.push_back(forward(variant, size, DType::bf16));
+        for (const auto& variant : fp8_backward_variants)
+            cases.push_back(backward(variant, size, DType::bf16));
     }
     return cases;
 }
