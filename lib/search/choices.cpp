@@ -18,6 +18,7 @@ Choices choices_of(const RunSpec& spec) {
                        .micro_batch_size = spec.training.micro_batch_size,
                        .global_batch_size = *spec.training.global_batch_size,
                        .compute = spec.precision.compute,
+                       .fp8_recipe = spec.precision.fp8_recipe,
                        .grad_reduce = spec.precision.grad_reduce,
                        .recompute = spec.recompute,
                        .offload = spec.offload};
@@ -58,7 +59,7 @@ RunSpec with_choices(const RunSpec& spec, const Choices& choices) {
     if (before != choices.global_batch_size) change_batch(changed, choices.global_batch_size);
     changed.training.global_batch_size = choices.global_batch_size;
     changed.precision.compute = choices.compute;
-    if (choices.compute != Precision::fp8) changed.precision.fp8_recipe.reset();
+    changed.precision.fp8_recipe = choices.fp8_recipe;
     changed.precision.grad_reduce = choices.grad_reduce;
     changed.recompute = choices.recompute;
     changed.offload = choices.offload;

@@ -15,6 +15,7 @@ struct Choices {
     std::int64_t micro_batch_size = 1;
     std::int64_t global_batch_size = 1;
     std::optional<Precision> compute;
+    std::optional<Fp8Recipe> fp8_recipe;
     Precision grad_reduce = Precision::fp32;
     Recompute recompute = Recompute::selective;
     OffloadSpec offload;

@@ -53,7 +53,7 @@ void limit_offload(SearchSpace& space, Specs specs) {
 
 using Space = SearchSpace;
 using Parallel = ParallelSpec;
-constexpr std::array<SearchedKey, 20> searched_keys = {{
+constexpr std::array<SearchedKey, 21> searched_keys = {{
     {"parallel.tensor", parallel_limit<&Space::tensor, &Parallel::tensor>},
     {"parallel.pipeline", parallel_limit<&Space::pipeline, &Parallel::pipeline>},
     {"parallel.context", parallel_limit<&Space::context, &Parallel::context>},
@@ -76,6 +76,8 @@ constexpr std::array<SearchedKey, 20> searched_keys = {{
      limit_offload<&Space::offload_main_weights, &OffloadSpec::main_weights>},
     {"offload.activations", limit_offload<&Space::offload_activations, &OffloadSpec::activations>},
     {"precision.compute", limit<&Space::compute, &RunSpec::precision, &PrecisionSpec::compute>},
+    {"precision.fp8_recipe",
+     limit<&Space::fp8_recipe, &RunSpec::precision, &PrecisionSpec::fp8_recipe>},
     {"precision.grad_reduce",
      limit<&Space::grad_reduce, &RunSpec::precision, &PrecisionSpec::grad_reduce>},
 }};

@@ -120,6 +120,7 @@ LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
             candidate.micro_batch_size,
             candidate.recompute,
             candidate.compute,
+            candidate.fp8_recipe,
             candidate.defers_weights()};
 }
 

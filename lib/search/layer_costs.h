@@ -101,7 +101,8 @@ public:
 private:
     /// All that the costs depend on.
     using Key = std::tuple<std::int64_t, std::int64_t, bool, OverlapTensor, std::int64_t,
-                           ContextMethod, std::int64_t, Recompute, std::optional<Precision>, bool>;
+                           ContextMethod, std::int64_t, Recompute, std::optional<Precision>,
+                           std::optional<Fp8Recipe>, bool>;
     static Key key_of(const Choices& candidate);
     template <class Costs>
     struct Entry {

@@ -33,6 +33,7 @@ Json json_of(const Found& found) {
               {"training.global_batch_size", choices.global_batch_size},
               {"training.steps", found.plan.steps},
               {"precision.compute", choices.compute ? name_of(*choices.compute) : "auto"},
+              {"precision.fp8_recipe", choices.fp8_recipe ? name_of(*choices.fp8_recipe) : "auto"},
               {"precision.grad_reduce", name_of(choices.grad_reduce)},
               {"recompute", name_of(choices.recompute)},
               {"offload.optimizer", choices.offload.optimizer},

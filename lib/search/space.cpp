@@ -41,6 +41,7 @@ SearchSpace whole_space(const RunSpec& spec) {
     SearchSpace space;
     space.global_batch = {spec.training.global_batch_size.value()};
     space.compute = {spec.precision.compute};
+    space.fp8_recipe = {spec.precision.fp8_recipe};
     space.grad_reduce = {spec.precision.grad_reduce};
     if (spec.parallel.overlap_tensor != OverlapTensor::automatic)
         space.overlap_tensor = {spec.parallel.overlap_tensor};
@@ -142,6 +143,14 @@ private:
         if (micro_batches.empty()) return;
         for (const auto& compute : space_.compute) {
             group.compute = compute;
+            add_recipes(group, micro_batches);
+        }
+    }
+
+    void add_recipes(Choices group, const std::vector<std::int64_t>& micro_batches) {
+        const auto& recipes = group.compute == Precision::fp8 ? space_.fp8_recipe : no_recipe_;
+        for (const auto& recipe : recipes) {
+            group.fp8_recipe = recipe;
             for (const Precision grad_reduce : space_.grad_reduce) {
                 group.grad_reduce = grad_reduce;
                 for (const Recompute recompute : space_.recompute) {
@@ -181,6 +190,7 @@ private:
     const SearchSpace& space_;
     const RunSpec& spec_;
     std::int64_t ranks_;
+    std::vector<std::optional<Fp8Recipe>> no_recipe_ = {std::nullopt};
     std::vector<std::vector<Choices>> settings_;
 };
 

@@ -43,6 +43,7 @@ struct SearchSpace {
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
     /// Settings that change results are not varied unless asked for.
     std::vector<std::optional<Precision>> compute;
+    std::vector<std::optional<Fp8Recipe>> fp8_recipe;  ///< with fp8
     std::vector<Precision> grad_reduce;
 };
 
