@@ -62,6 +62,7 @@ TEST_CASE("state and activations in host memory change no bit on the emulated ba
     RunSpec spec = two_layers(muon ? tiny_llama_spec() : tiny_spec(), Precision::bf16);
     spec.model.num_layers = 3;
     spec.optimizer.name = muon ? "muon" : "adamw";
+    if (!muon) spec.optimizer.state = MomentFormat::eight_bit;
     spec.recompute = Recompute::full;
     const Result resident = train(spec);
     REQUIRE(std::isfinite(resident.losses.back()));

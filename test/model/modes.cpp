@@ -117,6 +117,10 @@ TEST_CASE("state and activations in host memory do not change a bit", "[model]")
     spec.model.num_layers = 3;
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     spec.optimizer.name = GENERATE("adamw", "muon");
+    spec.optimizer.state =
+        GENERATE(MomentFormat::fp32, MomentFormat::bf16, MomentFormat::eight_bit);
+    const bool small = spec.optimizer.state != MomentFormat::fp32;
+    if (small && spec.optimizer.name == "muon") return;
     spec.recompute = Recompute::full;
     const Result resident = train_steps(spec, 3);
     REQUIRE(std::isfinite(resident.losses.back()));
