@@ -83,7 +83,7 @@ private:
         return {state.holds(step) ? step : 0, warnings_.take()};
     }
 
-    static constexpr TestMesh mesh{2, 2};
+    static constexpr TestMesh mesh{2, 2, true};
     ScratchFolder folder_;
     fs::path older_;
     fs::path newer_;

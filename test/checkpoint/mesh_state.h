@@ -13,10 +13,11 @@
 namespace gptrain::test {
 
 /// A mesh of tp x dp ranks; tp varies fastest. Weights are boxes of the tp ranks, owned by dp rank
-/// 0. exp_avg and exp_avg_sq are flat ranges, one per dp rank.
+/// 0. exp_avg and exp_avg_sq are flat ranges, one per dp rank, and with `divided` so are weights.
 struct TestMesh {
     int tp = 1;
     int dp = 1;
+    bool divided = false;
     int ranks() const { return tp * dp; }
 };
 
@@ -103,7 +104,7 @@ private:
             shard.box.extent[tensor.split_dim] = size * (tp + 1) / mesh.tp - begin;
         }
         const std::int64_t count = shard.box.extent.elements();
-        const bool whole_box = group == "weight";
+        const bool whole_box = group == "weight" && !mesh.divided;
         shard.flat_begin = whole_box ? 0 : count * dp / mesh.dp;
         shard.flat_end = whole_box ? count : count * (dp + 1) / mesh.dp;
         shard.owned = (!whole_box || dp == 0) && (tensor.split_dim >= 0 || tp == 0);

@@ -8,7 +8,7 @@
 //   reshard parity FOLDER...         compares the last step of each (loss, gradient norm, all
 //                                    weights) with an uninterrupted run on one rank
 //
-// MESH: "dp.pp.v.cp.tp".
+// MESH: "dp.pp.v.cp.tp", and perhaps a value of parallel.shard: "dp.pp.v.cp.tp.weights".
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,13 +37,21 @@ namespace fs = std::filesystem;
 constexpr std::int64_t saved_step = 2;
 constexpr std::int64_t last_step = saved_step + 1;
 
+constexpr std::string_view mesh_form = "dp.pp.v.cp.tp or dp.pp.v.cp.tp.SHARD";
+
+Sharded shard_from(std::string_view word) {
+    for (const auto& [value, name] : words_of(Sharded::none))
+        if (name == word) return value;
+    fail(ExitCode::usage, word, ": should be the SHARD of ", mesh_form);
+}
+
 ParallelSpec parallel_from(const std::string& word) {
     std::vector<std::int64_t> sizes;
     std::string_view rest = word;
     while (sizes.size() < 5) {
         const std::size_t dot = rest.find('.');
         const auto size = parse_int(rest.substr(0, dot));
-        if (!size) fail(ExitCode::usage, word, ": should be dp.pp.v.cp.tp");
+        if (!size) fail(ExitCode::usage, word, ": should be ", mesh_form);
         sizes.push_back(*size);
         rest = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
     }
@@ -55,6 +63,7 @@ ParallelSpec parallel_from(const std::string& word) {
     parallel.tensor = sizes[4];
     parallel.sequence_parallel = sizes[4] > 1;
     if (sizes[2] > 1) parallel.schedule = ScheduleKind::interleaved_one_f_one_b;
+    if (!rest.empty()) parallel.shard = shard_from(rest);
     return parallel;
 }
 

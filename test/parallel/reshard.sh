@@ -15,14 +15,14 @@ fail() {
     failures=$((failures + 1))
 }
 
-# dp.pp.v.cp.tp; v does not multiply the ranks
-meshes=(1.1.1.1.1 2.1.1.1.2 1.2.2.1.1 2.1.1.2.1)
-[[ ${GPTRAIN_SOAK:-} != 1 ]] || meshes+=(1.2.1.1.2 4.1.1.1.1 1.1.1.2.2)
+# dp.pp.v.cp.tp, and what ranks with the same parameters divide; v does not multiply the ranks
+meshes=(1.1.1.1.1 2.1.1.1.2 1.2.2.1.1 2.1.1.2.1.weights)
+[[ ${GPTRAIN_SOAK:-} != 1 ]] || meshes+=(1.2.1.1.2 4.1.1.1.1.gradients 1.1.1.2.2)
 
 # launch MESH WORDS...
 launch() {
-    local dp pp v cp tp
-    IFS=. read -r dp pp v cp tp <<<"$1"
+    local dp pp v cp tp shard
+    IFS=. read -r dp pp v cp tp shard <<<"$1"
     timeout --signal=KILL 100 "$mpirun" -n $((dp * pp * cp * tp)) "$reshard" "${@:2}" >log 2>&1 ||
         fail "${*:2}"
 }

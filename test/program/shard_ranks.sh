@@ -71,6 +71,32 @@ for row in "weights" "main gradients" "optimizer"; do
         fail "$row: $part of $whole bytes"
 done
 
+# Through a save each of two ranks takes the memory that is planned, within 3 %. Pages of files do not
+# count: those of the program and its libraries, which all ranks of a machine share, and of tokens.
+own_kib() { awk '/^Rss(Anon|Shmem):/ { sum += $2 } END { print sum + 0 }' "/proc/$1/status" 2>/dev/null || echo 0; }
+large=($common $one precision.compute=fp32 parallel.shard=weights training.steps=1 model.hidden_size=512
+    model.vocab_size=60000)
+start_ranks 2 large "${large[@]}"
+pids=()
+peaks=(0 0)
+while kill -0 $launcher 2>/dev/null; do
+    for rank in 0 1; do
+        [[ -n ${pids[rank]:-} ]] || pids[rank]=$(pid_of $rank large)
+        kib=$(own_kib "${pids[rank]:-0}")
+        ((kib <= peaks[rank])) || peaks[rank]=$kib
+    done
+    sleep 0.01
+done
+end_ranks 0 "2 ranks, large"
+says out "saved "
+planned=$(sed -n 's/.*"memory_bytes": \([0-9]*\).*/\1/p' large/metrics.jsonl)
+for kib in "${peaks[@]}"; do
+    awk -v kib="$kib" -v planned="${planned:-0}" 'BEGIN {
+        over = 1024 * kib / planned
+        printf "%.1f MiB of %.1f planned: %.4f\n", kib / 1024, planned / 1048576, over
+        exit !(over > 0.97 && over < 1.03) }' || fail "a rank takes $kib KiB, planned are $planned bytes"
+done
+
 # Values that do not go together: one line that says what to do.
 refused() {
     settings output_dir=refused $common "${@:2}"

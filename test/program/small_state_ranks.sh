@@ -35,12 +35,11 @@ proven() {
     done
     same_shards $name-one $name-half-one 6
     same_state $name-one $name-half-pp "$@"
-    # Both ranks update everything, or each its part; from a half of the other way.
+    # Both ranks update everything, or each its part; after a half with sharded weights, too.
     run_on dp $name-whole "$@" parallel.shard_optimizer=false
     run_on dp $name-parts "$@" training.steps=3 lr_schedule.decay_steps=20
     run_on dp $name-parts "$@"
-    run_on dp $name-both "$@" training.steps=3 lr_schedule.decay_steps=20 \
-        parallel.shard_optimizer=false
+    run_on dp $name-both "$@" training.steps=3 lr_schedule.decay_steps=20 parallel.shard=weights
     run_on dp $name-both "$@"
     same_shards $name-parts $name-both 6
     same_state $name-whole $name-parts "$@"
