@@ -20,8 +20,8 @@
 #               claims as one-step
 #   peft        small LoRA adapters that PEFT saved: their loss, their logits once merged, and where
 #               training goes on from them
-#   nf4         LoRA on a base in NF4 of SmolLM2-135M's shape: the losses of bitsandbytes' formulas in
-#               PyTorch
+#   nf4         LoRA on a base in NF4 of SmolLM2-135M's shape, and with nested scales of two layers of
+#               Llama 3 8B's: the losses of bitsandbytes' formulas in PyTorch
 #   parquet     files of pyarrow, DuckDB and Polars, in every codec, encoding and version of pages: the
 #               token files of the same rows as JSON lines
 #   llama       how fast gptrain and llama.cpp read and write: the table of docs/performance.md (also
