@@ -42,7 +42,7 @@ resume() {
 }
 
 interrupted=0
-for words in "2 parallel.data=2" "4 parallel.data=2 parallel.pipeline=2"; do
+for words in "2 parallel.data=2 parallel.shard=weights training.micro_batch_size=8" "4 parallel.data=2 parallel.pipeline=2"; do
     read -ra mesh <<<"$words"
     ranks=${mesh[0]}
     mesh=("${mesh[@]:1}")
