@@ -71,7 +71,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       policy_{.clip_grad = plan.optimizer.clip_grad,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
     if (parameters_.gathers_weights())
-        parameters_.gather_with(unit_gathers(backend, mesh, parameters_));
+        parameters_.gather_with(unit_gathers(backend, memory_, mesh, parameters_));
     executor_.listen(listeners_);
     if (plan.scores_tasks)
         forward_passes_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_, true);

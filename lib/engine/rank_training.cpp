@@ -37,6 +37,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.whole_chunks = plan.reduces_whole_chunks();
     request.by_units = plan.shards_gradients();
     request.divides_frozen = plan.shards_weights();
+    request.gathers_fp8 = plan.shards_weights() && plan.fp8 && !plan.fp8_blocks;
     request.defers_head = plan.deferred_heads > 0;
     request.rules = plan.parameters;
     request.overwrites_gradients = plan.overwrites_gradients;

@@ -131,7 +131,9 @@ public:
                 kept.unit = unit_;
                 continue;
             }
-            const FlatRange placed = place_in_bucket(*group);
+            const bool whole = request_.whole_parameters && group->layer.has_value() &&
+                               owners_of(request_.sharing(*group)) > 1;
+            const FlatRange placed = place_in_bucket(*group, whole, layout_.buckets);
             if (!group->layer && open == range.blocks.size() && group->own_bucket)
                 range.after_head = end_;
             if (group->layer) extend(range.blocks[open], placed);
@@ -148,8 +150,7 @@ public:
         if (request_.divides_frozen) {
             for (const Group& group : frozen_) {
                 unit_ = group.unit;
-                open_bucket(request_.sharing(group), false, layout_.frozen_buckets);
-                place(group);
+                place_in_bucket(group, false, layout_.frozen_buckets);
             }
             close_bucket(layout_.frozen_buckets);
         } else {
@@ -178,16 +179,16 @@ private:
         return sharing.owners ? group_size(*sharing.owners, request_.mesh) : 1;
     }
 
-    FlatRange place_in_bucket(const Group& group) {
-        const Sharing sharing = request_.sharing(group);
-        const bool whole =
-            request_.whole_parameters && group.layer.has_value() && owners_of(sharing) > 1;
-        if (group.own_bucket) close_bucket(layout_.buckets);
-        open_bucket(sharing, whole, layout_.buckets);
+    FlatRange place_in_bucket(const Group& group, bool whole, std::vector<Bucket>& buckets) {
+        const bool fp8 = request_.gathers_fp8 && group.fp8 && !whole;
+        const bool alone = group.own_bucket || fp8;
+        if (alone) close_bucket(buckets);
+        open_bucket(request_.sharing(group), whole, buckets);
+        fp8_ = fp8;
         const FlatRange placed = place(group);
         const bool full =
             !request_.whole_chunks && !request_.by_units && end_ - bucket_begin_ >= bucket_elements;
-        if (group.own_bucket || full) close_bucket(layout_.buckets);
+        if (alone || full) close_bucket(buckets);
         return placed;
     }
 
@@ -205,7 +206,7 @@ private:
         const std::int64_t parts =
             request_.divides_sums ? group_size(sharing_.sums, request_.mesh) : owners_of(sharing_);
         end_ = bucket_begin_ + round_up(end_ - bucket_begin_, request_.alignment * parts);
-        buckets.push_back({{bucket_begin_, end_}, sharing_, whole_, bucket_unit_});
+        buckets.push_back({{bucket_begin_, end_}, sharing_, whole_, bucket_unit_, fp8_});
         bucket_begin_ = end_;
     }
 
@@ -305,7 +306,7 @@ private:
         for (const ModelTensor& tensor : group.tensors)
             place_tensor(tensor, group, placed);
         const FlatRange range = {placed.storage.begin, end_};
-        if (group.fp8 && !placed.trained) place_fp8(placed);
+        if (group.fp8 && !placed.trained && !request_.divides_frozen) place_fp8(placed);
         if (group.fp8 && request_.fp8_blocks) {
             placed.storage.fp8_scales = layout_.fp8_scales;
             layout_.fp8_scales += fp8_scale_count(placed.shape);
@@ -360,7 +361,8 @@ private:
     std::vector<Group> balances_;
     std::int64_t end_ = 0;
     std::int64_t bucket_begin_ = 0;
-    bool whole_ = false;  ///< of the open bucket, as are sharing and unit
+    bool whole_ = false;  ///< of the open bucket, as are fp8, sharing and unit
+    bool fp8_ = false;
     Sharing sharing_;
     std::size_t bucket_unit_ = 0;
     std::size_t unit_ = 0;   ///< of the next group

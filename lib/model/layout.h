@@ -49,8 +49,8 @@ struct QuantisedPlace {
 struct Storage {
     std::int64_t begin = 0;        ///< of its values and its gradient, in the flat order
     bool in_compute_dtype = true;  ///< false: it has its quantised form only, and no values
-    /// The start of its group's FP8 form, which replaces the values unless it is frozen and needs
-    /// both.
+    /// The start of its group's FP8 form, which replaces the values unless they are frozen and not
+    /// divided: then the rank has both.
     std::optional<std::int64_t> fp8 = {};
     /// The start of its group's scales for blocks, in a separate buffer.
     std::optional<std::int64_t> fp8_scales = {};
@@ -116,6 +116,7 @@ struct Bucket : FlatRange {
     Sharing sharing;
     bool whole = false;
     std::size_t unit = 0;  ///< (ChunkRange), with LayoutRequest::by_units
+    bool fp8 = false;      ///< one FP8 group, which is gathered in FP8
 };
 
 /// Where the trained parameters of a chunk are. A part without any is an empty range at its place.
@@ -196,6 +197,8 @@ struct LayoutRequest {
     bool defers_head = false;     ///< the head's weight has a separate bucket, ready last
     bool fp8 = false;             ///< FP8 in all blocks except the model's first and last
     bool fp8_blocks = false;      ///< with fp8: scales for blocks of a matrix, else for all of it
+    /// Divided FP8 groups have a bucket each, with Bucket::fp8; not whole parameters.
+    bool gathers_fp8 = false;
     Quantised quantised = {};
     ParameterRules rules = {};  ///< which parameters are trained, and how
     /// The first weight gradient of a step overwrites the gradients of trained linear layers, and

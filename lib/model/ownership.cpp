@@ -85,7 +85,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
     for (const Bucket& bucket : layout.buckets) {
         const bool sent = owner_of(bucket.sharing, mesh).ranks > 1;
         if (sent && !bucket.whole)
-            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit});
+            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit, bucket.fp8});
         std::optional<int> owner;  // of the last message
         for (; parameter != layout.parameters.end() && parameter->begin() < bucket.end;
              ++parameter) {
@@ -103,7 +103,7 @@ std::vector<WeightMessage> weight_messages(const ParameterLayout& layout, const 
     }
     for (const Bucket& bucket : layout.frozen_buckets) {
         if (owner_of(bucket.sharing, mesh).ranks > 1)
-            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit});
+            messages.push_back({bucket, *bucket.sharing.owners, {}, bucket.unit, bucket.fp8});
     }
     return messages;
 }

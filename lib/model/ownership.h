@@ -38,7 +38,8 @@ struct WeightMessage {
     Axis owners;  ///< who has updated it
     /// The one of them that has updated all of it; empty: each its part of a bucket.
     std::optional<int> owner;
-    std::size_t unit = 0;  ///< of the bucket
+    std::size_t unit = 0;  ///< of the bucket, as is fp8
+    bool fp8 = false;
 };
 
 /// The messages that bring new weights to all owners of a bucket, in the flat order.

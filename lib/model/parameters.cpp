@@ -36,6 +36,10 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
         scales_ = memory[MemoryUse::weights].allocate(
             DType::f32, blocks ? Shape{layout_.fp8_scales} : Shape{std::ssize(groups), scale_step});
     }
+    const auto gathered_in_fp8 = [](const Bucket& bucket) { return bucket.fp8; };
+    if (std::ranges::any_of(layout_.buckets, gathered_in_fp8) ||
+        std::ranges::any_of(layout_.frozen_buckets, gathered_in_fp8))
+        amaxes_ = memory[MemoryUse::weights].allocate(DType::f32, scales_.shape());
     if (const QuantisedPlace& end = layout_.quantised_end; end.values > 0) {
         Arena& arena = memory[MemoryUse::weights];
         const bool nested = layout_.format == QuantisedFormat::nf4_double;
@@ -174,8 +178,7 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
         matrix.column_scale =
             scales_.slice(0, begin + by_rows.elements(), by_columns.elements()).view(by_columns);
     } else {
-        const std::int64_t index = &group - layout_.groups.data();
-        matrix.scale = scales_.slice(0, index, 1).slice(1, 0, 1).view({1});
+        matrix.scale = number_of(scales_, group);
     }
     return matrix;
 }
@@ -226,16 +229,19 @@ void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor&
 }
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
-    for (const ParameterGroup& group : layout_.groups) {
-        if (!group.storage.fp8 || !group.trained) continue;
-        const ArenaFrame frame(workspace);
-        const Tensor values = workspace.allocate(dtype(), group.shape);
-        backend.copy(values, weights(group.range()).view(group.shape));
-        convert(backend, workspace, values, fp8(group));
-    }
+    for (const ParameterGroup& group : layout_.groups)
+        if (group.storage.fp8 && group.trained) to_fp8(backend, workspace, group);
+}
+
+void Parameters::to_fp8(Backend& backend, Arena& workspace, const ParameterGroup& group) const {
+    const ArenaFrame frame(workspace);
+    const Tensor values = workspace.allocate(dtype(), group.shape);
+    backend.copy(values, weights(group.range()).view(group.shape));
+    convert(backend, workspace, values, fp8(group));
 }
 
 void Parameters::frozen_to_fp8(Backend& backend, Arena& workspace) const {
+    if (gathers_weights()) return;
     for (const ParameterGroup& group : layout_.groups) {
         if (!group.storage.fp8 || group.trained) continue;
         const ArenaFrame frame(workspace);
@@ -278,7 +284,7 @@ void Parameters::prefetch(std::size_t unit) {
     Window& window = windows_[static_cast<std::size_t>(*index)];
     if (window.unit == unit) return;
     window.pending.clear();
-    window.pending = gather_(unit);
+    window.pending = gather_.start(unit);
     window.unit = unit;
 }
 
@@ -286,7 +292,10 @@ void Parameters::need(std::size_t unit) {
     const std::optional<int> index = window_of(unit);
     if (!index) return;
     prefetch(unit);
-    windows_[static_cast<std::size_t>(*index)].pending.clear();  // waits
+    std::vector<Pending>& pending = windows_[static_cast<std::size_t>(*index)].pending;
+    if (pending.empty()) return;
+    pending.clear();  // waits
+    gather_.finish(unit);
 }
 
 void Parameters::forget_gathered() {

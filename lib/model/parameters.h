@@ -96,8 +96,12 @@ public:
     void wait_for(const FlatRange& range);
     void wait_for_all() { wait_for({0, layout_.elements}); }
     bool nothing_in_flight() const { return arriving_.empty() && !gathers_weights(); }
-    /// Starts the messages that bring a unit's weights to its window.
-    using Gather = std::function<std::vector<Pending>(std::size_t unit)>;
+    struct Gather {
+        /// Starts the messages that bring a unit's weights to its window.
+        std::function<std::vector<Pending>(std::size_t unit)> start;
+        /// Makes of them what the model reads, once they are there.
+        std::function<void(std::size_t unit)> finish;
+    };
     /// Call it once if gathers_weights().
     void gather_with(Gather gather) { gather_ = std::move(gather); }
     /// Waits for a unit's weights; call it before reading them. Gathers them first unless they are
@@ -109,11 +113,19 @@ public:
     /// Call it after every update of owned weights: windows then hold old ones.
     void forget_gathered();
     bool uses_fp8() const { return !scales_.empty(); }
-    /// Converts the trained FP8 groups; call it after every update. Takes workspace memory for one
-    /// group.
+    /// Converts the trained FP8 groups; call it after every update unless they are gathered. Takes
+    /// workspace memory for one group.
     void to_fp8(Backend& backend, Arena& workspace) const;
-    /// Converts the frozen FP8 groups; call it once their values are there.
+    /// The same for one of them, or for a frozen one that is gathered.
+    void to_fp8(Backend& backend, Arena& workspace, const ParameterGroup& group) const;
+    /// Converts the frozen FP8 groups unless they are gathered; call it once their values are
+    /// there.
     void frozen_to_fp8(Backend& backend, Arena& workspace) const;
+    Fp8Matrix fp8(const ParameterGroup& group) const;
+    /// Largest absolute values of the FP8 groups, which gathers in FP8 need, a row for each group;
+    /// empty if there are none.
+    const Tensor& amaxes() const { return amaxes_; }
+    Tensor amax(const ParameterGroup& group) const { return number_of(amaxes_, group); }
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
     /// The parameters stacked in that group; empty if the layout lacks it.
@@ -130,7 +142,10 @@ private:
         return balances_.slice(0, range.begin - layout_.elements, range.elements());
     }
     std::optional<int> window_of(std::size_t unit) const;
-    Fp8Matrix fp8(const ParameterGroup& group) const;
+    /// The group's number of those in `rows`, fp32 [groups, scale_step].
+    Tensor number_of(const Tensor& rows, const ParameterGroup& group) const {
+        return rows.slice(0, &group - layout_.groups.data(), 1).slice(1, 0, 1).view({1});
+    }
     Int8Matrix int8(const QuantisedPlace& place, const Shape& shape) const;
     std::vector<Nf4Matrix> nf4(const ParameterGroup& group) const;
 
@@ -145,6 +160,7 @@ private:
     /// fp32 [groups, scale_step], the first of a row in use; or all scales for blocks. Empty
     /// without FP8.
     Tensor scales_;
+    Tensor amaxes_;
     Tensor quantised_values_;
     Tensor quantised_scales_;
     Tensor scale_factors_;   ///< of nested scales

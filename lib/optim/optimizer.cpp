@@ -227,7 +227,10 @@ Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
 }
 
 void Optimizer::distribute_weights() {
-    if (parameters_.gathers_weights()) return parameters_.forget_gathered();
+    if (parameters_.gathers_weights()) {
+        find_amaxes(backend_, mesh_, parameters_);
+        return parameters_.forget_gathered();
+    }
     const std::vector<WeightMessage> messages = weight_messages(parameters_.layout(), mesh_);
     // In reverse, because the next forward starts with the last ones.
     for (auto message = messages.rbegin(); message != messages.rend(); ++message) {

@@ -16,10 +16,7 @@ std::int64_t most_sharers(const ParallelSpec& parallel, const MeshShape& mesh) {
     return std::max(parallel.shard_ranks.value_or(copies), of_experts);
 }
 
-void check_weights(const RunPlan& plan, const RunSpec& spec) {
-    require(!plan.fp8,
-            "parallel.shard weights cannot be used with precision.compute fp8, which keeps other "
-            "forms of weights; set precision.compute to bf16 or parallel.shard to gradients");
+void check_weights(const RunSpec& spec) {
     require(spec.precision.frozen == FrozenWeights::compute,
             "parallel.shard weights cannot be used with precision.frozen ",
             name_of(spec.precision.frozen),
@@ -52,7 +49,7 @@ void set_shard(RunPlan& plan, const RunSpec& spec) {
     require(plan.schedule != ScheduleKind::zero_bubble, "parallel.shard ", name_of(plan.shard),
             " cannot be used with parallel.schedule zero_bubble, which computes the gradients of a "
             "layer in two actions; set the schedule to 1f1b or parallel.shard to optimizer");
-    if (plan.shards_weights()) check_weights(plan, spec);
+    if (plan.shards_weights()) check_weights(spec);
 }
 
 }  // namespace gptrain

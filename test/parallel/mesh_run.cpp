@@ -123,6 +123,7 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     MemoryPlan used = run.engine().memory().peaks();
     used[MemoryUse::messages] =
         holds_planned_messages() ? run.mesh().held_bytes() : run.memory_plan()[MemoryUse::messages];
+    CAPTURE(to_text(used), to_text(run.memory_plan()));
     CHECK(used == run.memory_plan());
     results.counted = count_of_ones(run);
     return results;

@@ -106,6 +106,5 @@ refused() {
 refused "cannot be used with parallel.schedule zero_bubble" parallel.shard=gradients parallel.schedule=zero_bubble
 refused "must divide parallel.data x context = 2" parallel.shard_ranks=3
 refused "is the former form of parallel.shard" 'parallel={shard: none, shard_optimizer: true}'
-refused "cannot be used with precision.compute fp8" parallel.shard=weights precision.compute=fp8
 
 finish

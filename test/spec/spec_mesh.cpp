@@ -63,9 +63,6 @@ TEST_CASE("what cannot be divided says why") {
           "parallel.shard gradients cannot be used with parallel.schedule zero_bubble, which "
           "computes the gradients of a layer in two actions; set the schedule to 1f1b or "
           "parallel.shard to optimizer");
-    CHECK(fault({"parallel.shard=weights", "precision.compute=fp8"}) ==
-          "parallel.shard weights cannot be used with precision.compute fp8, which keeps other "
-          "forms of weights; set precision.compute to bf16 or parallel.shard to gradients");
     CHECK(fault({"parallel.shard=weights", "precision.frozen=int8"}) ==
           "parallel.shard weights cannot be used with precision.frozen int8, whose values every "
           "rank holds whole; set parallel.shard to gradients or remove precision.frozen");
