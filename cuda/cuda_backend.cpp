@@ -121,6 +121,7 @@ public:
         return side_copies_.start(SideCopies::Direction::to_host, twins, stream_);
     }
     void join(std::int64_t copies) override { side_copies_.join(copies, stream_); }
+    std::optional<double> take_join_seconds() override { return side_copies_.take_waited(); }
     void synchronize() override { stream_.synchronize(); }
     std::int64_t mark() override {
         mark_event(next_mark_).record(stream_);

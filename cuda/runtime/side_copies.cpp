@@ -1,5 +1,7 @@
 #include "cuda/runtime/side_copies.h"
 
+#include <utility>
+
 namespace gptrain::cuda {
 
 std::int64_t SideCopies::start(Direction direction, std::span<const HostTwin> twins,
@@ -19,9 +21,31 @@ std::int64_t SideCopies::start(Direction direction, std::span<const HostTwin> tw
     return lane.next++ * directions + lane_index;
 }
 
-void SideCopies::join(std::int64_t copies, const Stream& compute) const {
+void SideCopies::join(std::int64_t copies, const Stream& compute) {
+    // Those of many steps that nobody asks about.
+    constexpr std::size_t many = 1024;
+    if (waits_.size() >= many) add_passed_waits();
+    if (free_.empty()) free_.emplace_back();
+    Wait wait = std::move(free_.back());
+    free_.pop_back();
+    wait.begin.record(compute);
     const Lane& lane = lanes_[static_cast<std::size_t>(copies % directions)];
     compute.wait(lane.done[static_cast<std::size_t>(copies / directions % remembered)]);
+    wait.end.record(compute);
+    waits_.push_back(std::move(wait));
+}
+
+void SideCopies::add_passed_waits() {
+    while (!waits_.empty() && waits_.front().end.done()) {
+        waited_ += waits_.front().end.milliseconds_since(waits_.front().begin);
+        free_.push_back(std::move(waits_.front()));
+        waits_.pop_front();
+    }
+}
+
+double SideCopies::take_waited() {
+    add_passed_waits();
+    return 1e-3 * std::exchange(waited_, 0);
 }
 
 }  // namespace gptrain::cuda

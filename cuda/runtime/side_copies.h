@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "cuda/runtime/runtime.h"
@@ -19,7 +21,10 @@ public:
     /// `join`. Each direction has a stream, because a GPU's link carries both at the same time.
     std::int64_t start(Direction direction, std::span<const HostTwin> twins, const Stream& compute);
     /// Later work of `compute` runs after these copies.
-    void join(std::int64_t copies, const Stream& compute) const;
+    void join(std::int64_t copies, const Stream& compute);
+    /// The seconds for which it waited for copies since the last call, as far as it has passed the
+    /// joins.
+    double take_waited();
 
 private:
     /// The events of recent copies. A join of older copies waits for a later one, which ends after
@@ -31,8 +36,17 @@ private:
         std::int64_t next = 0;
     };
     static constexpr std::int64_t directions = 2;
+    struct Wait {
+        Event begin{Event::Purpose::time};
+        Event end{Event::Purpose::time};
+    };
+    void add_passed_waits();
+
     std::array<Lane, directions> lanes_;
     Event issued_;
+    std::deque<Wait> waits_;  ///< that computation has not passed, as far as known
+    std::vector<Wait> free_;  ///< kept for the next ones: events take time to make
+    double waited_ = 0;       ///< in all others, in ms
 };
 
 }  // namespace gptrain::cuda

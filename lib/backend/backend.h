@@ -118,6 +118,9 @@ public:
         return 0;
     }
     virtual void join(std::int64_t /*copies*/) {}
+    /// The seconds since the last call for which computation waited in `join`, as far as it has
+    /// passed those; nothing where copies do not run beside it.
+    virtual std::optional<double> take_join_seconds() { return std::nullopt; }
 
     /// Runs `work`. Each call with the same key must issue the same ops with the same arguments and
     /// have no other effect, so that a backend may record them once and replay the record instead.

@@ -41,6 +41,7 @@ public:
     std::int64_t fetch(std::span<const HostTwin> twins) override { return inner_.fetch(twins); }
     std::int64_t store(std::span<const HostTwin> twins) override { return inner_.store(twins); }
     void join(std::int64_t copies) override { inner_.join(copies); }
+    std::optional<double> take_join_seconds() override { return inner_.take_join_seconds(); }
     bool can_tune() const override { return inner_.can_tune(); }
     std::string tune(const std::function<void()>& ops) override { return inner_.tune(ops); }
     bool set_choices(std::string_view choices) override { return inner_.set_choices(choices); }

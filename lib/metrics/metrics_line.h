@@ -46,6 +46,7 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    std::optional<double> offload_wait_s = {};       ///< with offload on GPUs
     std::optional<std::int64_t> expert_slices = {};  ///< with an expert axis
     std::optional<std::int64_t> repeats = {};        ///< the same; since the start of training
     std::vector<ReportedMeasure> measures = {};
@@ -72,6 +73,7 @@ void for_each_metric(auto& metrics, const auto& visit) {
 
 /// The same for those that only some runs have. The file has them where they are known.
 void for_each_rare_metric(auto& metrics, const auto& visit) {
+    visit("offload_wait_s", metrics.offload_wait_s);
     visit("expert_slices", metrics.expert_slices);
     visit("repeats", metrics.repeats);
 }

@@ -33,6 +33,8 @@ constexpr Gauge gauges[] = {
     {"consumed_tokens", "consumed_tokens", "Tokens since the start of training."},
     {"memory_bytes", "memory_bytes", "Memory that the largest rank allocated."},
     {"skipped_steps", "skipped_steps", "Updates skipped since the start of training."},
+    {"offload_wait_s", "offload_wait_seconds",
+     "Time of a step for which computation waits for copies from and to host memory."},
     {"expert_slices", "expert_slices", "Slices in which a step computes its experts."},
     {"repeats", "repeats", "Repeats of steps with more slices since the start of training."}};
 

@@ -90,6 +90,15 @@ void RunReport::report_other_memory() {
           " for context, libraries and other programs");
 }
 
+std::optional<double> RunReport::offload_wait() const {
+    if (plan_.offload == OffloadSpec{}) return std::nullopt;
+    const std::optional<double> own = backend_.take_join_seconds();
+    if (!own) return std::nullopt;
+    constexpr double nanosecond = 1e-9;
+    const auto slowest = static_cast<double>(ranks_.max(std::llround(*own / nanosecond)));
+    return nanosecond * slowest / static_cast<double>(since_logged_.steps);
+}
+
 void RunReport::log(const RunState& run) {
     const double tokens_per_s = since_logged_.tokens_per_s();
     const double flops = tokens_per_s * flops_per_token(plan_);
@@ -107,6 +116,7 @@ void RunReport::log(const RunState& run) {
     metrics.consumed_tokens = tokens_in_samples(run.consumed_samples, plan_.seq_length, phase_);
     metrics.memory_bytes = max_memory_;
     metrics.skipped_steps = run.last.skipped_steps;
+    metrics.offload_wait_s = offload_wait();
     if (plan_.mesh.expert > 1) {
         metrics.expert_slices = run.expert_slices.now();
         metrics.repeats = run.expert_slices.repeats();

@@ -69,6 +69,9 @@ private:
     /// Reports memory outside the plan, after the first step: by then all libraries have allocated
     /// theirs.
     void report_other_memory();
+    /// Seconds of a step for which the rank that waits the longest waits for offloaded tensors,
+    /// since the last line; nothing without such copies.
+    std::optional<double> offload_wait() const;
 
     struct Throughput {
         double seconds = 0;
@@ -85,7 +88,7 @@ private:
     const RunPlan& plan_;
     std::optional<DataPhase> phase_;    ///< of the training data
     std::vector<std::string> sources_;  ///< names of those that validation blends
-    const Backend& backend_;
+    Backend& backend_;
     const MpiSession& ranks_;
     Observers& observers_;
     StartTimes& start_times_;

@@ -169,6 +169,8 @@ TEST_CASE("computation goes on beside copies, and directions beside each other",
     copies.join(stored, compute);
     compute.synchronize();
     CHECK(value_of(host.data()) == 1);
+    CHECK(copies.take_waited() > 0);
+    CHECK(copies.take_waited() == 0);
 }
 
 }  // namespace

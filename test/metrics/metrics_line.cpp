@@ -93,15 +93,18 @@ TEST_CASE("a step's measures read back as well") {
     CHECK(to_text(read<StepMetrics>(line)) == line);
 }
 
-TEST_CASE("a step's line has slices of experts only where they are known") {
+TEST_CASE("a step's line has slices of experts and waits for the host only where they are known") {
     StepMetrics metrics = some_metrics();
     CHECK(to_text(metrics).find("expert_slices") == std::string::npos);
+    CHECK(to_text(metrics).find("offload") == std::string::npos);
+    metrics.offload_wait_s = 0.25;
     metrics.expert_slices = 2;
     metrics.repeats = 3;
     const std::string line = to_text(metrics);
-    CHECK(line.find(R"("skipped_steps": null, "expert_slices": 2, "repeats": 3, "comm")") !=
-          line.npos);
+    CHECK(line.find(R"("skipped_steps": null, "offload_wait_s": 0.25, "expert_slices": 2, )"
+                    R"("repeats": 3, "comm")") != line.npos);
     const auto again = read<StepMetrics>(line);
+    CHECK(again.offload_wait_s == 0.25);
     CHECK(again.expert_slices == 2);
     CHECK(again.repeats == 3);
     CHECK(to_text(again) == line);
