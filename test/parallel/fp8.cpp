@@ -134,8 +134,8 @@ TEST_CASE("Gathered FP8 is what converting after a gather would give") {
         // After the first update: some gradients are added in another order.
         CHECK(gathered.back() == Approx(whole.back()).epsilon(1e-3));
     }
-    // In pieces of whole sequences nothing is added in another order, except by a GEMM library that takes
-    // another kernel for fewer rows, as OpenBLAS does for AVX2.
+    // In pieces of whole sequences nothing is added in another order, except by a GEMM library that
+    // takes another kernel for fewer rows, as OpenBLAS does for AVX2.
     const std::vector<double> whole = losses_of(true, OverlapTensor::off, 2);
     const std::vector<double> pieces = losses_of(true, OverlapTensor::on, 2);
     if (session().rank() != 0) return;
