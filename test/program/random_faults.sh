@@ -56,29 +56,43 @@ fault_of_network() {
 fault_of_host() { node=$(other_node) && lose_node "$node" && return_node "$node"; }
 fault_without_name() { signal_rank STOP $((RANDOM % 4)); }
 
+# outlived FAULT: the network was back before the silence was one too many, and the run has gone on.
+outlived() {
+    [[ $1 == fault_of_network ]] && ! compgen -G "away-*" >/dev/null &&
+        (($(starts) == started && $(logged_step) > step + 4))
+}
+
+# resumed NUMBER: more than so many starts have resumed, and the last one trains.
+resumed() { (($(resumes) > $1)) && tail -n 1 $name/metrics.jsonl | grep -q '"loss"'; }
+
 after() {
-    local before begun seconds step started restarted="" old i
+    local before begun seconds step started restarted="" old again i
     step=$(logged_step) before=$(resumes) started=$(starts) begun=$(now_ms)
     "$1"
     if [[ -n ${twice:-} ]]; then
         # In the start that follows, before its first step or soon after.
-        until (($(starts) > started)); do sleep 0.1; returned; (($(now_ms) - begun < 1000 * $2)) || break; done
+        until (($(starts) > started)) || outlived "$1"; do
+            sleep 0.1
+            returned
+            (($(now_ms) - begun < 1000 * $2)) || break
+        done
         sleep 0.$((RANDOM % 10))
-        before=$(resumes)
+        ! outlived "$1" || begun=$(now_ms)
+        before=$(resumes) step=$(logged_step) started=$(starts)
         signal_rank KILL $((RANDOM % 4)) 2>/dev/null
-        started=$(starts)
     fi
-    until (($(resumes) > before)) && tail -n 1 $name/metrics.jsonl | grep -q '"loss"'; do
+    until outlived "$1" || resumed "$before"; do
         [[ -n $restarted ]] || (($(starts) == started)) || restarted=$(now_ms)
         sleep 0.1
         returned
         (($(now_ms) - begun < 1000 * $2)) || { fail "$1: no training after $2 s: $(state_of_job)"; finish; }
     done
     seconds=$(awk -v ms=$(($(now_ms) - begun)) 'BEGIN { printf "%.1f", ms / 1000 }')
-    old=$(($(now_ms) - ${restarted:-$begun}))
+    old=$(($(now_ms) - ${restarted:-$(now_ms)})) again=$((step - $(resumed_step)))
+    (($(starts) > started)) || again=0
     echo "$1${twice:+ twice}: training again after $seconds s, $old ms of them since its ranks started," \
-        "$((step - $(resumed_step))) steps again"
-    echo "$1 $seconds $old $((step - $(resumed_step)))" >>faults.measured
+        "$again steps again"
+    echo "$1 $seconds $old $again" >>faults.measured
     rm -f lost-*
     # Ranks that were cut off end by themselves, and a disk may have kept others.
     for ((i = 0; i < 300; ++i)); do
