@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 #include <unistd.h>
 #include <utility>
 
@@ -73,6 +74,15 @@ extern "C" void end_by_lost_mapping(int signal, siginfo_t* info, void* /*context
     ::_exit(static_cast<int>(ExitCode::io));
 }
 
+/// Gives this thread a stack for handlers unless it has one, as under the address sanitizer.
+void use_signal_stack() {
+    static std::array<std::byte, std::size_t{256} << 10> memory;
+    stack_t stack{};
+    if (::sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_DISABLE) == 0) return;
+    stack = {.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()};
+    if (::sigaltstack(&stack, nullptr) != 0) fail_errno(errno, "sigaltstack");
+}
+
 sigset_t all_handled() {
     sigset_t set;
     sigemptyset(&set);
@@ -92,13 +102,21 @@ extern "C" void record_interrupt(int signal) {
 
 }  // namespace
 
+void handle_signal(int signal, struct sigaction action, struct sigaction* previous) {
+    static std::once_flag once;
+    std::call_once(once, use_signal_stack);
+    action.sa_flags |= SA_ONSTACK;
+    if (::sigaction(signal, &action, previous) != 0)
+        fail_errno(errno, "sigaction ", signal_name(signal));
+}
+
 void end_on_lost_mapping(std::string_view before) {
     before_lost_mapping = before;
     struct sigaction action {};
     action.sa_sigaction = end_by_lost_mapping;
     action.sa_flags = SA_SIGINFO;
     action.sa_mask = all_handled();
-    if (::sigaction(SIGBUS, &action, nullptr) != 0) fail_errno(errno, "sigaction SIGBUS");
+    handle_signal(SIGBUS, action);
 }
 
 bool is_ignored(int signal) {
@@ -113,8 +131,7 @@ void end_on_signals(std::span<const int> signals, const SignalEnd& end) {
         struct sigaction action {};
         action.sa_handler = end_by_signal;
         action.sa_mask = all_handled();
-        if (::sigaction(signal, &action, nullptr) != 0)
-            fail_errno(errno, "sigaction ", signal_name(signal));
+        handle_signal(signal, action);
     }
 }
 
@@ -151,7 +168,7 @@ CatchInterrupt::CatchInterrupt() {
     action.sa_handler = record_interrupt;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
-    if (::sigaction(SIGINT, &action, nullptr) != 0) fail_errno(errno, "sigaction SIGINT");
+    handle_signal(SIGINT, action);
 }
 
 CatchInterrupt::~CatchInterrupt() {

@@ -10,6 +10,11 @@
 
 namespace gptrain {
 
+/// sigaction for a handler, which then runs on a separate stack if the signal arrives on the thread
+/// that called this first, the main thread. Code that oneDNN generates for AVX2 has the stack
+/// pointer in the heap while it multiplies; a handler's frame would overwrite what is there.
+void handle_signal(int signal, struct sigaction action, struct sigaction* previous = nullptr);
+
 /// How a signal ends the process: it writes one line to stderr, `before`, the signal's name,
 /// `after`. Both texts must live as long as the process. A silenced process (log.h) writes nothing.
 struct SignalEnd {

@@ -60,9 +60,7 @@ StopSignals::StopSignals(const std::string& plan)
         if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
         sigemptyset(&action.sa_mask);
         PreviousHandler previous{signal, {}};
-        if (::sigaction(signal, &action, &previous.action) != 0) {
-            fail_errno(errno, "sigaction ", signal_name(signal));
-        }
+        handle_signal(signal, action, &previous.action);
         previous_.push_back(previous);
     }
 }

@@ -1,4 +1,7 @@
+#include "base/signals.h"
+
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <string>
@@ -28,6 +31,23 @@ private:
     int signal_;
     void (*before_)(int);
 };
+
+TEST_CASE("a handler keeps off the stack of what it interrupts") {
+    static std::uintptr_t frame = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+        const int local = 0;
+        frame = reinterpret_cast<std::uintptr_t>(&local);
+    };
+    struct sigaction before {};
+    handle_signal(SIGUSR1, action, &before);
+    std::raise(SIGUSR1);
+    REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
+    const int local = 0;
+    const auto here = reinterpret_cast<std::uintptr_t>(&local);
+    constexpr std::uintptr_t far = std::uintptr_t{1} << 20;
+    CHECK((frame > here + far || frame + far < here));
+}
 
 TEST_CASE("a signal only leaves its name") {
     const auto [number, name] = GENERATE(table<int, std::string>(
