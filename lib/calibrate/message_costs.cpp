@@ -12,6 +12,11 @@ namespace {
 constexpr std::int64_t message_elements = std::int64_t{8} << 20;
 constexpr int repeats = 9;
 
+/// That of the GEMM. A CPU may lack bf16, and would need memory to widen it.
+DType gemm_dtype(const Backend& backend) {
+    return backend.is_host() ? DType::f32 : DType::bf16;
+}
+
 class CostMeter {
 public:
     CostMeter(Communicator& ranks, Backend& backend, std::int64_t width)
@@ -19,12 +24,13 @@ public:
           backend_(backend),
           stopwatch_(backend.stopwatch()),
           arena_(backend, MemorySpace::device, "message costs",
-                 size_of(DType::f32) * message_elements + 3 * size_of(DType::bf16) * width * width +
-                     backend.scratch_bytes({}) + 5 * Arena::alignment),
+                 size_of(DType::f32) * message_elements +
+                     3 * size_of(gemm_dtype(backend)) * width * width + backend.scratch_bytes({}) +
+                     5 * Arena::alignment),
           message_(arena_.allocate(DType::f32, {message_elements})),
-          x_(arena_.allocate(DType::bf16, {width, width})),
-          weight_(arena_.allocate(DType::bf16, {width, width})),
-          y_(arena_.allocate(DType::bf16, {width, width})) {
+          x_(arena_.allocate(gemm_dtype(backend), {width, width})),
+          weight_(arena_.allocate(gemm_dtype(backend), {width, width})),
+          y_(arena_.allocate(gemm_dtype(backend), {width, width})) {
         backend.use_scratch(arena_.allocate(DType::u8, {backend.scratch_bytes({})}));
         backend.run(Fill{.x = message_, .value = 0});
         backend.run(Fill{.x = x_, .value = 1});
