@@ -2,6 +2,8 @@
 // writes such rows beside its output or in place of it.
 #pragma once
 
+#include <type_traits>
+
 #include "backend/value_ops.h"
 #include "cuda/device/pieces.cuh"
 
@@ -19,7 +21,7 @@ __device__ inline BlockScale block_scale(float amax) {
             .scale = given ? amax / F8E4M3::largest : 1.0f};
 }
 
-/// What a kernel makes of its output besides.
+/// A kernel's second result, made of its output.
 enum class Beside { nothing, amax, fp8_rows };
 
 struct Fp8Rows {
@@ -72,5 +74,18 @@ struct Fp8Rows {
             scales[std::int64_t{at / static_cast<int>(fp8_block)} * rows + row] = block.scale;
     }
 };
+
+/// Calls f with the second result that an op asks for, as a compile-time constant.
+template <class T, class F>
+auto with_beside(const Fp8Rows& rows, const float* amax, bool aligned, const F& f) {
+    if (rows.rows > 0) {
+        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned),
+                      "FP8 beside an output that is not bf16, or not aligned");
+        if constexpr (std::is_same_v<T, Bf16>)
+            return f(std::integral_constant<Beside, Beside::fp8_rows>());
+    }
+    if (amax != nullptr) return f(std::integral_constant<Beside, Beside::amax>());
+    return f(std::integral_constant<Beside, Beside::nothing>());
+}
 
 }  // namespace gptrain::cuda

@@ -285,17 +285,6 @@ BackwardPlan<T> backward_plan(std::int64_t hidden, bool aligned) {
 }
 
 template <class T>
-BackwardPlan<T> backward_plan(const NormBackwardArgs<T>& args, bool aligned) {
-    if (args.dy8.rows > 0) {
-        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned), "FP8 beside a norm that is not bf16");
-        if constexpr (std::is_same_v<T, Bf16>)
-            return backward_plan<T, Beside::fp8_rows>(args.hidden, aligned);
-    }
-    return args.amax == nullptr ? backward_plan<T, Beside::nothing>(args.hidden, aligned)
-                                : backward_plan<T, Beside::amax>(args.hidden, aligned);
-}
-
-template <class T>
 void backward(const ResidualNormBackward& op, const OpContext& context) {
     const std::int64_t tokens = op.r.size(0);
     const std::int64_t hidden = op.r.size(1);
@@ -320,7 +309,9 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
-    const BackwardPlan<T> plan = backward_plan(args, aligned);
+    const BackwardPlan<T> plan = with_beside<T>(args.dy8, args.amax, aligned, [&](auto beside) {
+        return backward_plan<T, beside()>(hidden, aligned);
+    });
     const std::int64_t parts =
         std::min(norm_blocks(context.device, plan.shared_bytes, plan.blocks_per_multiprocessor),
                  div_ceil(tokens, norm_group_rows * plan.groups));

@@ -269,17 +269,6 @@ ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
 }
 
 template <class T>
-ForwardKernel<T> choose_kernel(const ForwardArgs<T>& args, bool aligned) {
-    if (args.n8.rows > 0) {
-        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned), "FP8 beside a norm that is not bf16");
-        if constexpr (std::is_same_v<T, Bf16>)
-            return choose_kernel<T, Beside::fp8_rows>(args.hidden, aligned);
-    }
-    return args.amax == nullptr ? choose_kernel<T, Beside::nothing>(args.hidden, aligned)
-                                : choose_kernel<T, Beside::amax>(args.hidden, aligned);
-}
-
-template <class T>
 void forward(const ResidualNormForward& op, const OpContext& context) {
     const std::int64_t hidden = op.r.size(1);
     const ForwardArgs<T> args = {.r = op.r.as<T>(),
@@ -301,7 +290,9 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned = whole(args.r) && whole(args.y) && whole(args.r_out) && whole(args.n) &&
                          whole(args.weight) && whole(args.bias);
-    const auto [kernel, group] = choose_kernel(args, aligned);
+    const auto [kernel, group] = with_beside<T>(args.n8, args.amax, aligned, [&](auto beside) {
+        return choose_kernel<T, beside()>(hidden, aligned);
+    });
     const int threads = group == warp_threads ? forward_threads<warp_threads> : group;
     launch(context.stream,
            {.blocks = div_ceil(args.tokens, threads / group),

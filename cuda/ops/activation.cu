@@ -239,19 +239,6 @@ auto* choose_backward(Activation activation, bool aligned) {
     });
 }
 
-/// Calls f with what the kernel makes besides, as a compile-time constant.
-template <class T, class F>
-auto* with_beside(const Fp8Rows& rows, const float* amax, bool aligned, const F& f) {
-    if (rows.rows > 0) {
-        GPTRAIN_CHECK((std::is_same_v<T, Bf16> && aligned),
-                      "FP8 beside an activation that is not bf16");
-        if constexpr (std::is_same_v<T, Bf16>)
-            return f(std::integral_constant<Beside, Beside::fp8_rows>());
-    }
-    if (amax != nullptr) return f(std::integral_constant<Beside, Beside::amax>());
-    return f(std::integral_constant<Beside, Beside::nothing>());
-}
-
 template <class T>
 void forward(const ActivationForward& op, const OpContext& context) {
     const ForwardArgs<T> args = {.u = op.u.as<T>(),

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/device_timer.h"
-#include "cuda/runtime/runtime.h"
+#include "cuda/runtime/timed_waits.h"
 
 namespace gptrain::cuda {
 
@@ -28,25 +28,19 @@ public:
     void collect_if_free();
 
 private:
-    struct Wait {
-        Event begin;
-        Event end;
-    };
     struct Step {
         Event begin;
         std::optional<Event> end;  ///< none as long as the host still issues the step
-        std::deque<Wait> waits;    ///< that the device has not passed
-        double waited = 0;         ///< ms in all others
+        TimedWaits waits;
+        double waited = 0;  ///< ms in those that the device has passed
     };
-    Event mark();
     void collect();
-    void add_passed_waits(Step& step);
 
     const Stream& compute_;
     std::mutex mutex_;
     std::deque<Step> steps_;
     std::vector<double> own_seconds_;
-    std::vector<Event> free_;
+    EventPool events_;
 };
 
 }  // namespace gptrain::cuda

@@ -22,30 +22,16 @@ std::int64_t SideCopies::start(Direction direction, std::span<const HostTwin> tw
 }
 
 void SideCopies::join(std::int64_t copies, const Stream& compute) {
-    // Those of many steps that nobody asks about.
+    // Keeps the number of events bounded if nobody calls take_waited.
     constexpr std::size_t many = 1024;
-    if (waits_.size() >= many) add_passed_waits();
-    if (free_.empty()) free_.emplace_back();
-    Wait wait = std::move(free_.back());
-    free_.pop_back();
-    wait.begin.record(compute);
+    if (joins_.pending() >= many) waited_ += joins_.take_passed(events_);
     const Lane& lane = lanes_[static_cast<std::size_t>(copies % directions)];
-    compute.wait(lane.done[static_cast<std::size_t>(copies / directions % remembered)]);
-    wait.end.record(compute);
-    waits_.push_back(std::move(wait));
-}
-
-void SideCopies::add_passed_waits() {
-    while (!waits_.empty() && waits_.front().end.done()) {
-        waited_ += waits_.front().end.milliseconds_since(waits_.front().begin);
-        free_.push_back(std::move(waits_.front()));
-        waits_.pop_front();
-    }
+    joins_.wait(lane.done[static_cast<std::size_t>(copies / directions % remembered)], compute,
+                events_);
 }
 
 double SideCopies::take_waited() {
-    add_passed_waits();
-    return 1e-3 * std::exchange(waited_, 0);
+    return 1e-3 * (std::exchange(waited_, 0) + joins_.take_passed(events_));
 }
 
 }  // namespace gptrain::cuda

@@ -4,12 +4,10 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <span>
-#include <vector>
 
 #include "backend/backend.h"
-#include "cuda/runtime/runtime.h"
+#include "cuda/runtime/timed_waits.h"
 
 namespace gptrain::cuda {
 
@@ -22,8 +20,8 @@ public:
     std::int64_t start(Direction direction, std::span<const HostTwin> twins, const Stream& compute);
     /// Later work of `compute` runs after these copies.
     void join(std::int64_t copies, const Stream& compute);
-    /// The seconds for which it waited for copies since the last call, as far as it has passed the
-    /// joins.
+    /// Seconds that computation has waited in `join` since the last call, in joins that it has
+    /// passed.
     double take_waited();
 
 private:
@@ -36,17 +34,11 @@ private:
         std::int64_t next = 0;
     };
     static constexpr std::int64_t directions = 2;
-    struct Wait {
-        Event begin{Event::Purpose::time};
-        Event end{Event::Purpose::time};
-    };
-    void add_passed_waits();
-
     std::array<Lane, directions> lanes_;
     Event issued_;
-    std::deque<Wait> waits_;  ///< that computation has not passed, as far as known
-    std::vector<Wait> free_;  ///< kept for the next ones: events take time to make
-    double waited_ = 0;       ///< in all others, in ms
+    EventPool events_;
+    TimedWaits joins_;
+    double waited_ = 0;  ///< ms in joins that are no longer in joins_
 };
 
 }  // namespace gptrain::cuda

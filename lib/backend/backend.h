@@ -118,8 +118,8 @@ public:
         return 0;
     }
     virtual void join(std::int64_t /*copies*/) {}
-    /// The seconds since the last call for which computation waited in `join`, as far as it has
-    /// passed those; nothing where copies do not run beside it.
+    /// Seconds that computation has waited in `join` since the last call, in joins that it has
+    /// passed; nothing on a backend whose copies never run beside it.
     virtual std::optional<double> take_join_seconds() { return std::nullopt; }
 
     /// Runs `work`. Each call with the same key must issue the same ops with the same arguments and

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t message_elements = std::int64_t{8} << 20;
 constexpr int repeats = 9;
 
-/// That of the GEMM. A CPU may lack bf16, and would need memory to widen it.
+/// The dtype of the GEMM. A CPU that lacks bf16 would need memory to widen it.
 DType gemm_dtype(const Backend& backend) {
     return backend.is_host() ? DType::f32 : DType::bf16;
 }

@@ -19,7 +19,7 @@ namespace {
 
 /// The beginning of what runs write into their lock.
 constexpr std::string_view lock_text = "process ";
-/// What batch scripts number follows it.
+/// The number that batch scripts give a start follows it.
 constexpr std::string_view start_mark = ", start ";
 
 /// The number of the start makes it differ from the same process number in another container.

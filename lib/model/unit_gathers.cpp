@@ -1,7 +1,7 @@
 #include "model/unit_gathers.h"
 
 #include <algorithm>
-#include <utility>
+#include <memory>
 
 namespace gptrain {
 namespace {
@@ -78,23 +78,23 @@ Pending send_weights(Backend& backend, const Mesh& mesh, const Parameters& param
 
 Parameters::Gather unit_gathers(Backend& backend, Memory& memory, const Mesh& mesh,
                                 const Parameters& parameters) {
-    std::vector<UnitGather> units = gathers_of_units(mesh, parameters);
-    Parameters::Gather gather;
-    gather.finish = [&, units](std::size_t unit) {
-        for (const ParameterGroup* group : units[unit].in_fp8) {
-            const Fp8Matrix matrix = parameters.fp8(*group);
-            backend.run(TransposeFp8{.rowwise = matrix.rowwise, .columnwise = matrix.columnwise});
-        }
-        for (const ParameterGroup* group : units[unit].in_compute)
-            parameters.to_fp8(backend, memory[MemoryUse::workspace], *group);
-    };
-    gather.start = [&, units = std::move(units)](std::size_t unit) {
+    const auto units =
+        std::make_shared<const std::vector<UnitGather>>(gathers_of_units(mesh, parameters));
+    const auto start = [&, units](std::size_t unit) {
         std::vector<Pending> pending;
-        for (const WeightMessage& message : units[unit].messages)
+        for (const WeightMessage& message : (*units)[unit].messages)
             pending.push_back(send_weights(backend, mesh, parameters, message));
         return pending;
     };
-    return gather;
+    const auto finish = [&, units](std::size_t unit) {
+        for (const ParameterGroup* group : (*units)[unit].in_fp8) {
+            const Fp8Matrix matrix = parameters.fp8(*group);
+            backend.run(TransposeFp8{.rowwise = matrix.rowwise, .columnwise = matrix.columnwise});
+        }
+        for (const ParameterGroup* group : (*units)[unit].in_compute)
+            parameters.to_fp8(backend, memory[MemoryUse::workspace], *group);
+    };
+    return {.start = start, .finish = finish};
 }
 
 void find_amaxes(Backend& backend, const Mesh& mesh, const Parameters& parameters) {

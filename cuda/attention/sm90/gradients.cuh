@@ -41,8 +41,8 @@ private:
     /// keeps the group in one more register, for which there is no room with dropout and D = 128.
     static constexpr bool uniform = !(with_dropout && Shape::dim == 128);
 
-    /// Whether a tile of queries is one half. Then d_scores has a buffer for the next tile, so that
-    /// one barrier a tile suffices.
+    /// True if a tile of queries is a single half. d_scores then has a buffer for the next tile, so
+    /// one barrier a tile is enough.
     static constexpr bool whole_tiles = Shape::halves == 1;
     /// Groups of matrix multiplies in flight beside work that needs registers: dv beside the
     /// gradients of the scores of a whole tile, dk beside the delivery of dq.
