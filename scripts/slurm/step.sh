@@ -55,6 +55,8 @@ run_step() {
     step=$!
     exec 4>&-
     while ! gone "$step" 0; do
+        # One that is stopped passes on neither what the ranks say nor that they have ended.
+        ! grep -qs '^State:.T' "/proc/$step/status" || kill -CONT "$step" || true
         if [[ -n $failed_at ]]; then
             ((SECONDS >= deadline)) || continue
             say "srun has not ended $patience s after this line, and is killed: $why"

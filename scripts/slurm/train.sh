@@ -116,7 +116,8 @@ clean_up() {
 trap clean_up EXIT
 
 nodes=$(nodes_in "$SLURM_JOB_NODELIST")
-mapfile -t healthy < <(not_among "$faulty_before" <<<"$nodes"; among "$faulty_before" <<<"$nodes")
+# The faulty ones last; all may be faulty, or none.
+mapfile -t healthy < <({ not_among "$faulty_before" <<<"$nodes"; among "$faulty_before" <<<"$nodes"; } || true)
 active=("${healthy[@]:0:wanted}")
 [[ -n $nodes ]] || end 1 "scontrol does not list the nodes $SLURM_JOB_NODELIST"
 start=0 next_look=0

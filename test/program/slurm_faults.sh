@@ -139,6 +139,13 @@ stop() {
     done
     [[ -z $(grep -lzs "^GPTRAIN_START=" /proc/[0-9]*/environ) ]] || fail "$name: processes are left"
 }
+# An srun that somebody stops goes on.
+kill -STOP $(pgrep -f '^srun .* --config run\.yaml')
+for ((i = 0; i < 50; ++i)); do
+    pgrep --runstates T -f '^srun .* --config run\.yaml' >/dev/null || break
+    sleep 0.1
+done
+((i < 50)) || fail "srun stays stopped"
 stop
 
 # same_as_straight NAME: a run that nothing has happened to has the same bits.

@@ -333,6 +333,16 @@ $command"
 starts 2 0 ""
 says out "srun has not ended 5 s after this line, and is killed: srun: error: task 2 launch failed"
 noting srun "$srun"
+# An srun that somebody stops goes on.
+noting srun "${probes}kill -STOP \$\$; $command"
+GOOD=1 starts 1 0 ""
+noting srun "$srun"
+# Where errors have named every node twice, the job starts on them all the same.
+rm -rf run calls
+mkdir run
+printf '7 %s\n' n1 n2 n3 n1 n2 n3 >run/slurm-faults
+GOOD=1 GPTRAIN_SPARES=1 bash "$train" run.yaml >out 2>err || fail "$(cat out err)"
+says calls "--nodes=2 --nodelist=n1,n2"
 # Fewer nodes are enough, if gptrain can make a mesh of them; all of them, if none is said to be.
 GPTRAIN_MIN_NODES=1 UNFIT=n2 with_nodes "3 n1,n2,n3/2 n1,n3 4"
 NO_MESH=4 GPTRAIN_MIN_NODES=1 UNFIT=n2 with_nodes "3 n1,n2,n3/1 n1 2"
