@@ -29,6 +29,18 @@ train 0 counting optimizer.lr=1.0e+30 training.steps=3
 train 4 counting optimizer.lr=1.0e+30 faults.max_skipped_steps=5
 says err "error: step 6: 5 steps in a row were skipped"
 
+# Killed in the save before its end, at its beginning or with most of it written, it ends in the same way again.
+wild=(optimizer.lr=1.0e+30 faults.max_skipped_steps=5 checkpoint.interval=4 checkpoint.async=false)
+train 4 undisturbed "${wild[@]}"
+for call in 2 20; do
+    start killed-$call "${wild[@]}" "fault_injection={faults: [{kind: kill, step: 6, call: $call}]}"
+    wait $pid 2>/dev/null
+    (($? == 137)) || fail "not killed in call $call: $(tail -n 3 err)"
+    train 4 killed-$call "${wild[@]}"
+    says out "after step 4"
+    same_run undisturbed killed-$call 6
+done
+
 # A skipped step changes no weight, and the learning rate moves on.
 train 0 skipped optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=4
 says skipped/metrics.jsonl '"skipped_steps": 3' '"consumed_samples": 8'
