@@ -79,12 +79,14 @@ run_step() {
 
 # code_of_program CODE: gptrain's exit code where srun's CODE hides it. The signal that ended the
 # other ranks hides the code of the rank that failed, and so does the 6 of ranks that have lost it.
-# A node may be lost before its tasks have started.
+# A node or the network may be lost before the tasks have started; in a job's first start that is more
+# likely a mistake in its settings.
 code_of_program() {
     local code=$1 first
     first=$(sed -nE '/^srun: error: .*: Exited with exit code [2-5]$/{s/.* //p; q}' "$errors") || true
     ((code != 6 && code <= 128)) || code=${first:-$code}
     ((code != 1)) || ! grep -qE '^srun: error: Task launch for .* failed on node' "$errors" || code=6
-    ((code != 1 || start == 1)) || ! grep -q '^srun: error: Unable to create step' "$errors" || code=6
+    ((code != 1 || start + ${SLURM_RESTART_COUNT:-0} == 1)) ||
+        ! grep -qE '^srun: error: Unable to create step|An error occurred in MPI_Init' "$errors" || code=6
     echo "$code"
 }

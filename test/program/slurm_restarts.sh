@@ -323,6 +323,14 @@ SLURM_NTASKS=0 ends_with 2 "" run.yaml
 says err "Slurm has forgotten how many tasks a node of this job has"
 noting srun "${probes}echo 'srun: error: Task launch for StepId=7.1 failed on node n3: Error' >&2; $command"
 CODE=1 starts 2 0 ""
+# The network is away while ranks of a later start connect; in the first one MPI is set up wrongly.
+unreachable="echo '[n1:17] *** An error occurred in MPI_Init_thread' >&2; exit 1"
+noting srun "${probes}[[ \$GPTRAIN_START != *.2 ]] || { $unreachable; }
+$command"
+GOOD=3 starts 2 0 ""
+noting srun "${probes}$unreachable"
+ends_with 1 "" run.yaml
+SLURM_RESTART_COUNT=1 ends_with 6 "" run.yaml
 # This srun waits for ranks that wait for one that was not launched.
 noting srun "${probes}[[ \$GPTRAIN_START != *.1 ]] || {
     echo 'srun: error: task 2 launch failed: Unspecified error' >&2
