@@ -5,6 +5,8 @@
 #   run_privately    runs the script once more as the first process in its own namespaces: its
 #                    ports, host name and processes are private, and the kernel ends them all with
 #                    it, however it ends
+#   limit_memory     before it: jobs have no more memory than they ask for, if the kernel's cgroups allow
+#                    that (`memory_limits`)
 #   start_slurm      there, in $work
 #   start_node NODE  its daemon, again after lose_node
 #   lose_node NODE   kills the daemons and processes of a node, as if it had lost its power
@@ -33,7 +35,25 @@ cuts=""
 # address NODE
 address() { if [[ -n $cuts ]]; then echo "192.0.2.1${1#n}"; else echo 127.0.0.1; fi; }
 
+memory_limits=""
+limit_memory() {
+    local try=/sys/fs/cgroup/memory/gptrain-test-$$
+    { mkdir "$try" && rmdir "$try"; } 2>/dev/null || return 0
+    memory_limits=yes
+    mkdir -p "$work/slurm"
+    printf 'CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\n' \
+        >"$work/slurm/cgroup.conf"
+}
+
 slurm_conf() {
+    local memory=""
+    if [[ -n $memory_limits ]]; then
+        memory=RealMemory=64000
+        printf '%s\n' TaskPlugin=task/cgroup SlurmdParameters=config_overrides DefMemPerNode=2000 \
+            SelectTypeParameters=CR_Core_Memory
+    else
+        printf '%s\n' TaskPlugin=task/none SelectTypeParameters=CR_Core
+    fi
     cat <<END
 ClusterName=private
 SlurmctldHost=localhost(${cuts:-127.0.0.1})
@@ -47,18 +67,16 @@ TmpFS=$work/slurm/tmp-%n
 SlurmctldPidFile=$work/slurm/slurmctld.pid
 SlurmdPidFile=$work/slurm/slurmd-%n.pid
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1
 # A node that does not answer is out of service after 10 to 20 seconds, and in service when it does.
 SlurmdTimeout=10
 ReturnToService=2
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
 MailProg=/bin/true
-NodeName=n1 NodeHostname=localhost NodeAddr=$(address n1) Port=17001 CPUs=2
-NodeName=n2 NodeHostname=localhost NodeAddr=$(address n2) Port=17002 CPUs=2 Feature=second
-NodeName=n3 NodeHostname=localhost NodeAddr=$(address n3) Port=17003 CPUs=2
+NodeName=n1 NodeHostname=localhost NodeAddr=$(address n1) Port=17001 CPUs=2 $memory
+NodeName=n2 NodeHostname=localhost NodeAddr=$(address n2) Port=17002 CPUs=2 $memory Feature=second
+NodeName=n3 NodeHostname=localhost NodeAddr=$(address n3) Port=17003 CPUs=2 $memory
 PartitionName=main Nodes=n1,n2 Default=YES OverSubscribe=FORCE:8
 PartitionName=three Nodes=n1,n2,n3 OverSubscribe=FORCE:8
 END
@@ -74,7 +92,7 @@ start_node() {
             until ip address add "$2/24" dev eth0 2>/dev/null; do sleep 0.1; done
             ip link set lo up && ip link set eth0 up
         fi
-        hostname "$1" && exec slurmd -D -N "$1"
+        hostname "$1" && { slurmd -D -N "$1" & wait; }  # as the first process, bash reaps orphans
     ' bash "$1" "$(address "$1")" "$cuts" >>"$work/slurm/slurmd-$1.out" 2>&1 &
     node_process[$1]=$!
     [[ -n $cuts ]] || return 0

@@ -8,6 +8,7 @@
 make_data
 make_spec
 sed -i 's/decay_steps: 20/decay_steps: 1000000/; s/interval: 10/interval: 0/; s/batch_size: 2/batch_size: 4/' run.yaml
+limit_memory
 start_slurm
 ln -s "$(realpath "$(dirname "$script")/../../scripts")" scripts
 export GPTRAIN=$gptrain OMP_NUM_THREADS=1
@@ -123,6 +124,15 @@ GPTRAIN=$work/failing.sh FAILURE='((SLURM_PROCID)) && exec sleep 60; sleep 1; ex
     submit alone --ntasks-per-node=2 scripts/slurm/one_node.sbatch run.yaml
 has_ended "$job" FAILED 0
 [[ $(job_says "$job" ExitCode) == 5:0 ]] || fail "job $job: $(job_says "$job" ExitCode)"
+# The kernel ends the rank that takes more memory than the job has; the job's log says so.
+if [[ -n $memory_limits ]]; then
+    GPTRAIN=$work/failing.sh FAILURE='train "$@"; ((start > 1)) || head -c 600M /dev/zero | tail >/dev/null' \
+        submit greedy --mem=300 "${one[@]}" run.yaml --set output_dir=greedy
+    has_ended "$job" COMPLETED 0
+    says greedy.log "a task has used up the memory" "start 2 in this allocation"
+else
+    echo "did not run: the kernel has no memory cgroups of version 1 here"
+fi
 submit wrong "${one[@]}" run.yaml --set training.step=3
 has_ended "$job" FAILED 0
 says wrong.log training.step "steps"
