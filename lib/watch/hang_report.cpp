@@ -83,10 +83,13 @@ std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
     const auto lost =
         std::count_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.alive; });
     if (lost > 1) out += text(", and ", lost - 1, " more");
+    const bool learned = time.seconds < time.hang_seconds;
     return out + text("; last seen in ", to_text(view.record), "; no rank has moved for ",
-                      fixed(time.seconds, time.learned ? 1 : 0), " s (",
-                      time.learned ? "far longer than before: faults.silence_factor"
-                                   : "faults.hang_seconds",
+                      fixed(time.seconds, learned ? 1 : 0), " s (",
+                      learned ? "far longer than before: faults.silence_factor"
+                      : time.seconds > time.hang_seconds
+                          ? "three times faults.hang_seconds, for the first steps"
+                          : "faults.hang_seconds",
                       "); restart the run, it continues from the newest checkpoint");
 }
 

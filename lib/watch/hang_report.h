@@ -38,7 +38,7 @@ std::string to_text(const RankRecord& record);
 /// How long nothing has moved.
 struct HangTime {
     double seconds = 0;
-    bool learned = false;  ///< the limit is that of Silences, not faults.hang_seconds
+    double hang_seconds = 0;  ///< faults.hang_seconds; Silences may allow less or more
 };
 
 /// One line: the culprit with its place in the mesh, its host, where it is, and what to do. `sign`:

@@ -23,7 +23,7 @@ WatchTimes watch_times(std::int64_t hang_ms, bool several_nodes) {
 
 WatchTimes NodeWatch::times() const {
     const std::int64_t own = findings_.own_hang;
-    return own == 0 || own >= longest_.hang ? longest_ : watch_times(own, true);
+    return own == 0 ? longest_ : watch_times(own, true);
 }
 
 bool NodeWatch::should_read(std::int64_t now, std::int64_t moved) const {

@@ -21,9 +21,10 @@ bool works(const RankRecord& record) {
 
 }  // namespace
 
-std::size_t Silences::find_or_add(const ShortText<16>& phase) {
-    auto kind = std::ranges::find(kinds_, phase, &Kind::phase);
-    if (kind == kinds_.end()) kind = kinds_.insert(kind, {.phase = phase});
+std::size_t Silences::find_or_add(const RankRecord& record) {
+    auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
+    if (kind == kinds_.end())
+        kind = kinds_.insert(kind, {.phase = record.phase, .first_step = record.step});
     return static_cast<std::size_t>(kind - kinds_.begin());
 }
 
@@ -37,7 +38,7 @@ void Silences::observe(const RankRecord& record, const CoreUse& cores, std::int6
         silence_ = {.began = moved, .ms = 0, .waited_ms = cores.waited_ms, .kind = {}};
     }
     if (!has_kind(record)) return;
-    const std::size_t index = find_or_add(record.phase);
+    const std::size_t index = find_or_add(record);
     Kind& kind = kinds_[index];
     if (record.work > kind.work) {
         kind.work = record.work;
@@ -52,7 +53,14 @@ void Silences::observe(const RankRecord& record, const CoreUse& cores, std::int6
     silence_.kind = index;
 }
 
+bool Silences::in_first_steps(const RankRecord& record) const {
+    if (record.phase.view() != "step") return false;
+    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
+    return kind == kinds_.end() || record.step < kind->first_step + first_steps;
+}
+
 std::int64_t Silences::limit(const RankRecord& record, const CoreUse& cores) const {
+    if (record.waiting == 0 && in_first_steps(record)) return first_factor * hang_ms_;
     if (factor_ == 0 || !works(record)) return hang_ms_;
     // A rank that waits for others may spin.
     if (record.waiting == 0 && cores.computes) return hang_ms_;

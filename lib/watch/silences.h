@@ -5,7 +5,8 @@
 // one so far is a hang, long before `hang_seconds`. A rank that does anything else (it loads,
 // saves, waits for its data, writes the log) may have to wait for a file system, which can take
 // minutes: there `hang_seconds` alone counts, as it does in the first phases of a kind, when
-// algorithms are tuned and memory is touched for the first time.
+// algorithms are tuned and memory is touched for the first time. In the first steps, a rank that
+// waits for nobody has a multiple of that.
 //
 // A silence counts when it is over. One that lasts would otherwise raise its own limit, `factor`
 // times as fast as it grows, and never reach it.
@@ -39,6 +40,10 @@ public:
     static constexpr std::int64_t shortest_ms = 5000;
     /// How many phases of a kind, such as steps, have to pass before its silences count.
     static constexpr std::int64_t first_phases = 5;
+    /// In so many steps (a host may be one ahead of its device), a rank that waits for nobody may
+    /// be silent for so many times `hang_ms`.
+    static constexpr std::int64_t first_steps = 2;
+    static constexpr std::int64_t first_factor = 3;
 
     /// `factor` 0: the limit is always `hang_ms`.
     Silences(std::int64_t hang_ms, double factor) : hang_ms_(hang_ms), factor_(factor) {}
@@ -48,15 +53,17 @@ public:
     void observe(const RankRecord& record, const CoreUse& cores, std::int64_t now,
                  std::int64_t moved);
     /// How long nothing may move while the rank is there, in milliseconds: max(shortest_ms, factor
-    /// x the longest silence of such phases), longer where cores are short, and at most hang_ms.
+    /// x the longest silence of such phases), longer where cores are short, and at most hang_ms
+    /// after the first steps.
     std::int64_t limit(const RankRecord& record, const CoreUse& cores) const;
 
 private:
     struct Kind {
         ShortText<16> phase;
-        std::int64_t step = -1;  ///< of the latest phase
-        std::int64_t work = 0;   ///< the most that a step had (RankRecord::work)
-        std::int64_t phases = 0;
+        std::int64_t first_step = 0;  ///< that was seen
+        std::int64_t step = -1;       ///< of the latest phase
+        std::int64_t work = 0;        ///< the most that a step had (RankRecord::work)
+        std::int64_t phases = 0;      ///< since then
         std::int64_t longest_ms = 0;
     };
     /// The present silence.
@@ -67,7 +74,8 @@ private:
         std::optional<std::size_t> kind;  ///< of the phase, while the rank works
     };
 
-    std::size_t find_or_add(const ShortText<16>& phase);
+    std::size_t find_or_add(const RankRecord& record);
+    bool in_first_steps(const RankRecord& record) const;
 
     std::int64_t hang_ms_;
     double factor_;

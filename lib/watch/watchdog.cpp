@@ -86,8 +86,7 @@ WatchTimes Watchdog::times() const {
     // Without news of other nodes only the longest limit is safe.
     if (heartbeats_.several_nodes() && shared_files_ == nullptr) return longest_;
     const std::int64_t own = heartbeats_.limit_ms(node_clock_ms(), several_ticks);
-    if (own == 0 || own >= longest_.hang) return longest_;
-    return watch_times(own, heartbeats_.several_nodes());
+    return own == 0 ? longest_ : watch_times(own, heartbeats_.several_nodes());
 }
 
 void Watchdog::check() {
@@ -198,7 +197,7 @@ void Watchdog::report() {
     const std::int64_t hang = times().hang;
     error_line(options_.program, hang_message(ranks, options_.mesh, sign,
                                               {.seconds = static_cast<double>(hang) / 1e3,
-                                               .learned = hang < longest_.hang}));
+                                               .hang_seconds = options_.hang_seconds}));
 }
 
 }  // namespace gptrain

@@ -185,8 +185,10 @@ signal STOP 2 3
 leave 0 1
 says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "shows no sign of life" "and 1 more"
 
-# After a run without a fault no heartbeat files are left.
-launch 4 nodes-done parallel.data=4 training.steps=20
+# In the first step a rank may be silent for longer than hang_seconds. After a run that ends well no
+# heartbeat files are left.
+launch 4 nodes-done parallel.data=4 training.steps=1 \
+    "fault_injection={faults: [{kind: slow, rank: 3, step: 1, seconds: $((2 * hang_seconds))}]}"
 wait $launcher
 [[ ! -e nodes-done/cache/heartbeats/node-0 ]] || fail "heartbeats are left"
 (($(cat exit.* | grep -c '^0 ') == 4)) || fail "exit codes: $(cat exit.*)"

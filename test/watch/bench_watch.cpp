@@ -79,7 +79,7 @@ public:
                 views[static_cast<std::size_t>(entry.rank)] = {entry.record, entry.rank != 17};
             if (find_culprit(views, mesh_) != Culprit{17, HangCause::lost})
                 fail(ExitCode::bug, "the wrong rank is blamed");
-            hang_message(views, mesh_, "", {.seconds = 600});
+            hang_message(views, mesh_, "", {.seconds = 600, .hang_seconds = 600});
             hang_table(views);
             return std::ssize(all);
         });

@@ -94,7 +94,7 @@ TEST_CASE("the message names rank, place, host, process, step, action and operat
     ranks[3].record.action = ShortText<64>("BW of microbatch 3");
     ranks[3].alive = false;
     const std::string said =
-        hang_message(ranks, four_dp, "its process is stopped", {.seconds = 30});
+        hang_message(ranks, four_dp, "its process is stopped", {.seconds = 30, .hang_seconds = 30});
     CAPTURE(said);
     CHECK(
         said.starts_with("hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on node7, process 4711, "

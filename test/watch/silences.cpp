@@ -63,7 +63,6 @@ constexpr CoreUse computing = {.computes = true, .waited_ms = 0};
 
 TEST_CASE("a silence may last three times as long as the longest of earlier steps") {
     Watched run;
-    CHECK(run.limit(at_work(1)) == hang);
     // The first step tunes.
     run.over(at_work(1), 20'000);
     run.steps(2, Silences::first_phases, 3000);
@@ -74,6 +73,26 @@ TEST_CASE("a silence may last three times as long as the longest of earlier step
     CHECK(run.limit(at_work(7)) == 90'000);
     run.over(at_work(8), 300'000);
     CHECK(run.limit(at_work(8)) == hang);
+}
+
+TEST_CASE("in the first two steps a rank that waits for nobody has three times as long") {
+    Watched run;
+    RankRecord waiting = at_work(1);
+    waiting.waiting = 1;
+    CHECK(run.limit(at_work(1)) == 3 * hang);
+    CHECK(run.limit(at_work(1), computing) == 3 * hang);
+    CHECK(run.limit(waiting) == hang);
+    CHECK(run.limit(at_work(1, "load")) == hang);
+    CHECK(run.limit(at_work(1, "evaluation")) == hang);
+    run.steps(1, 2, 100);
+    CHECK(run.limit(at_work(2)) == 3 * hang);
+    // Steps may be far shorter than the time between two looks.
+    CHECK(run.limit(at_work(500)) == hang);
+    // More work is learned anew, but kernels are there.
+    RankRecord larger = at_work(501);
+    larger.work = 64;
+    run.over(larger, 100);
+    CHECK(run.limit(larger) == hang);
 }
 
 TEST_CASE("a silence that lasts does not raise its own limit") {

@@ -189,7 +189,7 @@ void report_within_its_time(const std::vector<RankView>& ranks, const Culprit& e
     Culprit blamed;
     const double seconds = seconds_of([&] {
         blamed = find_culprit(ranks, large);
-        hang_message(ranks, large, "", {.seconds = 600});
+        hang_message(ranks, large, "", {.seconds = 600, .hang_seconds = 600});
         hang_table(ranks);
     });
     CHECK(blamed == expected);
