@@ -11,7 +11,7 @@ namespace gptrain::cpu {
 namespace {
 
 /// Cost of one element, relative to an addition.
-constexpr std::int64_t exp_cost = 4;
+constexpr std::int64_t activation_cost = 4;
 
 /// y8, and y unless it is empty, row by row.
 template <class T>
@@ -20,7 +20,7 @@ void run_forward_in_fp8(const ActivationForward& args) {
     const std::int64_t ffn = args.width();
     const Rows<T> u(args.u);
     const Rows<T> y(args.y);
-    parallel_ranges(args.u.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(args.u.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
         std::vector<T> own(static_cast<std::size_t>(y ? 0 : ffn));
         for (std::int64_t t = begin; t < end; ++t) {
             T* to = y ? y[t] : own.data();
@@ -44,12 +44,12 @@ void run_forward(const ActivationForward& args) {
         const auto activate = [&](std::int64_t begin, std::int64_t end) {
             kernels.activate(args.activation, u + begin, y + begin, end - begin);
         };
-        return parallel_ranges(args.y.elements(), exp_cost, 64, activate);
+        return parallel_ranges(args.y.elements(), activation_cost, 64, activate);
     }
     const std::int64_t ffn = args.y.size(1);
     const Rows<T> u(args.u);
     const Rows<T> y(args.y);
-    parallel_ranges(args.y.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(args.y.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
             kernels.gate(args.activation, u[t], u[t] + ffn, y[t], ffn);
     });
@@ -66,13 +66,13 @@ void run_backward(const ActivationBackward& args) {
             kernels.activate_backward(args.activation, u + begin, dy + begin, du + begin,
                                       end - begin);
         };
-        return parallel_ranges(args.dy.elements(), exp_cost, 64, activate);
+        return parallel_ranges(args.dy.elements(), activation_cost, 64, activate);
     }
     const std::int64_t ffn = args.dy.size(1);
     const Rows<T> u(args.u);
     const Rows<T> dy(args.dy);
     const Rows<T> du(args.du);
-    parallel_ranges(args.dy.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(args.dy.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
             kernels.gate_backward(args.activation, u[t], u[t] + ffn, dy[t], du[t], du[t] + ffn,
                                   ffn);

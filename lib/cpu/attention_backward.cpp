@@ -8,7 +8,6 @@
 namespace gptrain::cpu {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// A tile of keys and their values as operands.
 struct Keys {
@@ -28,7 +27,7 @@ std::int64_t key_rows(std::int64_t keys) {
 }
 
 /// Memory of one thread.
-struct Memory {
+struct BackwardMemory {
     float* k;  ///< operands of all keys: [key_rows][padded_dim], like v, dk and dv
     float* v;
     float* dk;
@@ -46,7 +45,7 @@ struct Memory {
     float* lse;
     float* delta;
 
-    Memory(Scratch& scratch, std::int64_t key_count, std::int64_t dim) {
+    BackwardMemory(Scratch& scratch, std::int64_t key_count, std::int64_t dim) {
         for (float** rows : {&k, &v, &dk, &dv})
             *rows = scratch.take<float>(key_rows(key_count) * padded_dim(dim));
         keys = scratch.take<Keys>(div_ceil(key_count, tile_size));
@@ -80,7 +79,7 @@ public:
           width_(padded_dim(dim_)),
           scale_(score_scale(dim_)) {}
 
-    void run(std::int64_t b, std::int64_t group, const Memory& memory) const {
+    void run(std::int64_t b, std::int64_t group, const BackwardMemory& memory) const {
         const std::int64_t keys = args_.k.size(1);
         const std::int64_t queries = args_.q.size(1);
         const std::int64_t heads = args_.q.size(2) / args_.k.size(2);
@@ -101,13 +100,13 @@ public:
 
 private:
     Keys load_keys(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
-                   const Memory& memory) const {
+                   const BackwardMemory& memory) const {
         const auto tile = [&](const Tensor& x) { return tile_of_head<T>(x, b, group, key, count); };
         return {row_operands(kernels_, tile(args_.k), memory.k + key * width_),
                 left_operand(kernels_, tile(args_.v), memory.v + key * width_)};
     }
 
-    void run_queries(const QueryTile& at, const Memory& memory) const {
+    void run_queries(const QueryTile& at, const BackwardMemory& memory) const {
         const Queries q = load_queries(args_.q, at, memory.q, memory.q_transposed);
         const Queries d_o = load_queries(gradients_.d_o, at, memory.d_o, memory.d_o_transposed);
         start(at, memory);
@@ -130,7 +129,7 @@ private:
     }
 
     /// Clears dq, and finds lse and delta.
-    void start(const QueryTile& at, const Memory& memory) const {
+    void start(const QueryTile& at, const BackwardMemory& memory) const {
         std::fill(memory.dq, memory.dq + at.count * width_, 0.0f);
         std::fill(memory.lse, memory.lse + tile_size, infinity);
         std::fill(memory.delta, memory.delta + tile_size, 0.0f);
@@ -151,7 +150,7 @@ private:
     }
 
     void add_keys(const ScoreTile& tile, const QueryTile& at, std::int64_t key, const Queries& q,
-                  const Queries& d_o, const Memory& memory) const {
+                  const Queries& d_o, const BackwardMemory& memory) const {
         const std::int64_t count = at.count;
         const Keys& keys = memory.keys[key / tile_size];
         kernels_.multiply(gemm_by_key(tile, dim_, keys.k.left, q.transposed, scale_, tile.scores));
@@ -186,7 +185,7 @@ private:
 
     /// sums [keys][dim] += scores [keys][queries] rows
     void add_by_key(const float* scores, std::int64_t keys, const TileOperand& rows,
-                    std::int64_t count, float* sums, const Memory& memory) const {
+                    std::int64_t count, float* sums, const BackwardMemory& memory) const {
         kernels_.multiply(
             {.a = kernels_.left({scores, tile_size, 1}, keys, count, memory.packed_scores),
              .b = rows,
@@ -214,12 +213,12 @@ void run_typed(const AttentionBackward& args, Scratch& scratch) {
     const std::int64_t dim = args.forward.q.size(3);
     const TileKernels kernels = tile_kernels(args.forward.q.dtype());
     const Backward<T, G> backward(args, kernels);
-    const std::int64_t bytes = Memory::bytes(keys, dim);
+    const std::int64_t bytes = BackwardMemory::bytes(keys, dim);
     std::byte* memory = scratch.take_bytes(bytes * omp_get_max_threads());
     parallel_items(args.forward.k.size(0) * groups, args.forward.q.size(1) * keys * dim / 4,
                    [&](std::int64_t item) {
                        Scratch own(memory + omp_get_thread_num() * bytes, bytes);
-                       backward.run(item / groups, item % groups, Memory(own, keys, dim));
+                       backward.run(item / groups, item % groups, BackwardMemory(own, keys, dim));
                    });
 }
 
@@ -234,7 +233,7 @@ void run(const AttentionBackward& args, Scratch& scratch) {
 
 std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,
                                               int threads) {
-    return threads * Memory::bytes(keys, head_dim);
+    return threads * BackwardMemory::bytes(keys, head_dim);
 }
 
 }  // namespace gptrain::cpu

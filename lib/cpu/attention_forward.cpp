@@ -9,7 +9,6 @@
 namespace gptrain::cpu {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Tiles of queries that share the tiles of keys and values: each of these is loaded and packed
 /// once for all of them.
@@ -24,7 +23,7 @@ struct QueryMemory {
 };
 
 /// Memory of one thread.
-struct Memory {
+struct ForwardMemory {
     float* q;
     float* k;
     float* v;
@@ -34,7 +33,7 @@ struct Memory {
     float* rescale;
     QueryMemory queries[tiles_at_once];
 
-    Memory(Scratch& scratch, std::int64_t dim) {
+    ForwardMemory(Scratch& scratch, std::int64_t dim) {
         for (float** tile : {&q, &k, &v})
             *tile = scratch.take<float>(tile_size * padded_dim(dim));
         for (float** tile : {&scores, &packed_scores, &factors})
@@ -67,7 +66,7 @@ public:
 
     /// Handles queries [begin, begin + count) of a head, up to tiles_at_once tiles.
     void run(std::int64_t b, std::int64_t head, std::int64_t begin, std::int64_t count,
-             const Memory& memory) const {
+             const ForwardMemory& memory) const {
         const std::int64_t tiles = div_ceil(count, tile_size);
         const std::int64_t group = head * args_.k.size(2) / args_.q.size(2);
         Queries queries[tiles_at_once];
@@ -107,7 +106,7 @@ private:
         TileOperand v;
     };
 
-    Queries start(const QueryTile& at, std::int64_t index, const Memory& memory) const {
+    Queries start(const QueryTile& at, std::int64_t index, const ForwardMemory& memory) const {
         const QueryMemory& own = memory.queries[index];
         const TileOperand q = left_operand(
             kernels_, tile_of_head<T>(args_.q, at.b, at.head, at.begin, at.count), memory.q);
@@ -119,13 +118,13 @@ private:
     }
 
     Keys load(std::int64_t b, std::int64_t group, std::int64_t key, std::int64_t count,
-              const Memory& memory) const {
+              const ForwardMemory& memory) const {
         const auto tile = [&](const Tensor& x) { return tile_of_head<T>(x, b, group, key, count); };
         return {key, left_operand(kernels_, tile(args_.k), memory.k),
                 right_operand(kernels_, tile(args_.v), memory.v)};
     }
 
-    void add_keys(Queries& own, const Keys& keys, const Memory& memory) const {
+    void add_keys(Queries& own, const Keys& keys, const ForwardMemory& memory) const {
         const QueryTile& at = own.at;
         const ScoreTile tile =
             score_tile(args_, mask_, at, own.visible, keys.begin, memory.scores, memory.factors);
@@ -181,7 +180,7 @@ void run_tiles(const AttentionForward& args, Scratch& scratch) {
     const std::int64_t threads = omp_get_max_threads();
     const TileKernels kernels = tile_kernels(args.q.dtype());
     const Forward<T> forward(args, kernels);
-    const std::int64_t bytes = Memory::bytes(dim);
+    const std::int64_t bytes = ForwardMemory::bytes(dim);
     std::byte* memory = scratch.take_bytes(bytes * threads);
     // Enough parts for every thread matter more than large parts.
     const std::int64_t tiles = std::clamp<std::int64_t>(
@@ -194,7 +193,7 @@ void run_tiles(const AttentionForward& args, Scratch& scratch) {
         // The last queries see the most keys, so they go first.
         const std::int64_t begin = (parts - 1 - item / rows) * part;
         forward.run(item % rows / heads, item % rows % heads, begin,
-                    std::min(part, queries - begin), Memory(own, dim));
+                    std::min(part, queries - begin), ForwardMemory(own, dim));
     });
 }
 
@@ -209,7 +208,7 @@ void run(const AttentionForward& args, Scratch& scratch) {
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {
-    return threads * std::max(Memory::bytes(head_dim), few_queries_scratch_bytes(head_dim));
+    return threads * std::max(ForwardMemory::bytes(head_dim), few_queries_scratch_bytes(head_dim));
 }
 
 }  // namespace gptrain::cpu

@@ -1,7 +1,7 @@
 #include <cmath>
-#include <limits>
 
 #include "cpu/attention.h"
+#include "cpu/attention_tiles.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "tensor/dtype_switch.h"
@@ -9,7 +9,6 @@
 namespace gptrain::cpu {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Relative weights of the two sides of a row, and their joint log-sum-exp.
 struct MergeWeights {

@@ -20,6 +20,8 @@ inline std::int64_t padded_dim(std::int64_t head_dim) {
     return round_up(head_dim, tile_unit);
 }
 
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+
 inline float score_scale(std::int64_t head_dim) {
     return static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
 }
@@ -27,8 +29,7 @@ inline float score_scale(std::int64_t head_dim) {
 /// log of the sum of exponentials, from a running softmax over the keys that a query sees: their
 /// maximum, -infinity if there are none, and the sum relative to it.
 inline float lse_of(float maximum, float sum) {
-    constexpr float none = -std::numeric_limits<float>::infinity();
-    if (maximum == none) return none;
+    if (maximum == -infinity) return -infinity;
     return static_cast<float>(maximum + std::log(static_cast<double>(sum)));
 }
 

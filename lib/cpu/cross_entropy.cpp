@@ -12,7 +12,7 @@
 namespace gptrain::cpu {
 namespace {
 
-constexpr std::int64_t exp_cost = 8;
+constexpr std::int64_t softmax_cost = 8;
 
 /// The largest of a row's logits, and the sum of exp(logit - maximum).
 struct Exponentials {
@@ -70,7 +70,7 @@ void add_losses(const double* losses, const CrossEntropy& args) {
 
 /// Calls f(row) for all rows.
 void for_rows(const Tensor& logits, const auto& f) {
-    parallel_ranges(logits.size(0), exp_cost * logits.size(1), 1,
+    parallel_ranges(logits.size(0), softmax_cost * logits.size(1), 1,
                     [&](std::int64_t begin, std::int64_t end) {
                         for (std::int64_t c = begin; c < end; ++c)
                             f(c);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <omp.h>
 #include <optional>
 #include <type_traits>
@@ -24,7 +23,6 @@ constexpr std::int64_t heads_at_once = 4;
 /// Keys whose products with a query are computed together.
 constexpr int keys_at_once = 4;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Requests `count` elements of a row, into L2: L1 can wait for too few lines at a time.
 template <class T>

@@ -15,9 +15,9 @@ namespace {
 
 // Sizes of the blocks that are packed and multiplied at a time. Without gaps, oneDNN takes its
 // fast kernels; a packed element serves hundreds of multiplications.
-constexpr std::int64_t block_rows = 512;
-constexpr std::int64_t block_cols = 512;
-constexpr std::int64_t block_length = 512;
+constexpr std::int64_t group_rows = 512;
+constexpr std::int64_t group_cols = 512;
+constexpr std::int64_t group_length = 512;
 /// Rows of a block where the bits of a row depend on their number.
 constexpr std::int64_t fixed_rows = 96;
 /// Other sizes that depend on the number of an expert's rows are multiples of it, which leaves few
@@ -64,12 +64,12 @@ public:
           widens_(!gemms.native(dtype)),
           gemm_scratch_(memory),
           sums_(reinterpret_cast<float*>(memory + Gemms::scratch_bytes(1))),
-          a_(reinterpret_cast<std::byte*>(sums_ + block_rows * block_cols)),
-          b_(a_ + block_rows * block_length * 4) {}
+          a_(reinterpret_cast<std::byte*>(sums_ + group_rows * group_cols)),
+          b_(a_ + group_rows * group_length * 4) {}
 
     static std::int64_t bytes() {
-        return Gemms::scratch_bytes(1) + 4 * (block_rows * block_cols + block_rows * block_length +
-                                              block_length * block_cols);
+        return Gemms::scratch_bytes(1) + 4 * (group_rows * group_cols + group_rows * group_length +
+                                              group_length * group_cols);
     }
 
     /// Starts a block of [rows, cols]. GEMMs have `padded` rows.
@@ -83,8 +83,8 @@ public:
     enum class Form { second_transposed, plain };
     void add(const Matrix& a, const Matrix& b, Form form) {
         const std::int64_t length = a.cols;
-        for (std::int64_t at = 0; at < length; at += block_length) {
-            const std::int64_t part = std::min(block_length, length - at);
+        for (std::int64_t at = 0; at < length; at += group_length) {
+            const std::int64_t part = std::min(group_length, length - at);
             const Matrix first = pack(a.block(0, rows_, at, part), padded_, widens_, a_);
             const Matrix second =
                 form == Form::plain
@@ -95,8 +95,8 @@ public:
     }
     /// += a^T b
     void add_first_transposed(const Matrix& a, const Matrix& b) {
-        for (std::int64_t at = 0; at < a.rows; at += block_length) {
-            const std::int64_t part = std::min(block_length, a.rows - at);
+        for (std::int64_t at = 0; at < a.rows; at += group_length) {
+            const std::int64_t part = std::min(group_length, a.rows - at);
             const std::int64_t padded = round_up(part, size_unit);
             multiply(pack(a.block(at, part, 0, rows_), padded, widens_, a_).transposed(),
                      pack(b.block(at, part, 0, cols_), padded, widens_, b_));
@@ -177,7 +177,7 @@ public:
     }
 
 private:
-    std::int64_t size() const { return independent_ ? block_rows : fixed_rows; }
+    std::int64_t size() const { return independent_ ? group_rows : fixed_rows; }
     std::int64_t blocks_of(std::int64_t expert) const {
         return div_ceil(std::int64_t{offsets_[expert + 1]} - offsets_[expert], size());
     }
@@ -243,14 +243,14 @@ void run(const GroupedForward& args, Gemms& gemms, Scratch& scratch) {
     const Matrix x(args.x);
     const Matrix y(args.y);
     const RowBlocks blocks(args.offsets, gemms);
-    const std::int64_t col_blocks = div_ceil(dims.outputs, block_cols);
+    const std::int64_t col_blocks = div_ceil(dims.outputs, group_cols);
     const std::int64_t columns = dims.parts * col_blocks;
-    for_blocks(blocks.count() * columns, block_rows * dims.inputs, args.x.dtype(), gemms, scratch,
+    for_blocks(blocks.count() * columns, group_rows * dims.inputs, args.x.dtype(), gemms, scratch,
                [&](std::int64_t i, BlockSums& sums) {
                    const RowBlocks::Block block = blocks[i / columns];
                    const std::int64_t part = i % columns / col_blocks;
-                   const std::int64_t col = i % col_blocks * block_cols;
-                   const std::int64_t cols = std::min(block_cols, dims.outputs - col);
+                   const std::int64_t col = i % col_blocks * group_cols;
+                   const std::int64_t cols = std::min(group_cols, dims.outputs - col);
                    const Matrix weight(args.weight.at(part).at(block.expert));
                    sums.begin(block.rows, cols, block.padded);
                    sums.add(x.block(block.begin, block.rows, 0, dims.inputs),
@@ -275,12 +275,12 @@ void run(const GroupedInputGrad& args, Gemms& gemms, Scratch& scratch) {
     const Matrix dy(args.dy);
     const Matrix dx(args.dx);
     const RowBlocks blocks(args.offsets, gemms);
-    const std::int64_t columns = div_ceil(dims.inputs, block_cols);
-    for_blocks(blocks.count() * columns, block_rows * dims.parts * dims.outputs, args.dy.dtype(),
+    const std::int64_t columns = div_ceil(dims.inputs, group_cols);
+    for_blocks(blocks.count() * columns, group_rows * dims.parts * dims.outputs, args.dy.dtype(),
                gemms, scratch, [&](std::int64_t i, BlockSums& sums) {
                    const RowBlocks::Block block = blocks[i / columns];
-                   const std::int64_t col = i % columns * block_cols;
-                   const std::int64_t cols = std::min(block_cols, dims.inputs - col);
+                   const std::int64_t col = i % columns * group_cols;
+                   const std::int64_t cols = std::min(group_cols, dims.inputs - col);
                    sums.begin(block.rows, cols, block.padded);
                    for (std::int64_t part = 0; part < dims.parts; ++part) {
                        const Matrix weight(args.weight.at(part).at(block.expert));
@@ -310,18 +310,18 @@ void run(const GroupedWeightGrad& args, Gemms& gemms, Scratch& scratch) {
     const auto* offsets = args.offsets.as<std::int32_t>();
     const Matrix x(args.x);
     const Matrix dy(args.dy);
-    const std::int64_t row_blocks = div_ceil(dims.outputs, block_rows);
-    const std::int64_t col_blocks = div_ceil(dims.inputs, block_cols);
+    const std::int64_t row_blocks = div_ceil(dims.outputs, group_rows);
+    const std::int64_t col_blocks = div_ceil(dims.inputs, group_cols);
     const std::int64_t blocks = row_blocks * col_blocks;
     for_blocks(dims.experts * dims.parts * blocks,
                div_ceil(rows, dims.experts) * dims.outputs * dims.inputs / blocks, args.x.dtype(),
                gemms, scratch, [&](std::int64_t i, BlockSums& sums) {
                    const std::int64_t expert = i / (dims.parts * blocks);
                    const std::int64_t part = i / blocks % dims.parts;
-                   const std::int64_t row = i / col_blocks % row_blocks * block_rows;
-                   const std::int64_t col = i % col_blocks * block_cols;
-                   const std::int64_t height = std::min(block_rows, dims.outputs - row);
-                   const std::int64_t width = std::min(block_cols, dims.inputs - col);
+                   const std::int64_t row = i / col_blocks % row_blocks * group_rows;
+                   const std::int64_t col = i % col_blocks * group_cols;
+                   const std::int64_t height = std::min(group_rows, dims.outputs - row);
+                   const std::int64_t width = std::min(group_cols, dims.inputs - col);
                    const std::int64_t begin = offsets[expert];
                    const std::int64_t count = offsets[expert + 1] - begin;
                    if (count == 0 && args.accumulate) return;

@@ -10,7 +10,7 @@ namespace gptrain::cpu {
 namespace {
 
 /// Heads are divided by their root mean square.
-constexpr bool rms = true;
+constexpr bool is_rms = true;
 
 /// The heads of a tensor [T, heads, D].
 template <class T>
@@ -43,7 +43,7 @@ void forward(const HeadNormForward& args) {
         for (std::int64_t token = begin; token < end; ++token) {
             for (std::int64_t head = 0; head < heads; ++head) {
                 const T* from = x.at(token, head);
-                const Moments moments = kernels.moments(from, dim, rms, args.eps);
+                const Moments moments = kernels.moments(from, dim, is_rms, args.eps);
                 kernels.normalise(from, moments, weight, nullptr, y.at(token, head), dim);
             }
         }
@@ -54,7 +54,7 @@ void forward(const HeadNormForward& args) {
 template <class T>
 void head_backward(const T* dy, const T* x, const T* weight, float eps, std::int64_t dim, T* dx,
                    float* dweight) {
-    const Vec8 rstd = row_kernels<T>().moments(x, dim, rms, eps).rstd;
+    const Vec8 rstd = row_kernels<T>().moments(x, dim, is_rms, eps).rstd;
     Vec8 projections = 0.0f;
     for_vectors(0, dim, [&](std::int64_t i, auto lanes) {
         const Vec8 normalised = load(x + i, lanes) * rstd;
