@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mpi.h>
 #include <string>
@@ -77,6 +78,13 @@ bool wanted(const MeshCase& mesh_case) {
     return part == nullptr || mesh_case.name.find(part) != std::string::npos;
 }
 
+std::vector<MeshCase> covering_here(std::vector<MeshCase> cases) {
+    // Four ranks show each axis and each pair of axes.
+    if (session().size() > 4 && std::any_of(cases.begin(), cases.end(), has_three_axes))
+        std::erase_if(cases, std::not_fn(has_three_axes));
+    return covering(cases);
+}
+
 PlanChange change_of(const MeshCase& mesh_case) {
     return [&](RunPlan& plan) {
         plan.messages_in_order |= mesh_case.messages_in_order;
@@ -113,10 +121,7 @@ void compare_covering(const std::function<void(RunSpec&)>& change,
     std::vector<MeshCase> cases = tested_cases(session().size());
     std::erase_if(cases, [&](const MeshCase& mesh_case) { return !takes(mesh_case); });
     REQUIRE(!cases.empty());
-    // Four ranks show each axis and each pair of axes.
-    if (session().size() > 4 && std::any_of(cases.begin(), cases.end(), has_three_axes))
-        std::erase_if(cases, [](const MeshCase& mesh_case) { return !has_three_axes(mesh_case); });
-    for (const MeshCase& mesh_case : covering(cases)) {
+    for (const MeshCase& mesh_case : covering_here(cases)) {
         if (!wanted(mesh_case)) continue;
         const RunSpec& plain = specs.at(mesh_case.model);
         if (!references.contains(mesh_case.model))

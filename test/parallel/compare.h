@@ -10,8 +10,13 @@ namespace gptrain::test {
 
 constexpr int compared_steps = 5;
 
-/// For looking into a failure: only the cases whose names contain GPTRAIN_MESH_CASES.
+/// For looking into a failure: only the cases whose names contain GPTRAIN_MESH_CASES. If it is
+/// empty, all cases run, also on eight ranks.
 bool wanted(const MeshCase& mesh_case);
+
+/// The cases of these that cover everything. On more than four ranks only those of three axes,
+/// where there are any.
+std::vector<MeshCase> covering_here(std::vector<MeshCase> cases);
 
 PlanChange change_of(const MeshCase& mesh_case);
 
@@ -31,9 +36,8 @@ double distance_of_all(const NamedValues& a, const NamedValues& b);
 /// True for a mesh of a model without experts.
 bool is_dense(const MeshCase& mesh_case);
 
-/// Compares the meshes that cover everything, of those for which `takes` is true, with one rank,
-/// after `change` of each model's spec. On more than four ranks only those of three axes, where
-/// there are any.
+/// Compares the meshes that cover everything here, of those for which `takes` is true, with one
+/// rank, after `change` of each model's spec.
 void compare_covering(const std::function<void(RunSpec&)>& change,
                       const std::function<bool(const MeshCase&)>& takes = is_dense);
 

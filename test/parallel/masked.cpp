@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "catch.h"
 #include "comm/comm_listener.h"
+#include "compare.h"
 #include "data/batch_loader.h"
 #include "data/indexed_writer.h"
 #include "data/next_batch.h"
@@ -156,7 +157,7 @@ void learn_nothing(StepBatch& batch) {
 }
 
 TEST_CASE("A step in which nothing is learned changes nothing on any mesh") {
-    for (const MeshCase& mesh_case : covering(mesh_cases(session().size()))) {
+    for (const MeshCase& mesh_case : covering_here(mesh_cases(session().size()))) {
         RunSpec spec;
         for (const Model& model : models())
             if (model.name == mesh_case.model) spec = model.spec;
@@ -187,7 +188,7 @@ TEST_CASE("A step in which nothing is learned changes nothing on any mesh") {
 }
 
 TEST_CASE("An evaluation has the loss of each source on any mesh") {
-    for (const MeshCase& mesh_case : covering(mesh_cases(session().size()))) {
+    for (const MeshCase& mesh_case : covering_here(mesh_cases(session().size()))) {
         RunSpec spec;
         for (const Model& model : models())
             if (model.name == mesh_case.model) spec = model.spec;
