@@ -35,14 +35,15 @@ std::vector<std::unique_ptr<Backend>> built_backends() {
 }
 
 /// True for the cases that are tested. A GPU of compute capability 9.0 has special attention
-/// kernels for these alone, and runs all others like any GPU. For fp32 the smaller cases are
-/// enough.
+/// kernels for these alone, and runs all others like any GPU. The smaller cases are enough for
+/// fp32, and for fp16, whose kernels are those of bf16 with another type.
 bool is_tested(const OpCase& op) {
-    constexpr double most_flops_fp32 = 1.6e7;
+    constexpr double most_flops = 1.6e7;
     const OpLimits& limits = op.limits;
-    if (emulates_hopper())
-        return limits.compute != DType::f32 && (limits.head_dim == 64 || limits.head_dim == 128);
-    return limits.compute != DType::f32 || op.flops <= most_flops_fp32;
+    const bool is_wanted = limits.compute == DType::bf16 || op.flops <= most_flops;
+    if (!emulates_hopper()) return is_wanted;
+    const bool has_kernels = limits.head_dim == 64 || limits.head_dim == 128;
+    return is_wanted && has_kernels && limits.compute != DType::f32;
 }
 
 int repetitions([[maybe_unused]] const OpCase& op) {

@@ -1,7 +1,6 @@
 #include "emulator/grid.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <random>
@@ -200,9 +199,8 @@ Block::Block(const GridShape& grid, const std::int64_t (&place)[3], std::uint32_
       serial(number),
       launch(launch_number),
       owner(new_number()),
-      shared_memory(static_cast<std::size_t>(grid.shared_bytes) + 1024) {
+      shared_memory(static_cast<std::size_t>(grid.shared_bytes) + 1024, std::byte{0xff}) {
     std::copy(place, place + 3, index);
-    std::memset(shared_memory.data(), 0xff, shared_memory.size());
     const auto address = reinterpret_cast<std::uintptr_t>(shared_memory.data());
     shared = shared_memory.data() + ((address + 1023) / 1024 * 1024 - address);
     warps.resize(static_cast<std::size_t>((grid.threads + warp_size - 1) / warp_size));

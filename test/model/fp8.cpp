@@ -101,13 +101,17 @@ TEST_CASE("the scales of FP8 weights are aligned to 16 bytes, as cuBLASLt wants 
 }
 
 TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") {
-    RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3, 4, 5));
+    const int index = GENERATE(0, 1, 2, 3, 4, 5);
+    RunSpec spec = block_in_fp8(index);
     spec.recompute = Recompute::none;
     const Result base = train_steps(spec, 3);
     REQUIRE(std::isfinite(base.losses.back()));
+    // On a device, which may be emulated, one for each model: which ops run does not depend on it.
+    const auto on_device = index % 2 == 0 ? Recompute::selective : Recompute::full;
     for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
         spec.recompute = recompute;
-        CHECK(train_steps(spec, 3) == base);
+        if (tested_backend()->is_host() || recompute == on_device)
+            CHECK(train_steps(spec, 3) == base);
     }
     spec.parallel.schedule = ScheduleKind::zero_bubble;
     const Result other = train_steps(spec, 3);
@@ -120,6 +124,10 @@ TEST_CASE("an FP8 run takes exactly the predicted memory", "[model][memory]") {
     RunSpec spec = block_in_fp8(GENERATE(0, 1, 2, 3, 4, 5));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
+    // Devices differ in the memory of ops, and not in what is kept when: two of six are enough.
+    const bool deferred = spec.parallel.schedule == ScheduleKind::zero_bubble;
+    const auto on_device = deferred ? Recompute::full : Recompute::none;
+    if (!tested_backend()->is_host() && spec.recompute != on_device) return;
     TinyRun run(spec);
     run.step(random_batch(run.plan(), 1));
     run.engine().evaluate(random_batch(run.plan(), 1));
