@@ -112,7 +112,8 @@ bool is_dense(const MeshCase& mesh_case) {
 }
 
 void compare_covering(const std::function<void(RunSpec&)>& change,
-                      const std::function<bool(const MeshCase&)>& takes) {
+                      const std::function<bool(const MeshCase&)>& takes,
+                      std::vector<MeshCase> (*changed)(std::vector<MeshCase> cases)) {
     const bool first = session().rank() == 0;
     std::map<std::string, RunSpec> specs;
     std::map<std::string, Reference> references;
@@ -121,7 +122,9 @@ void compare_covering(const std::function<void(RunSpec&)>& change,
     std::vector<MeshCase> cases = tested_cases(session().size());
     std::erase_if(cases, [&](const MeshCase& mesh_case) { return !takes(mesh_case); });
     REQUIRE(!cases.empty());
-    for (const MeshCase& mesh_case : covering_here(cases)) {
+    cases = covering_here(cases);
+    if (changed != nullptr) cases = changed(cases);
+    for (const MeshCase& mesh_case : cases) {
         if (!wanted(mesh_case)) continue;
         const RunSpec& plain = specs.at(mesh_case.model);
         if (!references.contains(mesh_case.model))

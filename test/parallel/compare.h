@@ -37,8 +37,9 @@ double distance_of_all(const NamedValues& a, const NamedValues& b);
 bool is_dense(const MeshCase& mesh_case);
 
 /// Compares the meshes that cover everything here, of those for which `takes` is true, with one
-/// rank, after `change` of each model's spec.
+/// rank, after `change` of each model's spec and `changed`, if any, of the cases.
 void compare_covering(const std::function<void(RunSpec&)>& change,
-                      const std::function<bool(const MeshCase&)>& takes = is_dense);
+                      const std::function<bool(const MeshCase&)>& takes = is_dense,
+                      std::vector<MeshCase> (*changed)(std::vector<MeshCase> cases) = nullptr);
 
 }  // namespace gptrain::test

@@ -245,6 +245,20 @@ std::vector<MeshCase> covering(const std::vector<MeshCase>& cases) {
     return chosen;
 }
 
+std::vector<MeshCase> dividing_more(std::vector<MeshCase> cases) {
+    std::size_t turn = 0;
+    for (MeshCase& mesh_case : cases) {
+        ParallelSpec& p = mesh_case.parallel;
+        const std::int64_t copies = p.data.value_or(1) * p.context;
+        const bool alone = copies == 1 || p.shard != Sharded::optimizer || p.shard_ranks;
+        if (alone || p.schedule == ScheduleKind::zero_bubble) continue;
+        p.shard = turn++ % 2 == 0 ? Sharded::weights : Sharded::gradients;
+        if (p.context > 1 && p.context < copies) p.shard_ranks = p.context;
+        mesh_case.name = text_of(mesh_case);
+    }
+    return cases;
+}
+
 std::vector<Model> models() {
     RunSpec gpt = base(tiny_spec());
     RunSpec llama = base(tiny_llama_spec());

@@ -32,5 +32,8 @@ bool has_three_axes(const MeshCase& mesh_case);
 /// The cases of these that cover something new, in order: an axis, a pair of axes, a schedule, a cp
 /// method, sequence parallelism, a model, a recompute mode, an optimizer that is not sharded.
 std::vector<MeshCase> covering(const std::vector<MeshCase>& cases);
+/// The same, but where ranks divide the optimizer's state alone, they divide weights or gradients
+/// as well, if the schedule allows it: the cp ranks of each data rank, or else all that there are.
+std::vector<MeshCase> dividing_more(std::vector<MeshCase> cases);
 
 }  // namespace gptrain::test
