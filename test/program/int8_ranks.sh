@@ -10,6 +10,7 @@ make_spec
 sed -i 's/hidden_size: [0-9]*/hidden_size: 128/; s/num_attention_heads: 2/num_attention_heads: 2, max_position_embeddings: 64/' run.yaml
 sed -i '0,/num_attention_heads: 2,/s//&\n    experts: {count: 2, per_token: 2, ffn_hidden_size: 128, bias: true, layers: [1]},/' run.yaml
 named_meshes[expert]="${named_meshes[dp]} parallel.expert=2"
+for mesh in expert cp dp_tp; do named_meshes[$mesh]+=" parallel.shard=gradients"; done
 train 0 base
 few="init_from=base training.global_batch_size=8 training.steps=6 checkpoint.interval=3
     precision.compute=fp32 precision.frozen=int8"
