@@ -265,17 +265,44 @@ __device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&
         : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),          \
           "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0))
 
-/// The same for elements of T: Bf16 or F16.
+#define GPTRAIN_MULTIPLY_FP8(columns, names, registers, a_at, b_at, p_at, a_type, b_type)       \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " p_at                                       \
+                 ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns "k32.f32." a_type "." b_type \
+                 " {" names "}, " a_at ", " b_at ", p, 1, 1;\n}\n"                              \
+                 : registers                                                                    \
+                 : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)))
+
+/// The same for elements of T: Bf16, F16, or FP8 as below.
 template <class T, Major a_major, Major b_major>
 __device__ inline void warpgroup_multiply(float (&c)[128], Operand<a_major> a, Operand<b_major> b,
                                           bool accumulate) {
     if constexpr (T::dtype == DType::bf16) {
         GPTRAIN_MULTIPLY_256("bf16");
+    } else if constexpr (T::dtype == DType::f8e4m3) {
+        static_assert(a_major == Major::k && b_major == Major::k);
+        GPTRAIN_MULTIPLY_FP8("256", GPTRAIN_128_NAMES, GPTRAIN_128_REGISTERS, "%128", "%129",
+                             "%130", "e4m3", "e4m3");
     } else {
+        static_assert(T::dtype == DType::f16);
         GPTRAIN_MULTIPLY_256("f16");
     }
 }
 
+/// The same for k = 32 elements of FP8: T of a, E4M3 of b. k is contiguous, and its operands are
+/// laid out as 16 elements of 16 bits. The tensor cores add with fewer bits than fp32
+/// (docs/numerics.md, "FP8").
+template <class T>
+__device__ inline void warpgroup_multiply(float (&c)[64], Operand<Major::k> a, Operand<Major::k> b,
+                                          bool accumulate) {
+    if constexpr (T::dtype == DType::f8e4m3) {
+        GPTRAIN_MULTIPLY_FP8("128", GPTRAIN_64_NAMES, GPTRAIN_64_REGISTERS, "%64", "%65", "%66",
+                             "e4m3", "e4m3");
+    } else {
+        GPTRAIN_MULTIPLY_FP8("128", GPTRAIN_64_NAMES, GPTRAIN_64_REGISTERS, "%64", "%65", "%66",
+                             "e5m2", "e4m3");
+    }
+}
+#undef GPTRAIN_MULTIPLY_FP8
 #undef GPTRAIN_MULTIPLY_256
 #undef GPTRAIN_128_REGISTERS
 #undef GPTRAIN_128_NAMES

@@ -239,6 +239,11 @@ std::int64_t Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
         timing_ = true;
     };
     const GemmPlan by_library = plan_with(0);
+    const auto declined = [](const GemmPart& part) {
+        return part.kind == GemmPart::Kind::library && !part.algorithm;
+    };
+    // Without a result to compare with, ours is not used either.
+    if (std::any_of(by_library.begin(), by_library.end(), declined)) return 0;
     double shortest = max_time_ratio * time_of(by_library, call);
     std::int64_t best = 0;
     for (const std::int64_t parts : sm90::parts_to_try(gemm, multiprocessors_, workspace_bytes)) {

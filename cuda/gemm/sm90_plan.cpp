@@ -6,19 +6,21 @@
 namespace gptrain::cuda::sm90 {
 namespace {
 
-constexpr std::int64_t piece = 8;  ///< elements in 16 bytes
+constexpr std::int64_t piece = 8;  ///< elements of 16 bits in 16 bytes
 
 bool aligned(const std::byte* data, std::int64_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0;
 }
 
-/// True if bulk copies can address the matrix of 16-bit elements: whole pieces in its contiguous
-/// dim, rows aligned.
+/// True if bulk copies can address the matrix of 8 or 16-bit elements: whole pieces of 16 bytes in
+/// its contiguous dim, rows aligned.
 bool has_whole_pieces(const Matrix& matrix) {
     const bool by_rows = matrix.col_stride == 1;
     const std::int64_t inner = by_rows ? matrix.cols : matrix.rows;
     const std::int64_t stride = by_rows ? matrix.row_stride : matrix.col_stride;
-    return aligned(matrix.data, 16) && inner % piece == 0 && stride % piece == 0 && stride >= inner;
+    const std::int64_t elements = 16 / size_of(matrix.dtype);
+    return aligned(matrix.data, 16) && inner % elements == 0 && stride % elements == 0 &&
+           stride >= inner;
 }
 
 /// True if pairs of elements can be read and written at once.
@@ -33,10 +35,36 @@ bool has_layout(const Gemm& gemm) {
     return a_by_k || !b_by_k;
 }
 
-bool covers_result(const Gemm& gemm) {
+bool has_result(const Gemm& gemm, DType narrow) {
     const bool wide = gemm.c.dtype == DType::f32;
-    if (!wide && (gemm.c.dtype != gemm.a.dtype || !has_whole_pieces(gemm.c))) return false;
-    if (!has_pairs(gemm.c) || !aligned(gemm.bias, 2 * size_of(gemm.c.dtype))) return false;
+    if (!wide && (gemm.c.dtype != narrow || !has_whole_pieces(gemm.c))) return false;
+    return has_pairs(gemm.c) && aligned(gemm.bias, 2 * size_of(gemm.c.dtype));
+}
+
+/// True if the scales are those of blocks of 1 x 128 of a and 128 x 128 of b, in the order in which
+/// the kernel reads them.
+bool has_block_scales(const Gemm& gemm) {
+    const ScaleGrid& a = gemm.a.scales;
+    const ScaleGrid& b = gemm.b.scales;
+    return a.rows == 1 && a.cols == fp8_block && a.row_step == 1 && b.rows == fp8_block &&
+           b.cols == fp8_block && b.row_step == 1;
+}
+
+bool covers_fp8(const Gemm& gemm) {
+    const bool wide = gemm.c.dtype == DType::f32;
+    const bool outputs = gemm.a.dtype == DType::f8e4m3;
+    if (gemm.b.dtype != DType::f8e4m3 || has_gelu_epilogue(gemm) || gemm.a_sums != nullptr)
+        return false;
+    if (gemm.a.col_stride != 1 || gemm.b.row_stride != 1 || !has_result(gemm, DType::bf16))
+        return false;
+    if (gemm.a.in_blocks() || gemm.b.in_blocks()) return outputs && !wide && has_block_scales(gemm);
+    return outputs ? gemm.fast_accumulation && !wide : !gemm.fast_accumulation;
+}
+
+bool covers_16_bits(const Gemm& gemm) {
+    const bool wide = gemm.c.dtype == DType::f32;
+    if (gemm.a.dtype != gemm.b.dtype || !has_layout(gemm) || !has_result(gemm, gemm.a.dtype))
+        return false;
     if (gemm.gelu.data != nullptr)
         return !wide && layout_of(gemm) == GemmLayout::k_k && has_whole_pieces(gemm.gelu);
     if (gemm.gelu_input.data != nullptr)
@@ -58,26 +86,30 @@ GemmLayout layout_of(const Gemm& gemm) {
     return gemm.b.row_stride == 1 && gemm.b.col_stride != 1 ? GemmLayout::k_k : GemmLayout::k_mn;
 }
 
+bool may_divide(const Gemm& gemm) {
+    const bool fp8 = gemm.a.is_fp8() && gemm.c.dtype == DType::f32;
+    return fp8 || layout_of(gemm) == GemmLayout::mn_mn;
+}
+
 bool covers_gemm(const Gemm& gemm) {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
     const bool sizes = gemm.c.rows > 0 && gemm.c.cols > 0 && gemm.a.cols > 0 &&
                        gemm.c.rows < most && gemm.c.cols < most && gemm.a.cols < most &&
                        UnitPlan(gemm, most_parts).units() < most;
-    return size_of(gemm.a.dtype) == 2 && gemm.a.dtype == gemm.b.dtype && sizes &&
-           has_layout(gemm) && has_whole_pieces(gemm.a) && has_whole_pieces(gemm.b) &&
-           covers_result(gemm);
+    if (!sizes || !has_whole_pieces(gemm.a) || !has_whole_pieces(gemm.b)) return false;
+    return gemm.a.is_fp8() ? covers_fp8(gemm) : size_of(gemm.a.dtype) == 2 && covers_16_bits(gemm);
 }
 
 UnitPlan::UnitPlan(const Gemm& gemm, std::int64_t parts_)
     : pairs(div_ceil(gemm.c.rows, tile_rows * cluster_blocks)),
       columns(div_ceil(gemm.c.cols, tile_columns)),
-      steps(div_ceil(gemm.a.cols, step_length)),
+      steps(div_ceil(gemm.a.cols * size_of(gemm.a.dtype), step_bytes)),
       parts(std::min(parts_, steps)) {}
 
 std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiprocessors,
                                        std::int64_t bytes) {
     std::vector<std::int64_t> found = {1};
-    if (layout_of(gemm) != GemmLayout::mn_mn) return found;
+    if (!may_divide(gemm)) return found;
     const std::int64_t clusters = std::max<std::int64_t>(multiprocessors / cluster_blocks, 1);
     std::vector<std::int64_t> divided;
     for (std::int64_t parts = 2; parts <= most_parts; ++parts) {

@@ -16,6 +16,7 @@ namespace gptrain::cuda::sm90 {
 constexpr int tile_rows = 128;
 constexpr int tile_columns = 256;
 constexpr int step_length = 64;
+constexpr int step_bytes = 2 * step_length;  ///< of a row; 128 elements of FP8
 constexpr int cluster_blocks = 2;
 /// Rows of a tile that one warpgroup computes.
 constexpr int group_rows = 64;
@@ -35,15 +36,22 @@ enum class GemmLayout {
 /// contiguous dim that is a multiple of 8 and rows aligned to 16 bytes, and a c that the linear op
 /// of its layout has: of the operands' dtype, or fp32 of a weight gradient, or either of a forward
 /// GEMM. GELU and its derivative only with a 16-bit c of the op that has them.
+///
+/// Or FP8 operands, with the summed dim contiguous in both and a multiple of 16, as the recipes of
+/// a run have them: x and weight in f8e4m3 with fast accumulation or scales for blocks, dy in
+/// f8e5m2 without. c is bf16, or fp32 of a weight gradient; a bias or accumulation is possible,
+/// GELU not.
 bool covers_gemm(const Gemm& gemm);
 /// Of a GEMM that is covered.
 GemmLayout layout_of(const Gemm& gemm);
+/// True if the summed dim may be divided: of weight gradients.
+bool may_divide(const Gemm& gemm);
 
 /// A unit of work is a pair of tiles and a part of the summed dim.
 struct UnitPlan {
     std::int64_t pairs;    ///< of tiles, one below the other
     std::int64_t columns;  ///< of tiles
-    std::int64_t steps;    ///< of step_length, in the whole summed dim
+    std::int64_t steps;    ///< of step_bytes, in the whole summed dim
     std::int64_t parts;    ///< of the summed dim
 
     UnitPlan(const Gemm& gemm, std::int64_t parts_);

@@ -21,10 +21,10 @@ function reset(i) {
 }
 
 # ---- chains of HGMMA ----------------------------------------------------------------------------
-# A chain is what one commit groups: HGMMA follows HGMMA, and the last one has gsb0. The narrowest
-# tile of the kernels, 64, takes 4 steps of 16. It runs from there until a DEPBAR that leaves fewer
-# chains open, in the order of the listing; meanwhile its accumulators are not touched, and the
-# registers of its first operand are not written.
+# A chain is what one commit groups: HGMMA follows HGMMA (QGMMA in FP8, which counts as one), and
+# the last one has gsb0. The narrowest tile of the kernels, 64, takes 4 steps of 16. It runs from
+# there until a DEPBAR that leaves fewer chains open, in the order of the listing; meanwhile its
+# accumulators are not touched, and the registers of its first operand are not written.
 
 function product(opcode, rest, size, from) {
     if (!open) {
@@ -264,7 +264,7 @@ function finish(i) {
     } else if (opcode ~ /^BSYNC/ && match(rest, /B[0-9]+/)) {
         jump[count] = barrier_target[substr(rest, RSTART, RLENGTH)]
     }
-    if (opcode ~ /^HGMMA/) {
+    if (opcode ~ /^[HQ]GMMA/) {
         ++warpgroup
         product(opcode, rest)
     } else if (open) {
@@ -272,7 +272,7 @@ function finish(i) {
     } else if (opcode ~ /^WARPGROUP\.DEPBAR/) {
         wait_for_chains(rest)
     }
-    if (opcode !~ /^HGMMA/ && running) beside_chains(opcode, rest)
+    if (opcode !~ /^[HQ]GMMA/ && running) beside_chains(opcode, rest)
     if (opcode ~ /^HMMA/) ++warp
     if (opcode ~ /^(LDL|STL)/) fault("local memory (" opcode ")")
     if (opcode ~ /^USETMAXREG\.DEALLOC/) lowered = 1

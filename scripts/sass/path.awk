@@ -17,7 +17,7 @@ function bytes_of(opcode) {
 
 # The units of work of an instruction.
 function units(opcode, matrix) {
-    if (matrix) return opcode ~ /^HG?MMA/
+    if (matrix) return opcode ~ /^(H|HG|QG)MMA/
     return opcode ~ /^(LDG|STG|LDGSTS)\./ ? bytes_of(opcode) / 16 : 0
 }
 

@@ -160,6 +160,12 @@ TEST_CASE("results of a GEMM that differ are told from those that are rounded ot
     CHECK(difference(all(8)).empty());
     CHECK(difference(all(8.0625f)).empty());
     CHECK(difference(all(8.25f)) == "c[0, 0] is 8.25 instead of 8");
+    // Fast sums of FP8 have fewer bits.
+    Gemm fast = gemm;
+    fast.a.dtype = DType::f8e4m3;
+    fast.fast_accumulation = true;
+    CHECK_FALSE(difference(all(8.1875f)).empty());
+    CHECK(result_difference(fast, all(8), all(8.1875f), stream).empty());
     CHECK_FALSE(difference(all(std::numeric_limits<float>::quiet_NaN())).empty());
     CHECK_FALSE(difference(all(std::numeric_limits<float>::infinity())).empty());
     // The last row is compared as well.

@@ -99,6 +99,73 @@ TEST_CASE("the GEMM kernel for sm_90a takes what bulk copies can address", "[sm9
     CHECK_FALSE(sm90::covers_gemm(other));
 }
 
+namespace {
+
+Matrix fp8(std::int64_t number, DType dtype, std::int64_t rows, std::int64_t cols) {
+    return Matrix(Tensor(address(number), dtype, {rows, cols}),
+                  Tensor(address(number + 1), DType::f32, {1}));
+}
+
+/// Of a weight [O, I], as the recipe with one scale has them.
+Gemm fp8_weight_gradient(std::int64_t outputs, std::int64_t inputs, std::int64_t tokens = 65536) {
+    return {.a = fp8(1, DType::f8e5m2, outputs, tokens),
+            .b = fp8(3, DType::f8e4m3, inputs, tokens).transposed(),
+            .c = matrix(5, DType::f32, outputs, inputs)};
+}
+
+Gemm fp8_forward(std::int64_t inputs = 64) {
+    return {.a = fp8(1, DType::f8e4m3, 32, inputs),
+            .b = fp8(3, DType::f8e4m3, 48, inputs).transposed(),
+            .c = matrix(5, DType::bf16, 32, 48),
+            .fast_accumulation = true};
+}
+
+Gemm fp8_in_blocks() {
+    Gemm gemm = fp8_forward(256);
+    gemm.fast_accumulation = false;
+    gemm.a = Matrix(Tensor(address(1), DType::f8e4m3, {32, 256}),
+                    Tensor(address(2), DType::f32, fp8_row_scales(32, 256)));
+    gemm.b = Matrix(Tensor(address(3), DType::f8e4m3, {128, 256}),
+                    Tensor(address(4), DType::f32, fp8_block_scales(128, 256)))
+                 .transposed();
+    gemm.c = matrix(5, DType::bf16, 32, 128);
+    return gemm;
+}
+
+}  // namespace
+
+TEST_CASE("the GEMM kernel for sm_90a takes FP8 as the recipes have it", "[sm90]") {
+    CHECK(sm90::covers_gemm(fp8_forward()));
+    CHECK(sm90::covers_gemm(fp8_weight_gradient(48, 64)));
+    CHECK(sm90::covers_gemm(fp8_in_blocks()));
+    Gemm gemm = fp8_forward();
+    gemm.fast_accumulation = false;
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    CHECK_FALSE(sm90::covers_gemm(fp8_forward(72)));
+    gemm = fp8_forward();
+    gemm.gelu = matrix(6, DType::bf16, 32, 48);
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    gemm = fp8_forward();
+    gemm.c = matrix(5, DType::f16, 32, 48);
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    gemm = fp8_weight_gradient(48, 64);
+    gemm.b = fp8(3, DType::f8e5m2, 64, 65536).transposed();
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    // Both in blocks of 1 x 128.
+    gemm = fp8_in_blocks();
+    gemm.b = gemm.a.transposed();
+    gemm.c = matrix(5, DType::bf16, 32, 32);
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+}
+
+TEST_CASE("a step has 128 elements of FP8, and weight gradients are divided", "[sm90]") {
+    CHECK(sm90::UnitPlan(fp8_weight_gradient(768, 768), 7).steps == 512);
+    CHECK(sm90::parts_to_try(fp8_weight_gradient(768, 768), multiprocessors, workspace).size() ==
+          3);
+    CHECK(sm90::parts_to_try(fp8_forward(65536), multiprocessors, workspace) ==
+          std::vector<std::int64_t>{1});
+}
+
 TEST_CASE("a plan has the GEMM kernel for sm_90a where it is chosen, with its epilogue", "[sm90]") {
     GemmRules rules = {.device_major = 9,
                        .choose = [](const Gemm&) { return GemmChoice{.algorithm = Algorithm{7}}; },

@@ -57,3 +57,15 @@ TEST_CASE("the GEMM kernel for sm_90a gives the bits of a product and its epilog
         }
     }
 }
+
+TEST_CASE("the GEMM kernel for sm_90a multiplies FP8 and adds in fp32", "[gemm]") {
+    using enum emulator::Order;
+    EmulatedHopper device;
+    for (const OpCase& op : sm90_fp8_cases()) {
+        CAPTURE(op.name);
+        const auto expected = device.results(op, hopper(ascending, false, 0));
+        CHECK(device.results(op, hopper(ascending, true, 3)) == expected);
+        CHECK(device.results(op, hopper(descending, false, 1)) == expected);
+        CHECK(device.results(op, hopper(shuffled, false, 2)) == expected);
+    }
+}

@@ -1,5 +1,6 @@
 #include "emulator/sm90_gemm_cases.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "base/text.h"
@@ -83,6 +84,118 @@ OpCase weight_grad(std::string_view name, DType dtype, bool with_bias, bool accu
                                      .dweight = at[dweight],
                                      .dbias = at[dbias],
                                      .accumulate = accumulate});
+    };
+    return op;
+}
+
+// ---- FP8 ----------------------------------------------------------------------------------------
+
+/// A pair of tiles that ends in its second one, and two tiles beside each other, of which the last
+/// has less than a half. The summed dim has more steps than are loaded ahead, and ends inside of
+/// one.
+constexpr std::int64_t fp8_rows = 200;
+constexpr std::int64_t fp8_columns = 280;
+constexpr std::int64_t fp8_length = 528;
+
+/// An operand of FP8 with one scale.
+struct Fp8Operand {
+    Operand values;
+    Operand scale;
+
+    Fp8Operand(OpCase& op, DType dtype, std::int64_t count, const Values& numbers, double factor)
+        : values(op.input(dtype, {count, fp8_length}, numbers)),
+          scale(op.input(DType::f32, {1}, constant(factor))) {}
+    Fp8Matrix rows(const Tensors& at) const { return {at[values], {}, at[scale]}; }
+    Fp8Matrix columns(const Tensors& at) const { return {{}, at[values], at[scale]}; }
+};
+
+/// Their products are exact in few bits. So are sums of 128, but not those of all: these need the
+/// bits of fp32.
+const Values large_integers = random_integers(4, 9);
+
+OpCase fp8_case(std::string_view name) {
+    OpCase op = make_case(name, DType::bf16);
+    op.limits.seq_length = op.limits.widest = fp8_length;
+    return op;
+}
+
+OpCase fp8_forward(bool accumulate) {
+    OpCase op = fp8_case(accumulate ? "fp8 forward accumulate" : "fp8 forward bias");
+    const Fp8Operand x(op, DType::f8e4m3, fp8_rows, integers, 0.5);
+    const Fp8Operand weight(op, DType::f8e4m3, fp8_columns, integers, 0.25);
+    const auto bias = accumulate ? none : op.input(DType::bf16, {fp8_columns}, integers);
+    const Shape shape = {fp8_rows, fp8_columns};
+    const auto y = accumulate ? op.updated(DType::bf16, shape, integers, gap)
+                              : op.output(DType::bf16, shape, gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{.x = {},
+                                  .weight = {},
+                                  .bias = at[bias],
+                                  .y = at[y],
+                                  .x8 = x.rows(at),
+                                  .weight8 = weight.rows(at),
+                                  .accumulate = accumulate});
+    };
+    return op;
+}
+
+OpCase fp8_input_grad() {
+    OpCase op = fp8_case("fp8 input_grad");
+    const Fp8Operand dy(op, DType::f8e5m2, fp8_rows, large_integers, 0.5);
+    const Fp8Operand weight(op, DType::f8e4m3, fp8_columns, large_integers, 0.25);
+    const auto dx = op.output(DType::bf16, {fp8_rows, fp8_columns}, gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearInputGrad{.dy = {},
+                                    .weight = {},
+                                    .gelu_input = {},
+                                    .dx = at[dx],
+                                    .dy8 = dy.rows(at),
+                                    .weight8 = weight.columns(at)});
+    };
+    return op;
+}
+
+OpCase fp8_weight_grad() {
+    OpCase op = fp8_case("fp8 weight_grad accumulate");
+    const Fp8Operand dy(op, DType::f8e5m2, fp8_rows, large_integers, 0.5);
+    const Fp8Operand x(op, DType::f8e4m3, fp8_columns, large_integers, 0.25);
+    const auto dweight = op.updated(DType::f32, {fp8_rows, fp8_columns}, integers);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearWeightGrad{.x = {},
+                                     .dy = {},
+                                     .dweight = at[dweight],
+                                     .dbias = {},
+                                     .x8 = x.columns(at),
+                                     .dy8 = dy.columns(at),
+                                     .accumulate = true});
+    };
+    return op;
+}
+
+/// Blocks of 128: all dims but the rows are multiples of it. The scales are powers of two, so that
+/// sums stay exact.
+OpCase fp8_blocks() {
+    constexpr std::int64_t columns_of_blocks = 384;
+    constexpr std::int64_t length_of_blocks = 640;
+    OpCase op = fp8_case("fp8 forward blocks bias");
+    op.limits.widest = length_of_blocks;
+    const Values powers = [](std::int64_t i, PhiloxKey) {
+        return std::ldexp(1, static_cast<int>(i * 7 % 5) - 2);
+    };
+    const auto x = op.input(DType::f8e4m3, {fp8_rows, length_of_blocks}, integers);
+    const auto x_scales = op.input(DType::f32, fp8_row_scales(fp8_rows, length_of_blocks), powers);
+    const auto weight = op.input(DType::f8e4m3, {columns_of_blocks, length_of_blocks}, integers);
+    const auto weight_scales =
+        op.input(DType::f32, fp8_block_scales(columns_of_blocks, length_of_blocks), powers);
+    const auto bias = op.input(DType::bf16, {columns_of_blocks}, integers);
+    const auto y = op.output(DType::bf16, {fp8_rows, columns_of_blocks}, gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{.x = {},
+                                  .weight = {},
+                                  .bias = at[bias],
+                                  .y = at[y],
+                                  .x8 = {at[x], {}, at[x_scales]},
+                                  .weight8 = {at[weight], {}, at[weight_scales]}});
     };
     return op;
 }
@@ -199,6 +312,11 @@ std::vector<OpCase> sm90_gemm_cases(DType dtype) {
     };
 }
 
+std::vector<OpCase> sm90_fp8_cases() {
+    return {fp8_forward(false), fp8_forward(true), fp8_input_grad(), fp8_weight_grad(),
+            fp8_blocks()};
+}
+
 std::vector<OpCase> few_sm90_gemm_cases() {
     const DType dtype = DType::bf16;
     return {
@@ -207,6 +325,7 @@ std::vector<OpCase> few_sm90_gemm_cases() {
         weight_grad("weight_grad accumulate", dtype, false, true),
         grouped_forward(dtype),
         grouped_weight_grad(dtype, true),
+        fp8_blocks(),
     };
 }
 

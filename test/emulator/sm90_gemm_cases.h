@@ -12,6 +12,9 @@ namespace gptrain {
 /// operands are small integers, so that all sums are exact in whatever order they are added.
 std::vector<OpCase> sm90_gemm_cases(DType dtype);
 
+/// The same for operands of FP8, with one scale and with scales for blocks.
+std::vector<OpCase> sm90_fp8_cases();
+
 /// The ones that together reach every place of the kernel that orders accesses.
 std::vector<OpCase> few_sm90_gemm_cases();
 

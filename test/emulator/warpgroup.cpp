@@ -1,9 +1,11 @@
 // Products of a warpgroup and register reallocation (test/emulator/cuda/device/hopper.cuh).
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "base/fp8.h"
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
 #include "emulator/counts.h"
@@ -16,7 +18,9 @@ namespace {
 constexpr int warpgroup_threads = 128;
 constexpr int warpgroup_warps = warpgroup_threads / warp_threads;
 constexpr int mma_rows = 64;
+/// Elements of k: of 16 bits, and of FP8.
 constexpr int mma_length = 16;
+constexpr int fp8_length = 2 * mma_length;
 
 using emulator::OperandLayout;
 using emulator::SharedOperand;
@@ -28,23 +32,56 @@ const std::byte* address_of(const OperandLayout& layout, int i, int k) {
     return address;
 }
 
-using Rows = std::vector<std::array<float, mma_length>>;
+/// As many elements as dtype has in a row; the others are 0.
+using Rows = std::vector<std::array<float, fp8_length>>;
 
-float value_of(std::uint16_t bits, DType dtype) {
-    return dtype == DType::f16 ? to_float(F16{bits}) : to_float(Bf16{bits});
+float value_of(const std::byte* at, DType dtype) {
+    const auto as = [at](auto type) {
+        std::memcpy(&type, at, sizeof type);
+        return to_float(type);
+    };
+    switch (dtype) {
+        case DType::f8e4m3: return as(F8E4M3{});
+        case DType::f8e5m2: return as(F8E5M2{});
+        case DType::f16: return as(F16{});
+        default: return as(Bf16{});
+    }
 }
 
 Rows rows_of(const SharedOperand& operand, int count, DType dtype) {
     const OperandLayout layout(operand);
     Rows rows(static_cast<std::size_t>(count));
+    const std::int64_t each = 2 / size_of(dtype);  // elements in 16 bits
     for (int i = 0; i < count; ++i) {
-        for (int k = 0; k < mma_length; ++k) {
-            std::uint16_t bits;
-            std::memcpy(&bits, address_of(layout, i, k), sizeof bits);
-            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = value_of(bits, dtype);
+        for (std::int64_t k = 0; k < mma_length * each; ++k) {
+            const std::byte* address = address_of(layout, i, static_cast<int>(k / each)) + k % each;
+            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] =
+                value_of(address, dtype);
         }
     }
     return rows;
+}
+
+/// c plus the products of FP8, as H100s are measured to add them (docs/numerics.md, "FP8"): each
+/// addend is cut to 13 bits behind the largest one's first.
+float fp8_sum(float c, const std::array<float, fp8_length>& a,
+              const std::array<float, fp8_length>& b) {
+    constexpr int bits = 13;
+    std::array<float, fp8_length + 1> addends = {c};
+    float largest = std::abs(c);
+    bool finite = std::isfinite(c);
+    for (std::size_t k = 0; k < a.size(); ++k) {
+        const float x = addends[k + 1] = a[k] * b[k];
+        finite = finite && std::isfinite(x);
+        largest = std::max(largest, std::abs(x));
+    }
+    if (!finite) return std::numeric_limits<float>::quiet_NaN();
+    if (largest == 0) return 0;
+    const float unit = std::ldexp(1.0f, std::ilogb(largest) - bits);
+    std::int32_t units = 0;
+    for (const float x : addends)
+        units += static_cast<std::int32_t>(x * (1 / unit));
+    return static_cast<float>(units) * unit;
 }
 
 /// The knowledge that all threads of the warpgroup had when they issued the product.
@@ -100,7 +137,8 @@ Rows rows_in_registers(const std::vector<const WarpgroupProduct*>& products) {
 /// are swizzled (OperandLayout).
 void count(const WarpgroupProduct& product) {
     constexpr std::int64_t row_bytes = 2 * mma_length;
-    emulator::count_products(warpgroup_warps, 2.0 * mma_rows * product.columns * mma_length);
+    const int length = size_of(product.dtype) == 1 ? fp8_length : mma_length;
+    emulator::count_products(warpgroup_warps, 2.0 * mma_rows * product.columns * length);
     if (!product.a.in_registers()) emulator::count_bytes(mma_rows * row_bytes);
     emulator::count_bytes(product.columns * row_bytes);
 }
@@ -122,19 +160,21 @@ void multiply(const std::vector<emulator::Thread*>& threads,
     }
     const Rows a = first.a.in_registers() ? rows_in_registers(products)
                                           : rows_of(first.a, mma_rows, first.dtype);
-    const Rows b = rows_of(first.b, first.columns, first.dtype);
-    const auto dot = [&](std::size_t row, std::size_t col) {
+    const bool fp8 = size_of(first.dtype) == 1;
+    const Rows b = rows_of(first.b, first.columns, fp8 ? DType::f8e4m3 : first.dtype);
+    const auto added = [&](float c, std::size_t row, std::size_t col) {
+        if (fp8) return fp8_sum(c, a[row], b[col]);
         float sum = 0;
         for (std::size_t k = 0; k < mma_length; ++k)
             sum += a[row][k] * b[col][k];
-        return sum;
+        return c + sum;
     };
     for (std::size_t thread = 0; thread < threads.size(); ++thread) {
         const Lane lane(thread);
         std::vector<float>& c = threads[thread]->accumulators[products[thread]->c];
         for (std::size_t i = 0; i < c.size(); ++i) {
-            const float sum = dot(lane.row + i % 4 / 2 * 8, lane.col + i / 4 * 8 + i % 2);
-            c[i] = first.accumulate ? c[i] + sum : sum;
+            c[i] = added(first.accumulate ? c[i] : 0, lane.row + i % 4 / 2 * 8,
+                         lane.col + i / 4 * 8 + i % 2);
         }
     }
 }

@@ -15,7 +15,8 @@
 namespace gptrain::cuda {
 namespace {
 
-/// A matrix on the device, of integers from -3 to 3.
+/// A matrix on the device, of integers from -3 to 3. Those of FP8 are from 4 to 8: sums of 128
+/// products are exact on the tensor cores, sums of more need fp32.
 class Integers {
 public:
     Integers(DType dtype, std::int64_t rows, std::int64_t cols, const Stream& stream)
@@ -23,10 +24,15 @@ public:
                   {rows, cols}) {
         std::vector<std::byte> values(static_cast<std::size_t>(tensor_.bytes()));
         for (std::int64_t i = 0; i < tensor_.elements(); ++i) {
-            const auto x = static_cast<float>((i * 5 + i / 11 * 3 + rows) % 7 - 3);
+            const float x = small(i, rows);
             if (dtype == DType::f32) reinterpret_cast<float*>(values.data())[i] = x;
             if (dtype == DType::bf16) reinterpret_cast<Bf16*>(values.data())[i] = to_bf16(x);
             if (dtype == DType::f16) reinterpret_cast<F16*>(values.data())[i] = to_f16(x);
+            const float y = large(i, rows);
+            if (dtype == DType::f8e4m3)
+                reinterpret_cast<F8E4M3*>(values.data())[i] = to_fp8<F8E4M3>(y);
+            if (dtype == DType::f8e5m2)
+                reinterpret_cast<F8E5M2*>(values.data())[i] = to_fp8<F8E5M2>(y);
         }
         copy(tensor_.data(), values.data(), tensor_.bytes(), stream);
         stream.synchronize();
@@ -35,6 +41,14 @@ public:
     Integers& operator=(const Integers&) = delete;
     ~Integers() { release(tensor_.data(), MemorySpace::device); }
     const Tensor& tensor() const { return tensor_; }
+
+    /// Element i of a matrix with so many rows.
+    static float small(std::int64_t i, std::int64_t rows) {
+        return static_cast<float>((i * 5 + i / 11 * 3 + rows) % 7 - 3);
+    }
+    static float large(std::int64_t i, std::int64_t rows) {
+        return static_cast<float>((i * 5 + i / 11 * 3 + rows) % 5 + 4);
+    }
 
 private:
     Tensor tensor_;
@@ -131,6 +145,113 @@ TEST_CASE("GEMMs by the kernel for sm_90a agree with cuBLASLt", "[sm90-gemm]") {
                                               .dy = gelu.tensor(),
                                               .dweight = dweight.tensor(),
                                               .dbias = {}}) == "");
+    }
+}
+
+TEST_CASE("FP8 GEMMs by the kernel for sm_90a agree with cuBLASLt", "[sm90-gemm]") {
+    Gpu gpu;
+    if (gpu.properties.major != 9 || gpu.properties.minor != 0) return;
+    const auto [tokens, inputs, outputs] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t>(
+        {{4096, 768, 3072}, {1008, 1040, 1328}, {16, 64, 16}}));
+    CAPTURE(tokens, inputs, outputs);
+    const auto integers = [&](std::int64_t rows, std::int64_t cols, DType of) {
+        return Integers(of, rows, cols, gpu.stream);
+    };
+    const Integers x = integers(tokens, inputs, DType::f8e4m3);
+    const Integers weight = integers(outputs, inputs, DType::f8e4m3);
+    const Integers dy = integers(tokens, outputs, DType::f8e5m2);
+    const Integers weight_columns = integers(inputs, outputs, DType::f8e4m3);
+    const Integers x_columns = integers(inputs, tokens, DType::f8e4m3);
+    const Integers dy_columns = integers(outputs, tokens, DType::f8e5m2);
+    const Integers y = integers(tokens, outputs, DType::bf16);
+    const Integers dx = integers(tokens, inputs, DType::bf16);
+    const Integers dweight = integers(outputs, inputs, DType::f32);
+    const Integers bias = integers(1, outputs, DType::bf16);
+    const Integers scales = integers(1, 4, DType::f32);
+    const Tensor bias_row(bias.tensor().data(), DType::bf16, {outputs});
+    const Tensor scale(scales.tensor().data(), DType::f32, {1});
+    const auto rows = [&](const Integers& of) { return Fp8Matrix{of.tensor(), {}, scale}; };
+    const auto columns = [&](const Integers& of) { return Fp8Matrix{{}, of.tensor(), scale}; };
+
+    CHECK(gpu.difference({.a = Matrix(x.tensor(), scale),
+                          .b = Matrix(weight.tensor(), scale).transposed(),
+                          .c = Matrix(y.tensor()),
+                          .bias = bias_row.data(),
+                          .fast_accumulation = true},
+                         1,
+                         LinearForward{.x = {},
+                                       .weight = {},
+                                       .bias = bias_row,
+                                       .y = y.tensor(),
+                                       .x8 = rows(x),
+                                       .weight8 = rows(weight)}) == "");
+    CHECK(gpu.difference({.a = Matrix(dy.tensor(), scale),
+                          .b = Matrix(weight_columns.tensor(), scale).transposed(),
+                          .c = Matrix(dx.tensor())},
+                         1,
+                         LinearInputGrad{.dy = {},
+                                         .weight = {},
+                                         .gelu_input = {},
+                                         .dx = dx.tensor(),
+                                         .dy8 = rows(dy),
+                                         .weight8 = columns(weight_columns)}) == "");
+    for (const std::int64_t parts : {1, 3}) {
+        CAPTURE(parts);
+        CHECK(gpu.difference({.a = Matrix(dy_columns.tensor(), scale),
+                              .b = Matrix(x_columns.tensor(), scale).transposed(),
+                              .c = Matrix(dweight.tensor()),
+                              .accumulate = true},
+                             parts,
+                             LinearWeightGrad{.x = {},
+                                              .dy = {},
+                                              .dweight = dweight.tensor(),
+                                              .dbias = {},
+                                              .x8 = columns(x_columns),
+                                              .dy8 = columns(dy_columns)}) == "");
+        // The tensor cores keep 13 bits behind the first of a sum of 128, and fp32 the rest.
+        float sum = 0;
+        for (std::int64_t t = 0; t < tokens; ++t)
+            sum += Integers::large(t, outputs) * Integers::large(t, inputs);
+        float first = 0;
+        copy(reinterpret_cast<std::byte*>(&first), dweight.tensor().data(), sizeof first,
+             gpu.stream);
+        gpu.stream.synchronize();
+        CHECK(first == sum * Integers::small(0, 1) * Integers::small(0, 1));
+    }
+}
+
+TEST_CASE("the kernel for sm_90a scales blocks of FP8", "[sm90-gemm]") {
+    Gpu gpu;
+    if (gpu.properties.major != 9 || gpu.properties.minor != 0) return;
+    constexpr std::int64_t tokens = 1000, inputs = 640, outputs = 384;
+    const Integers x(DType::f8e4m3, tokens, inputs, gpu.stream);
+    const Integers weight(DType::f8e4m3, outputs, inputs, gpu.stream);
+    const Shape x_shape = fp8_row_scales(tokens, inputs);
+    const Shape weight_shape = fp8_block_scales(outputs, inputs);
+    const Integers x_scales(DType::f32, x_shape[0], x_shape[1], gpu.stream);
+    const Integers weight_scales(DType::f32, weight_shape[0], weight_shape[1], gpu.stream);
+    const Integers y(DType::bf16, tokens, outputs, gpu.stream);
+    const Gemm gemm = {.a = Matrix(x.tensor(), x_scales.tensor()),
+                       .b = Matrix(weight.tensor(), weight_scales.tensor()).transposed(),
+                       .c = Matrix(y.tensor())};
+    REQUIRE(sm90::covers_gemm(gemm));
+    sm90::multiply(gemm, 1, gpu.context());
+    std::vector<Bf16> row(static_cast<std::size_t>(outputs));
+    constexpr std::int64_t at = tokens - 1;
+    copy(reinterpret_cast<std::byte*>(row.data()), y.tensor().data() + at * outputs * 2,
+         outputs * 2, gpu.stream);
+    gpu.stream.synchronize();
+    for (std::int64_t o = 0; o < outputs; ++o) {
+        CAPTURE(o);
+        float sum = 0;
+        for (std::int64_t k = 0; k < inputs; ++k) {
+            const std::int64_t block = k / fp8_block;
+            sum += Integers::large(at * inputs + k, tokens) *
+                   Integers::large(o * inputs + k, outputs) *
+                   Integers::small(block * tokens + at, x_shape[0]) *
+                   Integers::small(o / fp8_block * weight_shape[1] + block, weight_shape[0]);
+        }
+        CHECK(to_float(row[static_cast<std::size_t>(o)]) == to_float(to_bf16(sum)));
     }
 }
 

@@ -92,15 +92,16 @@ private:
     __device__ bool has(int row, int column) const {
         return row < work_.rows && column < work_.cols;
     }
-    /// The pairs of a matrix that belong to this lane's sums in a panel; 0 outside of it.
+    /// The pairs of a matrix that belong to this lane's sums in a panel; 0 outside of it, or if
+    /// they are not wanted.
     template <class U>
     __device__ void load_pairs(Vec<U, 2> (&to)[2 * pairs], const std::byte* from,
-                               std::int64_t stride, int row, int column) const {
+                               std::int64_t stride, int row, int column, bool wanted = true) const {
         unrolled<2 * pairs>([&](int i) {
             const int r = row + i % 2 * 8;
             const int at = column + i / 2 * 8;
             to[i] = {};
-            if (has(r, at)) {
+            if (wanted && has(r, at)) {
                 to[i] = load(reinterpret_cast<const Vec<U, 2>*>(reinterpret_cast<const U*>(from) +
                                                                 r * stride + at));
             }
@@ -113,7 +114,8 @@ private:
         auto* to = reinterpret_cast<float*>(work_.to);
         const auto* bias = reinterpret_cast<const float*>(work_.bias);
         Vec<float, 2> before[2 * pairs];
-        if (work_.accumulate) load_pairs(before, work_.to, work_.to_stride, row, column);
+        // Not behind one branch, around which the compiler would spill registers.
+        load_pairs(before, work_.to, work_.to_stride, row, column, work_.accumulate);
         unrolled<2 * pairs>([&](int i) {
             const int r = row + i % 2 * 8;
             const int at = column + i / 2 * 8;

@@ -52,8 +52,8 @@ __device__ inline TakenUnit read_unit(GemmShared& shared, const Ring<unit_slots>
 
 /// 128 rows or columns of an operand, for one step.
 struct OperandPlace {
-    int first;  ///< row or column
-    int k;
+    int first;     ///< row or column
+    int k;         ///< in elements of 16 bits
     int head = 0;  ///< BoxPlace::head and BoxPlace::sequence of a grouped GEMM's maps
     int sequence = 0;
 };

@@ -10,10 +10,80 @@ namespace gptrain::cuda::sm90 {
 /// Registers of a thread's sums; element i is in the place that warpgroup_multiply documents.
 using Sums = float[tile_columns / 2];
 
-template <class T, Major a_major, Major b_major>
+/// FP8 elements of a, and f8e4m3 of b.
+template <class A>
+struct Fp8Elements {
+    static constexpr DType dtype = A::dtype;
+};
+
+/// The scales of FP8 operands.
+enum class Scaling {
+    none,    ///< of operands of 16 bits
+    whole,   ///< one for each operand, applied to the sums
+    blocks,  ///< of 128 elements of k, applied to the sums of each step
+};
+
+/// The stages that the loader fills, in order.
+class LoadedSteps {
+public:
+    __device__ explicit LoadedSteps(GemmShared& shared) : shared_(shared) {}
+
+    /// The operands of the next step, when they have arrived.
+    __device__ Stage& next() {
+        Stage& stage = shared_.operands[loaded_.at()];
+        wait(shared_.steps[loaded_.at()].full, loaded_.parity());
+        loaded_.advance();
+        return stage;
+    }
+    /// Both blocks may overwrite their half of the oldest step's b, and this block its a.
+    __device__ void release() {
+        if (lane_index() < cluster_blocks) arrive_at(shared_.steps[done_.at()].empty, lane_index());
+        done_.advance();
+    }
+
+private:
+    GemmShared& shared_;
+    Ring<stages> loaded_;
+    Ring<stages> done_;
+};
+
+/// The first of a step's operands for a multiply, of all rows or columns from `begin` on.
+template <Major major>
+__device__ inline Operand<major> operand(const std::byte* begin) {
+    if constexpr (major == Major::k) {
+        return k_major(shared_address(begin));
+    } else {
+        return mn_major(shared_address(begin), panel_bytes);
+    }
+}
+
+/// From the operands of one multiply to the next.
+template <Major major>
+constexpr int operand_bytes = major == Major::k ? 32 : 16 * row_bytes;
+
+/// Starts c (+)= a b for the operands of a step as one group; without `accumulate` it overwrites c.
+template <class T, int n, Major a_major, Major b_major>
+__device__ inline void start_step(float (&c)[n], Operand<a_major> a, Operand<b_major> b,
+                                  bool accumulate) {
+    warpgroup_fence();
+    unrolled<step_bytes / 32>([&](int k) {
+        warpgroup_multiply<T>(c, a.later(k * operand_bytes<a_major>),
+                              b.later(k * operand_bytes<b_major>), accumulate || k > 0);
+    });
+    warpgroup_commit();
+}
+
+/// Adds up all steps in the registers of the tensor cores. T is Bf16, F16 or Fp8Elements.
+template <class T, Major a_dim, Major b_dim>
 class StepProducts {
 public:
-    __device__ StepProducts(GemmShared& shared, int group) : shared_(shared), group_(group) {}
+    static constexpr Major a_major = a_dim;
+    static constexpr Major b_major = b_dim;
+    static constexpr bool divided = a_dim == Major::mn;
+    static constexpr bool promoted = false;
+    static constexpr Scaling scaling = size_of(T::dtype) == 1 ? Scaling::whole : Scaling::none;
+
+    __device__ StepProducts(GemmShared& shared, int group) : group_(group), steps_(shared) {}
 
     /// c = the sum of so many steps, at least one. Of the last step, the first `last_rows` summed
     /// elements count; the others may hold anything. For fewer than all of them, a and b must have
@@ -24,48 +94,21 @@ public:
         for (int step = 1; step < steps; ++step) {
             multiply_step(c, rows(step), true);
             warpgroup_wait<1>();
-            release();
+            steps_.release();
         }
         warpgroup_wait<0>();
         pin_registers(c);
-        release();
+        steps_.release();
     }
 
 private:
-    /// The first 16 of a step's summed elements, of all rows or columns from `begin` on.
-    template <Major major>
-    __device__ static Operand<major> operand(const std::byte* begin) {
-        if constexpr (major == Major::k) {
-            return k_major(shared_address(begin));
-        } else {
-            return mn_major(shared_address(begin), panel_bytes);
-        }
-    }
-    /// From 16 summed elements to the next.
-    template <Major major>
-    static constexpr int operand_bytes = major == Major::k ? 16 * 2 : 16 * row_bytes;
-
-    /// c (+)= a b for the next step; without `accumulate` it overwrites c.
     __device__ void multiply_step(Sums& c, int rows, bool accumulate) {
-        Stage& stage = shared_.operands[loaded_.at()];
-        wait(shared_.steps[loaded_.at()].full, loaded_.parity());
-        loaded_.advance();
+        Stage& stage = steps_.next();
         if constexpr (a_major == Major::mn && b_major == Major::mn) {
             if (rows < step_length) clear_from(rows, stage);
         }
-        const Operand a = operand<a_major>(stage.a + group_ * panel_bytes);
-        const Operand b = operand<b_major>(stage.b[0]);
-        warpgroup_fence();
-        unrolled<step_length / 16>([&](int k) {
-            warpgroup_multiply<T>(c, a.later(k * operand_bytes<a_major>),
-                                  b.later(k * operand_bytes<b_major>), accumulate || k > 0);
-        });
-        warpgroup_commit();
-    }
-    /// Both blocks may overwrite their half of the oldest step's b, and this block its a.
-    __device__ void release() {
-        if (lane_index() < cluster_blocks) arrive_at(shared_.steps[done_.at()].empty, lane_index());
-        done_.advance();
+        start_step<T>(c, operand<a_major>(stage.a + group_ * panel_bytes),
+                      operand<b_major>(stage.b[0]), accumulate);
     }
     /// Sets the rows from this one on to 0, of a for this group and of b for both: each group does
     /// a half.
@@ -82,10 +125,8 @@ private:
         barrier_wait(barrier::both_groups, tile_groups * group_threads);
     }
 
-    GemmShared& shared_;
     int group_;
-    Ring<stages> loaded_;
-    Ring<stages> done_;
+    LoadedSteps steps_;
 };
 
 }  // namespace gptrain::cuda::sm90

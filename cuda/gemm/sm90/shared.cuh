@@ -18,7 +18,7 @@ constexpr int loader_registers = 40;
 constexpr int compute_registers = 232;
 
 /// Bytes of 128 rows or columns of an operand, for one step.
-constexpr int half_bytes = 128 * step_length * 2;
+constexpr int half_bytes = 128 * step_bytes;
 /// Bytes of a panel of 64 x 64 elements.
 constexpr int panel_bytes = 64 * row_bytes;
 
@@ -32,7 +32,8 @@ enum class GemmResult {
 
 /// Arguments of the kernel.
 struct GemmWork {
-    TensorMap a, b;     ///< boxes of 128 rows, or of step_length rows if k is not contiguous
+    /// In elements of 16 bits. Boxes of 128 rows, or of step_length rows if k is not contiguous.
+    TensorMap a, b;
     TensorMap c, gelu;  ///< boxes of group_rows; unused if c is fp32
     int rows;
     int cols;
@@ -51,6 +52,10 @@ struct GemmWork {
     const std::byte* gelu_input;
     std::int64_t gelu_stride;
     bool accumulate;
+    const float* a_scale;  ///< FP8: the first
+    const float* b_scale;
+    std::int64_t a_scale_step;  ///< in blocks: from 128 of k to the next, whose rows lie together
+    std::int64_t b_scale_step;  ///< in blocks: from 128 columns to the next, whose k lie together
 
     __device__ int units() const { return pairs * columns * parts; }
 };

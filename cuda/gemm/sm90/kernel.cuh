@@ -1,0 +1,158 @@
+// What every GEMM kernel for sm_90a does, and its launch. Persistent clusters of two blocks take
+// units of work: a pair of tiles of c, for a part of the summed dim. One warpgroup loads operands,
+// two compute, each 64 of the 128 rows of a tile (docs/cuda.md, "GEMMs for sm_90a").
+#pragma once
+
+#include "base/error.h"
+#include "cuda/gemm/sm90/finish.cuh"
+#include "cuda/gemm/sm90/load.cuh"
+#include "cuda/gemm/sm90/scales.cuh"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda::sm90 {
+
+/// A computing warpgroup. T is the type of 16-bit results. Only what may_divide allows is divided.
+template <class Products, class T, GemmResult result>
+class ComputingGroup {
+public:
+    __device__ ComputingGroup(const GemmWork& work, GemmShared& shared, int group)
+        : work_(work),
+          shared_(shared),
+          group_(group),
+          finisher_(work, shared, group),
+          products_(shared, group) {}
+
+    __device__ void run() {
+        const int rank = cluster_rank();
+        for (Ring<unit_slots> units;; units.advance()) {
+            int unit = 0;
+            if (lane_index() == 0) unit = static_cast<int>(read_unit(shared_, units).number);
+            unit = shuffle(unit, 0);
+            if (unit >= work_.units()) break;
+            const UnitPlace place = place_of(work_, unit, rank);
+            Sums c;
+            add_steps(c, place);
+            if constexpr (Products::divided) {
+                const PartTurn turn(work_, place, group_);
+                if (place.part > 0) turn.add_earlier(c, place.part);
+                if (place.part + 1 < work_.parts) {
+                    turn.hand_on(c, place.part, group_);
+                    continue;
+                }
+            }
+            if constexpr (Products::scaling == Scaling::whole) scale_sums(c, work_);
+            finisher_.store_tile(place, c);
+        }
+        if constexpr (result != GemmResult::sums) finisher_.wait_for_stores();
+    }
+
+private:
+    __device__ void add_steps(Sums& c, const UnitPlace& place) {
+        const int steps = place.last_step - place.first_step;
+        const bool both = place.column + half_columns < work_.cols;
+        if constexpr (Products::scaling == Scaling::blocks) {
+            products_.add(c, steps, both, BlockScales(work_, place, group_));
+        } else if constexpr (Products::promoted) {
+            products_.add(c, steps, both);
+        } else {
+            products_.add(c, steps);
+        }
+    }
+
+    const GemmWork& work_;
+    GemmShared& shared_;
+    int group_;
+    Finisher<T, result> finisher_;
+    Products products_;
+};
+
+/// The kernel's body.
+template <class Products, class T, GemmResult result>
+__device__ inline void run_block(const GemmWork& work) {
+    auto& shared = shared_memory<GemmShared>();
+    init_barriers(shared);
+    const int group = warp_index() / group_warps;
+    if (group == 0) {
+        lower_registers<loader_registers>();
+        const int warp = warp_index();
+        if (warp == 0 && lane_index() == 0) {
+            load_steps<Products::a_major, Products::b_major>(work, shared);
+        } else if (warp == 1 && lane_index() == 0 && cluster_rank() == 0) {
+            take_units(work, shared);
+        }
+    } else {
+        raise_registers<compute_registers>();
+        ComputingGroup<Products, T, result>(work, shared, group - 1).run();
+    }
+    // The other block arrives at barriers of this one.
+    cluster_barrier();
+}
+
+// ---- host ---------------------------------------------------------------------------------------
+
+static_assert(fp8_block == half_columns && fp8_block == step_bytes);
+
+/// The matrix in rows of its contiguous dim. Bulk copies move 16 bits at a time, so an element of
+/// the map is two of FP8.
+inline MapMatrix by_contiguous_dim(const Matrix& matrix, bool rows) {
+    const auto halves = [&](std::int64_t count) { return count * size_of(matrix.dtype) / 2; };
+    if (rows) return {matrix.data, matrix.rows, halves(matrix.cols), halves(matrix.row_stride)};
+    return {matrix.data, matrix.cols, halves(matrix.rows), halves(matrix.col_stride)};
+}
+
+/// The sums and the counters, which are 0 at first.
+inline void take_scratch(GemmWork& work, const UnitPlan& plan, const OpContext& context) {
+    context.scratch.reset();
+    auto* counters = context.scratch.take<unsigned>(plan.counters());
+    set_bytes(counters, 0, plan.counters() * static_cast<std::int64_t>(sizeof(unsigned)),
+              context.stream);
+    work.next_unit = counters;
+    work.turns = counters + 1;
+    work.sums = plan.parts > 1 ? context.scratch.take<float>(plan.sums()) : nullptr;
+}
+
+/// Launches a kernel that calls run_block<Products, T, result>.
+template <class Products, GemmResult result>
+void launch_gemm(void (*kernel)(GemmWork), const Gemm& gemm, std::int64_t parts,
+                 const OpContext& context) {
+    constexpr int map_rows = 128;
+    constexpr bool a_by_k = Products::a_major == Major::k;
+    constexpr bool b_by_k = Products::b_major == Major::k;
+    const UnitPlan plan(gemm, Products::divided ? parts : 1);
+    const bool maps = result != GemmResult::sums;
+    GemmWork work;
+    work.a = matrix_map(by_contiguous_dim(gemm.a, a_by_k), a_by_k ? map_rows : step_length);
+    work.b = matrix_map(by_contiguous_dim(gemm.b, !b_by_k), b_by_k ? map_rows : step_length);
+    work.c = maps ? matrix_map(by_contiguous_dim(gemm.c, true), group_rows) : TensorMap{};
+    work.gelu = result == GemmResult::gelu
+                    ? matrix_map(by_contiguous_dim(gemm.gelu, true), group_rows)
+                    : TensorMap{};
+    work.rows = gptrain::narrow<int>(gemm.c.rows);
+    work.cols = gptrain::narrow<int>(gemm.c.cols);
+    work.pairs = gptrain::narrow<int>(plan.pairs);
+    work.columns = gptrain::narrow<int>(plan.columns);
+    work.steps = gptrain::narrow<int>(plan.steps);
+    work.parts = gptrain::narrow<int>(plan.parts);
+    take_scratch(work, plan, context);
+    work.to = gemm.c.data;
+    work.to_stride = gemm.c.row_stride;
+    work.bias = gemm.bias;
+    work.gelu_input = gemm.gelu_input.data;
+    work.gelu_stride = gemm.gelu_input.row_stride;
+    work.accumulate = gemm.accumulate;
+    work.a_scale = gemm.a.scale;
+    work.b_scale = gemm.b.scale;
+    work.a_scale_step = gemm.a.scales.col_step;
+    work.b_scale_step = gemm.b.scales.col_step;
+    // A cluster whose multiprocessors are held by others starts late and finds less to do.
+    const std::int64_t clusters = std::min<std::int64_t>(
+        plan.units(), div_ceil(context.device.multiprocessors, cluster_blocks));
+    launch(context.stream,
+           {.blocks = clusters * cluster_blocks,
+            .threads = threads_of_block,
+            .shared_bytes = sizeof(GemmShared),
+            .cluster_blocks = cluster_blocks},
+           kernel, work);
+}
+
+}  // namespace gptrain::cuda::sm90
