@@ -37,6 +37,15 @@ gone() {
     return 1
 }
 
+# go_on SRUN: an srun, which is two processes, passes on neither what the ranks say nor that they have
+# ended while it is stopped.
+go_on() {
+    local process
+    for process in "$1" $(pgrep -P "$1"); do
+        ! grep -qs '^State:.T' "/proc/$process/status" || kill -CONT "$process" || true
+    done
+}
+
 # Runs gptrain; sets `code`, and `failed_at` to the time at which its end showed. Signals are for
 # gptrain: the process that copies its errors has to outlive it. The code is srun's even if the disk is
 # too full for the copy.
@@ -55,8 +64,7 @@ run_step() {
     step=$!
     exec 4>&-
     while ! gone "$step" 0; do
-        # One that is stopped passes on neither what the ranks say nor that they have ended.
-        ! grep -qs '^State:.T' "/proc/$step/status" || kill -CONT "$step" || true
+        go_on "$step"
         if [[ -n $failed_at ]]; then
             ((SECONDS >= deadline)) || continue
             say "srun has not ended $patience s after this line, and is killed: $why"
