@@ -4,7 +4,7 @@
 #
 # clang-tidy spends its time on the headers of libraries, so the sources of a room are checked as
 # one, and so are rooms that repeat no local name of each other. Left out are the kernels of lib/cpu,
-# which have separate compiler flags and cannot be joined.
+# which have separate compiler flags.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -59,7 +59,9 @@ install() {
 build() {
     local settings=()
     case $1 in
-        cuda) settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture") ;;
+        # Tests with the label once are those of the sanitizers' build.
+        cuda) settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture"
+            -DGPTRAIN_BUILD_ONCE=OFF) ;;
         asan) settings=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -DNDEBUG") ;;
     esac
     cmake --preset "${1/quick/cpu}" "${settings[@]}" || return
