@@ -87,10 +87,12 @@ run_step() {
 
 # code_of_program CODE: gptrain's exit code where srun's CODE hides it. The signal that ended the
 # other ranks hides the code of the rank that failed, and so does the 6 of ranks that have lost it.
-# A node or the network may be lost before the tasks have started; in a job's first start that is more
-# likely a mistake in its settings.
+# For a task that the kernel killed for memory srun has 1 or, in some versions, 125. A node or the
+# network may be lost before the tasks have started; in a job's first start its settings are more
+# likely wrong.
 code_of_program() {
     local code=$1 first
+    ((code != 1 && code != 125)) || ! grep -qE '^srun: error: .*: Out Of Memory$' "$errors" || code=137
     first=$(sed -nE '/^srun: error: .*: Exited with exit code [2-5]$/{s/.* //p; q}' "$errors") || true
     ((code != 6 && code <= 128)) || code=${first:-$code}
     ((code != 1)) || ! grep -qE '^srun: error: Task launch for .* failed on node' "$errors" || code=6

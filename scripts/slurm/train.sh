@@ -124,7 +124,7 @@ start=0 next_look=0
 while true; do
     watch_host
     run_step
-    ! grep -qE 'oom_kill|Out Of Memory' "$errors" ||
+    ! grep -qE 'oom.kill|Out Of Memory' "$errors" ||
         say "a task has used up the memory of its node or of the job and was killed (oom_kill): ask for more with" \
             "--mem, or see what a rank needs in gptrain --config $spec --dry-run"
     ((code == 75 || code == 6 || code > 128)) || exit "$code"

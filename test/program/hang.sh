@@ -145,7 +145,7 @@ says errors "hang: rank 1 " "last seen in save "
 expect_exit 0 "$gptrain" inspect saving/checkpoints/step-000010
 
 # The data cannot be read: another process holds the lock that the order of the next pass needs.
-launch 2 data parallel.data=2 data.num_samples=4000
+launch 2 data parallel.data=2 data.num_samples=1000
 stopped=()
 exec 9>data/cache/.lock
 flock 9

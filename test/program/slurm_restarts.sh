@@ -228,7 +228,7 @@ ends_with 2 "" run.yaml
 
 # The kernel has killed a task; Slurm's lines come before those of srun.
 noting srun "echo 'slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some tasks have been OOM Killed.' >&2
-echo 'srun: error: n1: task 1: Out Of Memory' >&2; exit 137"
+echo 'srun: error: n1: task 1: Out Of Memory' >&2; exit 1"
 ends_with 137 requeued run.yaml
 says out "has used up the memory" "(oom_kill): ask for more with --mem"
 
