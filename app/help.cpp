@@ -32,6 +32,7 @@ constexpr auto environment_section =
   GPTRAIN_CUDA_LIBS       folders with cuBLASLt and NCCL, where they are not found
   GPTRAIN_CUDA_ATTENTION  portable: the attention kernels for every GPU on H100 and H200 too
   GPTRAIN_NODE_CACHE      a folder for what the next start need not find out again, or off
+  GPTRAIN_CONNECT_SECONDS how long ranks may take to find each other; default: 600
   GPTRAIN_CUDA_GRAPHS     1: record actions in graphs
   NO_COLOR                set: no colours on a terminal)";
 

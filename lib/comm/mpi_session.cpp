@@ -1,12 +1,18 @@
 #include "comm/mpi_session.h"
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <numeric>
+#include <stop_token>
+#include <thread>
 
 #include "base/checked.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "comm/mpi_state.h"
@@ -30,7 +36,42 @@ const char* process_environment(const char* name) {
     return std::getenv(name);
 }
 
+/// For how long ranks may look for each other, before a watchdog knows them.
+std::chrono::seconds connect_limit(const Environment& environment) {
+    constexpr std::int64_t usual = 600;
+    const char* wanted = environment("GPTRAIN_CONNECT_SECONDS");
+    if (wanted == nullptr) return std::chrono::seconds(usual);
+    const std::optional<std::int64_t> seconds = parse_int(wanted);
+    if (!seconds || *seconds < 1)
+        fail(ExitCode::usage, "GPTRAIN_CONNECT_SECONDS is '", wanted, "', not a number of seconds");
+    return std::chrono::seconds(*seconds);
+}
+
+/// Ends the process with the exit code of a hang after this time, unless it is destroyed before.
+/// MPI waits forever for a rank that has not started, or for a message of the launcher that is
+/// lost.
+class ConnectLimit {
+public:
+    explicit ConnectLimit(std::chrono::seconds limit)
+        : thread_([limit](const std::stop_token& stop) {
+              std::mutex mutex;
+              std::condition_variable_any changed;
+              std::unique_lock lock(mutex);
+              changed.wait_for(lock, stop, limit, [] { return false; });
+              if (stop.stop_requested()) return;
+              error_line("gptrain",
+                         text("the ranks have not found each other within ", limit.count(),
+                              " s (GPTRAIN_CONNECT_SECONDS); restart the "
+                              "run, it continues from the newest checkpoint"));
+              std::_Exit(static_cast<int>(ExitCode::hang));
+          }) {}
+
+private:
+    std::jthread thread_;
+};
+
 void start_mpi() {
+    const ConnectLimit watched(connect_limit(process_environment));
     int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED)

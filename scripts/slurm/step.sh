@@ -3,10 +3,12 @@
 # variables.
 
 # Lines that show that a step is lost, although srun may wait for its other tasks for a long time: a
-# task that was killed, ended with 6 or was not launched, the error of a rank, the words of Open MPI in a
-# rank that has lost another one.
+# task that was killed, ended with 6 or was not launched, a message of Slurm's by which ranks find each
+# other and that could not be sent, the error of a rank, the words of Open MPI in a rank that has lost
+# another one.
 lost='^srun: error: tasks? [0-9,-]+ launch failed
 ^srun: error: [^ ]+: tasks? [0-9,-]+: (Exited with exit code (6|1[2-9].|2..)$|[^E])
+^slurmstepd-[^ ]+: error: +mpi/pmix[^ ]*: .*(exceeded the retry limit|Cannot send message)
 ^([0-9]+: )?gptrain: error: 
 ^([0-9]+: )?An MPI communication peer process has unexpectedly disconnected'
 # For how many seconds a lost step may go on.

@@ -136,6 +136,12 @@ kill -0 "$(<pid.0)" 2>/dev/null && fail "rank 0 goes on"
 wait $launcher && fail "the launcher knows nothing of it"
 how=("${alone[@]}")
 
+# A rank that never looks for the others.
+settings output_dir=alone parallel.data=2
+GPTRAIN_CONNECT_SECONDS=2 "$mpirun" -n 1 "$gptrain" --config run.yaml "${set[@]}" : -n 1 sleep 20 >out 2>err
+(($? == 6)) || fail "exit code $? of a rank that is alone"
+says err "the ranks have not found each other within 2 s (GPTRAIN_CONNECT_SECONDS)"
+
 # In the second save. The first checkpoint stays.
 launch 2 saving parallel.data=2 checkpoint.interval=10 checkpoint.async=false \
     "fault_injection={faults: [{kind: stop, rank: 1, step: 20, call: 9}]}"

@@ -340,6 +340,14 @@ noting srun "${probes}[[ \$GPTRAIN_START != *.1 ]] || {
 $command"
 starts 2 0 ""
 says out "srun has not ended 5 s after this line, and is killed: srun: error: task 2 launch failed"
+# This one waits for ranks that wait for a message of Slurm's that is lost.
+noting srun "${probes}[[ \$GPTRAIN_START != *.1 ]] || {
+    echo 'slurmstepd-n1: error:  mpi/pmix_v4: pmixp_p2p_send: n1 [0]: send failed, rc=2, exceeded the retry limit' >&2
+    echo first >>starts
+    exec /bin/sleep 100
+}
+$command"
+starts 2 0 ""
 noting srun "$srun"
 # An srun that somebody stops goes on.
 noting srun "${probes}kill -STOP \$\$; $command"
