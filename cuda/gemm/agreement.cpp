@@ -106,13 +106,19 @@ std::string result_difference(const Gemm& gemm, const std::function<void()>& ref
     struct Results {
         std::vector<Row> c;
         std::vector<Row> gelu;
+        std::vector<Row> totals;
     };
+    const auto read_if_any = [&](const Matrix& matrix) {
+        return matrix.data == nullptr ? std::vector<Row>() : read(matrix, stream);
+    };
+    const Matrix totals =
+        gemm.a_totals == nullptr ? Matrix() : Matrix(gemm.a_totals, 1, gemm.a.rows);
     const auto run = [&](const std::function<void()>& work) {
         clear(gemm.c, gemm.accumulate ? 0 : 0xff);
         if (gemm.gelu.data != nullptr) clear(gemm.gelu, 0xff);
+        if (totals.data != nullptr) clear(totals, 0);
         work();
-        return Results{read(gemm.c, stream),
-                       gemm.gelu.data == nullptr ? std::vector<Row>() : read(gemm.gelu, stream)};
+        return Results{read(gemm.c, stream), read_if_any(gemm.gelu), read_if_any(totals)};
     };
     const Results expected = run(reference);
     const Results results = run(other);
@@ -120,7 +126,10 @@ std::string result_difference(const Gemm& gemm, const std::function<void()>& ref
     const std::string in_c =
         difference_of("c", gemm.c.dtype, noise, expected.c, results.c, gemm.c.rows);
     if (!in_c.empty()) return in_c;
-    return difference_of("gelu", gemm.gelu.dtype, noise, expected.gelu, results.gelu, gemm.c.rows);
+    const std::string in_gelu =
+        difference_of("gelu", gemm.gelu.dtype, noise, expected.gelu, results.gelu, gemm.c.rows);
+    if (!in_gelu.empty()) return in_gelu;
+    return difference_of("a_totals", DType::f32, noise, expected.totals, results.totals, 1);
 }
 
 }  // namespace gptrain::cuda

@@ -49,6 +49,17 @@ std::string_view demands(const Gemm& gemm) {
     return gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "";
 }
 
+/// The ways to compute it in our kernel for sm_90a that are worth a try.
+std::vector<Sm90Choice> sm90_choices(const Gemm& gemm, std::int64_t multiprocessors) {
+    std::vector<Sm90Choice> choices;
+    for (const std::int64_t parts :
+         sm90::parts_to_try(gemm, multiprocessors, Gemms::workspace_bytes)) {
+        if (sm90::may_sum_rows(gemm)) choices.push_back({.parts = parts, .sums_rows = true});
+        choices.push_back({.parts = parts, .sums_rows = false});
+    }
+    return choices;
+}
+
 [[noreturn]] void fail_declined(const Gemm& gemm) {
     fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a GEMM of ", gemm.a.rows,
          " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype), demands(gemm));
@@ -89,10 +100,10 @@ private:
     };
 
     PreparedGemm& prepare(const Gemm& gemm);
-    /// GemmChoice::sm90_parts, by the table or by tuning.
-    std::int64_t sm90_parts(const Gemm& gemm, const Call& call);
+    /// GemmChoice::sm90, by the table or by tuning.
+    Sm90Choice sm90_choice(const Gemm& gemm, const Call& call);
     /// Times our kernel for sm_90a against the library's plan and records the faster one.
-    std::int64_t tune_sm90(const Gemm& gemm, const Call& call);
+    Sm90Choice tune_sm90(const Gemm& gemm, const Call& call);
     /// The table's choice, or the library's first; during tuning the fastest.
     GemmChoice choose(const Gemm& gemm, const Call& call);
     /// Empty if the library accepts none.
@@ -114,13 +125,13 @@ private:
     bool timing_ = false;
     LtLibrary library_;
     std::map<GemmKey, PreparedGemm> prepared_;
-    std::map<GemmKey, std::int64_t> sm90_parts_;
+    std::map<GemmKey, Sm90Choice> sm90_choices_;
 };
 
 void Gemms::Library::tune(const std::function<void()>& work) {
     GPTRAIN_CHECK(tuning_ != nullptr, "no tuning table");
     prepared_.clear();
-    sm90_parts_.clear();
+    sm90_choices_.clear();
     timing_ = true;
     work();
     timing_ = false;
@@ -130,7 +141,7 @@ void Gemms::Library::tune(const std::function<void()>& work) {
 bool Gemms::Library::use_table(std::string_view table) {
     GPTRAIN_CHECK(tuning_ != nullptr, "no table to replace");
     prepared_.clear();
-    sm90_parts_.clear();
+    sm90_choices_.clear();
     return tuning_->replace(table);
 }
 
@@ -143,7 +154,7 @@ void Gemms::Library::run(const Gemm& wanted, PartKernel* kernel, const OpContext
                   .deterministic = context.deterministic,
                   .scratch = context.scratch,
                   .choose = [&](const Gemm& part) { return choose(part, call); },
-                  .sm90_parts = [&](const Gemm& part) { return sm90_parts(part, call); }};
+                  .sm90 = [&](const Gemm& part) { return sm90_choice(part, call); }};
     GemmPlan plan = plan_of(gemm, call.rules);
     for (std::size_t next = 0; next < plan.size();) {
         if (run_part(plan[next], call)) {
@@ -213,23 +224,25 @@ GemmChoice Gemms::Library::choose(const Gemm& gemm, const Call& call) {
     return choice;
 }
 
-std::int64_t Gemms::Library::sm90_parts(const Gemm& gemm, const Call& call) {
-    if (!has_sm90_ || tuning_ == nullptr || !sm90::covers_gemm(gemm)) return 0;
+Sm90Choice Gemms::Library::sm90_choice(const Gemm& gemm, const Call& call) {
+    if (!has_sm90_ || tuning_ == nullptr || !sm90::covers_gemm(gemm)) return {};
     const GemmKey key = key_of(gemm);
-    const auto found = sm90_parts_.find(key);
-    if (found != sm90_parts_.end()) return found->second;
+    const auto found = sm90_choices_.find(key);
+    if (found != sm90_choices_.end()) return found->second;
     const auto entry = tuning_->find(to_text(key));
-    std::int64_t parts = entry ? choice_of(*entry).sm90_parts : 0;
-    if (parts > 0 && sm90::UnitPlan(gemm, parts).scratch_bytes() > workspace_bytes) parts = 0;
-    if (!entry && timing_ && tunes_sm90_) parts = tune_sm90(gemm, call);
-    sm90_parts_[key] = parts;
-    return parts;
+    Sm90Choice choice = entry ? choice_of(*entry).sm90 : Sm90Choice();
+    const sm90::UnitPlan units(sm90_part_of(gemm, choice), choice.parts);
+    if (choice.sums_rows > sm90::may_sum_rows(gemm) || units.scratch_bytes() > workspace_bytes)
+        choice = {};
+    if (!entry && timing_ && tunes_sm90_) choice = tune_sm90(gemm, call);
+    sm90_choices_[key] = choice;
+    return choice;
 }
 
-std::int64_t Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
-    const auto plan_with = [&](std::int64_t parts) {
+Sm90Choice Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
+    const auto plan_with = [&](const Sm90Choice& choice) {
         GemmRules rules = call.rules;
-        rules.sm90_parts = [parts](const Gemm&) { return parts; };
+        rules.sm90 = [choice](const Gemm&) { return choice; };
         return plan_of(gemm, rules);
     };
     const auto run_all = [&](const GemmPlan& plan) {
@@ -238,32 +251,32 @@ std::int64_t Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
             run_part(part, call);
         timing_ = true;
     };
-    const GemmPlan by_library = plan_with(0);
+    const GemmPlan by_library = plan_with({});
     const auto declined = [](const GemmPart& part) {
         return part.kind == GemmPart::Kind::library && !part.algorithm;
     };
     // Without a result to compare with, ours is not used either.
-    if (std::any_of(by_library.begin(), by_library.end(), declined)) return 0;
+    if (std::any_of(by_library.begin(), by_library.end(), declined)) return {};
     double shortest = max_time_ratio * time_of(by_library, call);
-    std::int64_t best = 0;
-    for (const std::int64_t parts : sm90::parts_to_try(gemm, multiprocessors_, workspace_bytes)) {
-        const GemmPlan plan = plan_with(parts);
+    Sm90Choice best;
+    for (const Sm90Choice& choice : sm90_choices(gemm, multiprocessors_)) {
+        const GemmPlan plan = plan_with(choice);
         const std::string difference = result_difference(
             gemm, [&] { run_all(by_library); }, [&] { run_all(plan); }, call.context.stream);
         if (!difference.empty()) {
             warn("the GEMM kernel for sm_90a differs from cuBLASLt, which is used instead: ",
                  gemm.a.rows, " x ", gemm.a.cols, " x ", gemm.b.cols, ": ", difference);
-            best = 0;
+            best = {};
             break;
         }
         const double time = time_of(plan, call);
         if (time >= shortest) continue;
         shortest = time;
-        best = parts;
+        best = choice;
     }
     const std::string key = to_text(key_of(gemm));
-    if (best != 0) {
-        tuning_->record(key, to_text(GemmChoice{.sm90_parts = best}));
+    if (best.parts != 0) {
+        tuning_->record(key, to_text(GemmChoice{.sm90 = best}));
     } else if (!tuning_->find(key) && is_separable(gemm)) {
         tuning_->record(key, to_text(GemmChoice{.separate = true}));
     }
@@ -280,7 +293,7 @@ bool Gemms::Library::runs_on_sm90(const GroupedGemm& gemm, const GroupedKernels&
     if (!has_sm90_ || tuning_ == nullptr || !sm90::covers_grouped(gemm)) return false;
     const std::string key = key_of(gemm);
     const auto entry = tuning_->find(key);
-    if (entry) return choice_of(*entry).sm90_parts > 0;
+    if (entry) return choice_of(*entry).sm90.parts > 0;
     if (!timing_ || !tunes_sm90_) return false;
     const auto anywhere = [&] { kernels.anywhere(gemm, context); };
     const auto ours = [&] { kernels.sm90(gemm, context); };
@@ -299,7 +312,8 @@ bool Gemms::Library::runs_on_sm90(const GroupedGemm& gemm, const GroupedKernels&
     const bool faster = difference.empty() &&
                         milliseconds(ours, repetitions, context.stream) <
                             max_time_ratio * milliseconds(anywhere, repetitions, context.stream);
-    tuning_->record(key, to_text(GemmChoice{.separate = !faster, .sm90_parts = faster ? 1 : 0}));
+    tuning_->record(key,
+                    to_text(GemmChoice{.separate = !faster, .sm90 = {.parts = faster ? 1 : 0}}));
     return faster;
 }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr std::string_view separate_word = "apart";
 /// The same for a GEMM of our kernel for sm_90a, before the number of parts.
 constexpr std::string_view sm90_word = "sm90:";
+/// After that number, if the kernel computes a_sums too.
+constexpr std::string_view row_sums_word = "+sums";
 
 /// A group of rows whose fp32 sums are buffered is a multiple of the first of these that it
 /// reaches, so that GEMM tiles are full, or at least FP8 is possible.
@@ -93,12 +95,12 @@ bool can_fuse(const Gemm& gemm, const GemmRules& rules) {
 
 /// Adds our kernel for sm_90a where that is chosen; returns false if it is not.
 bool add_sm90(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
-    const std::int64_t parts = rules.sm90_parts ? rules.sm90_parts(gemm) : 0;
-    if (parts == 0) return false;
-    Gemm without_sums = gemm;
-    without_sums.a_sums = without_sums.a_totals = nullptr;
-    plan.push_back({.kind = GemmPart::Kind::sm90, .gemm = without_sums, .sm90_parts = parts});
-    if (gemm.a_sums != nullptr) plan.push_back({.kind = GemmPart::Kind::row_sums, .gemm = gemm});
+    const Sm90Choice choice = rules.sm90 ? rules.sm90(gemm) : Sm90Choice();
+    if (choice.parts == 0) return false;
+    const Gemm part = sm90_part_of(gemm, choice);
+    plan.push_back({.kind = GemmPart::Kind::sm90, .gemm = part, .sm90_parts = choice.parts});
+    if (part.a_sums != gemm.a_sums)
+        plan.push_back({.kind = GemmPart::Kind::row_sums, .gemm = gemm});
     return true;
 }
 
@@ -184,6 +186,12 @@ bool is_separable(const Gemm& gemm) {
     return gemm.has_epilogue() || adds_to_16_bits || sum_divided;
 }
 
+Gemm sm90_part_of(const Gemm& gemm, const Sm90Choice& choice) {
+    Gemm part = gemm;
+    if (!choice.sums_rows) part.a_sums = part.a_totals = nullptr;
+    return part;
+}
+
 GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules) {
     GemmPlan plan;
     add(plan, gemm, rules);
@@ -191,7 +199,8 @@ GemmPlan plan_of(const Gemm& gemm, const GemmRules& rules) {
 }
 
 std::string to_text(const GemmChoice& choice) {
-    if (choice.sm90_parts != 0) return text(sm90_word, choice.sm90_parts);
+    if (choice.sm90.parts != 0)
+        return text(sm90_word, choice.sm90.parts, choice.sm90.sums_rows ? row_sums_word : "");
     if (choice.separate) return std::string(separate_word);
     constexpr std::string_view digits = "0123456789abcdef";
     std::string word;
@@ -216,8 +225,12 @@ std::string key_of(const GroupedGemm& gemm) {
 GemmChoice choice_of(std::string_view word) {
     if (word == separate_word) return {.separate = true};
     if (word.starts_with(sm90_word)) {
-        const auto parts = parse_int(word.substr(sm90_word.size()));
-        return {.sm90_parts = parts && *parts > 0 ? *parts : 0};
+        word.remove_prefix(sm90_word.size());
+        const bool sums_rows = word.ends_with(row_sums_word);
+        if (sums_rows) word.remove_suffix(row_sums_word.size());
+        const auto parts = parse_int(word);
+        if (!parts || *parts <= 0) return {};
+        return {.sm90 = {.parts = *parts, .sums_rows = sums_rows}};
     }
     constexpr std::size_t width = 16;
     Algorithm algorithm{};

@@ -22,27 +22,32 @@ namespace gptrain::cuda {
 /// The library's word for one of its ways to compute a GEMM (cublasLtMatmulAlgo_t).
 using Algorithm = std::array<std::uint64_t, 8>;
 
+/// How our kernel for sm_90a computes a GEMM.
+struct Sm90Choice {
+    std::int64_t parts = 0;  ///< of the summed dim; 0: not by this kernel
+    bool sums_rows = false;  ///< it computes a_sums too, instead of another kernel
+};
+
 /// The outcome of timing for a GEMM: an entry of the tuning table.
 struct GemmChoice {
     std::optional<Algorithm> algorithm = {};  ///< none: the first that the library accepts
     bool separate = false;                    ///< not in one call, if it is separable
-    /// Not 0: by our kernel for sm_90a, with the summed dim in so many parts.
-    std::int64_t sm90_parts = 0;
+    Sm90Choice sm90 = {};
 };
 
-/// The text form of a choice that has an algorithm, is `separate` or has sm90_parts, and its
+/// The text form of a choice that has an algorithm, is `separate` or has sm90.parts, and its
 /// inverse; an empty choice if `word` is not a valid form.
 std::string to_text(const GemmChoice& choice);
 GemmChoice choice_of(std::string_view word);
 
 /// The tuning table's key of grouped GEMMs: everything that a choice depends on. A choice is
-/// sm90_parts = 1, or `separate` for the other kernel.
+/// sm90.parts = 1, or `separate` for the other kernel.
 std::string key_of(const GroupedGemm& gemm);
 
 struct GemmPart {
     enum class Kind {
         library,   ///< computes `gemm` in one call; the sums of a's rows go to a_sums alone
-        sm90,      ///< computes `gemm` in our kernel for sm_90a, but not a_sums
+        sm90,      ///< computes `gemm` in our kernel for sm_90a, with a_totals if it has them
         epilogue,  ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
         gelu,      ///< gelu = gelu(c)
         row_sums,  ///< a_totals += the sum of each row of a
@@ -65,14 +70,17 @@ struct GemmRules {
     Scratch scratch = {};       ///< has room for linear_sums_bytes, or for all of c in fp32
     /// The choice for a GEMM that one call of the library could compute.
     std::function<GemmChoice(const Gemm& gemm)> choose;
-    /// GemmChoice::sm90_parts for a GEMM with its whole epilogue, which our kernel for sm_90a
-    /// covers if it is not 0. Not set: 0 for all.
-    std::function<std::int64_t(const Gemm& gemm)> sm90_parts = {};
+    /// GemmChoice::sm90 for a GEMM with its whole epilogue, which our kernel for sm_90a covers if
+    /// it has parts. Not set: none has.
+    std::function<Sm90Choice(const Gemm& gemm)> sm90 = {};
 };
 
 /// True if the GEMM has a plan other than one call of the library, which GemmChoice::separate
 /// selects: it has an epilogue, adds to 16 bits, or its sum is divided.
 bool is_separable(const Gemm& gemm);
+
+/// What the kernel for sm_90a computes of the GEMM: without a_sums if another kernel has them.
+Gemm sm90_part_of(const Gemm& gemm, const Sm90Choice& choice);
 
 /// Bytes of fp32 sums that wait for their epilogue at a time: they fit in the L2 cache of a large
 /// GPU.

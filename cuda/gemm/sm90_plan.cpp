@@ -91,6 +91,10 @@ bool may_divide(const Gemm& gemm) {
     return fp8 || layout_of(gemm) == GemmLayout::mn_mn;
 }
 
+bool may_sum_rows(const Gemm& gemm) {
+    return gemm.a_sums != nullptr && !gemm.a.is_fp8() && layout_of(gemm) == GemmLayout::mn_mn;
+}
+
 bool covers_gemm(const Gemm& gemm) {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
     const bool sizes = gemm.c.rows > 0 && gemm.c.cols > 0 && gemm.a.cols > 0 &&
@@ -104,7 +108,8 @@ UnitPlan::UnitPlan(const Gemm& gemm, std::int64_t parts_)
     : pairs(div_ceil(gemm.c.rows, tile_rows * cluster_blocks)),
       columns(div_ceil(gemm.c.cols, tile_columns)),
       steps(div_ceil(gemm.a.cols * size_of(gemm.a.dtype), step_bytes)),
-      parts(std::min(parts_, steps)) {}
+      parts(std::min(parts_, steps)),
+      row_sums(gemm.a_sums != nullptr ? parts * gemm.c.rows : 0) {}
 
 std::vector<std::int64_t> parts_to_try(const Gemm& gemm, std::int64_t multiprocessors,
                                        std::int64_t bytes) {

@@ -46,6 +46,8 @@ bool covers_gemm(const Gemm& gemm);
 GemmLayout layout_of(const Gemm& gemm);
 /// True if the summed dim may be divided: of weight gradients.
 bool may_divide(const Gemm& gemm);
+/// True if the kernel also computes the a_sums that the GEMM has: of 16-bit weight gradients.
+bool may_sum_rows(const Gemm& gemm);
 
 /// A unit of work is a pair of tiles and a part of the summed dim.
 struct UnitPlan {
@@ -53,6 +55,8 @@ struct UnitPlan {
     std::int64_t columns;  ///< of tiles
     std::int64_t steps;    ///< of step_bytes, in the whole summed dim
     std::int64_t parts;    ///< of the summed dim
+    /// fp32 sums of a's rows, for all parts.
+    std::int64_t row_sums;
 
     UnitPlan(const Gemm& gemm, std::int64_t parts_);
     std::int64_t tiles() const { return pairs * columns * cluster_blocks; }
@@ -62,7 +66,8 @@ struct UnitPlan {
     /// fp32 sums that one part hands to the next.
     std::int64_t sums() const { return parts > 1 ? tiles() * tile_rows * tile_columns : 0; }
     std::int64_t scratch_bytes() const {
-        return Scratch::bytes_of<unsigned>(counters()) + Scratch::bytes_of<float>(sums());
+        return Scratch::bytes_of<unsigned>(counters()) + Scratch::bytes_of<float>(sums()) +
+               Scratch::bytes_of<float>(row_sums);
     }
 };
 

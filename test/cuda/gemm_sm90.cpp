@@ -176,6 +176,88 @@ TEST_CASE("results of a GEMM that differ are told from those that are rounded ot
                    "c[7, 7] is 7"));
 }
 
+/// The gradients of an 8 x 8 weight and its bias: all are 8.
+class Gradients {
+public:
+    Gradients() {
+        for (const Tensor& ones : {dy_, x_}) {
+            auto* values = ones.as<Bf16>();
+            std::fill(values, values + count, to_bf16(1));
+        }
+    }
+    Gradients(const Gradients&) = delete;
+    Gradients& operator=(const Gradients&) = delete;
+    ~Gradients() {
+        for (const Tensor& tensor : {dy_, x_, dweight_, sums_, dbias_})
+            release(tensor.data(), MemorySpace::device);
+    }
+    Gemm gemm() const {
+        return {.a = Matrix(dy_).transposed(),
+                .b = Matrix(x_),
+                .c = Matrix(dweight_),
+                .a_sums = sums_.as<float>(),
+                .a_totals = dbias_.as<float>()};
+    }
+
+private:
+    static constexpr std::int64_t count = 64;
+    static Tensor make(DType dtype, const Shape& shape) {
+        return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
+    }
+    Tensor dy_ = make(DType::bf16, {8, 8});
+    Tensor x_ = make(DType::bf16, {8, 8});
+    Tensor dweight_ = make(DType::f32, {8, 8});
+    Tensor sums_ = make(DType::f32, {8});
+    Tensor dbias_ = make(DType::f32, {8});
+};
+
+/// The sums of a row in our kernel, and how many milliseconds they take there or apart.
+float sum_of_row = 8;
+std::int64_t time_in_gemm = 0;
+std::int64_t time_apart = 0;
+
+void gradient_kernel(const GemmPart& part, const OpContext& context) {
+    using enum GemmPart::Kind;
+    const Gemm& gemm = part.gemm;
+    if (part.kind == sm90) {
+        auto* c = reinterpret_cast<float*>(gemm.c.data);
+        context.stream.issue([c] { std::fill(c, c + 64, 8.0f); });
+    }
+    if (gemm.a_totals == nullptr) return;
+    const std::int64_t time = part.kind == sm90       ? time_in_gemm
+                              : part.kind == row_sums ? time_apart
+                                                      : 0;
+    const float sum = part.kind == sm90 ? sum_of_row : 8;
+    context.stream.issue([totals = gemm.a_totals, time, sum] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(time));
+        for (int i = 0; i < 8; ++i)
+            totals[i] += sum;
+    });
+}
+
+TEST_CASE("tuning lets the kernel for sm_90a sum a bias gradient where that is faster", "[gemms]") {
+    Hopper hopper;
+    const Gradients gradients;
+    const auto tuned = [&](std::int64_t in_gemm, std::int64_t apart, float sum = 8) {
+        time_in_gemm = in_gemm;
+        time_apart = apart;
+        sum_of_row = sum;
+        TuningTable table;
+        Gemms gemms(hopper.device().properties, &table, tunes_sm90);
+        for (const auto kind : {fake_plain, fake_with_epilogue})
+            fake_cublas_lt_delay(kind, 20);
+        gemms.tune(
+            [&] { gemms.run(gradients.gemm(), gradient_kernel, hopper.device().context()); });
+        for (const auto kind : {fake_plain, fake_with_epilogue})
+            fake_cublas_lt_delay(kind, 0);
+        hopper.device().synchronize();
+        return table.to_text();
+    };
+    CHECK(contains(tuned(0, 5), " sm90:1+sums\nentries"));
+    CHECK(contains(tuned(5, 0), " sm90:1\nentries"));
+    CHECK_FALSE(contains(tuned(0, 5, 8.25f), " sm90:"));
+}
+
 /// y = x w^T of 8 rows of ones, half of them of each of two experts.
 class OnesOfExperts {
 public:

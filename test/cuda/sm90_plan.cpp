@@ -169,7 +169,10 @@ TEST_CASE("a step has 128 elements of FP8, and weight gradients are divided", "[
 TEST_CASE("a plan has the GEMM kernel for sm_90a where it is chosen, with its epilogue", "[sm90]") {
     GemmRules rules = {.device_major = 9,
                        .choose = [](const Gemm&) { return GemmChoice{.algorithm = Algorithm{7}}; },
-                       .sm90_parts = [](const Gemm&) { return 5; }};
+                       .sm90 =
+                           [](const Gemm&) {
+                               return Sm90Choice{5, false};
+                           }};
     Gemm with_gelu = forward();
     with_gelu.gelu = matrix(4, DType::bf16, 32, 48);
     const GemmPlan plan = plan_of(with_gelu, rules);
@@ -177,7 +180,7 @@ TEST_CASE("a plan has the GEMM kernel for sm_90a where it is chosen, with its ep
     CHECK(plan[0].kind == Kind::sm90);
     CHECK(plan[0].sm90_parts == 5);
     CHECK(plan[0].gemm.gelu.data == with_gelu.gelu.data);
-    // The rows of a are summed by another kernel.
+    // The rows of a are summed by another kernel, or in this one.
     Gemm with_sums = weight_gradient(48, 64);
     with_sums.a_sums = reinterpret_cast<float*>(address(5));
     with_sums.a_totals = reinterpret_cast<float*>(address(6));
@@ -186,15 +189,27 @@ TEST_CASE("a plan has the GEMM kernel for sm_90a where it is chosen, with its ep
     CHECK(sums[0].kind == Kind::sm90);
     CHECK(sums[0].gemm.a_sums == nullptr);
     CHECK(sums[1].kind == Kind::row_sums);
-    rules.sm90_parts = [](const Gemm&) { return 0; };
+    CHECK(sums[1].gemm.a_totals == with_sums.a_totals);
+    rules.sm90 = [](const Gemm&) { return Sm90Choice{5, true}; };
+    const GemmPlan in_one = plan_of(with_sums, rules);
+    REQUIRE(in_one.size() == 1);
+    CHECK(in_one[0].kind == Kind::sm90);
+    CHECK(in_one[0].gemm.a_totals == with_sums.a_totals);
+    rules.sm90 = [](const Gemm&) { return Sm90Choice(); };
     CHECK(plan_of(forward(), rules)[0].kind == Kind::library);
 }
 
 TEST_CASE("the tuning table's word for the GEMM kernel for sm_90a is read back", "[sm90]") {
-    CHECK(to_text(GemmChoice{.sm90_parts = 7}) == "sm90:7");
-    CHECK(choice_of("sm90:7").sm90_parts == 7);
-    for (const char* word : {"sm90:", "sm90:0", "sm90:-1", "sm90:x", "sm90"}) {
-        CHECK(choice_of(word).sm90_parts == 0);
+    CHECK(to_text(GemmChoice{.sm90 = {7, false}}) == "sm90:7");
+    CHECK(to_text(GemmChoice{.sm90 = {7, true}}) == "sm90:7+sums");
+    for (const bool sums_rows : {false, true}) {
+        const Sm90Choice choice = choice_of(sums_rows ? "sm90:7+sums" : "sm90:7").sm90;
+        CHECK(choice.parts == 7);
+        CHECK(choice.sums_rows == sums_rows);
+    }
+    for (const char* word : {"sm90:", "sm90:0", "sm90:-1", "sm90:x", "sm90", "sm90:+sums",
+                             "sm90:7+sum", "sm90:7sums+"}) {
+        CHECK(choice_of(word).sm90.parts == 0);
         CHECK_FALSE(choice_of(word).algorithm);
     }
 }

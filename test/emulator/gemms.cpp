@@ -119,7 +119,10 @@ void Gemms::run(const Gemm& gemm, PartKernel* kernel, const OpContext& context) 
     const GemmRules rules = {
         .scratch = context.scratch,
         .choose = [](const Gemm&) { return GemmChoice{.separate = true}; },
-        .sm90_parts = [parts](const Gemm& part) { return sm90::covers_gemm(part) ? parts : 0; }};
+        .sm90 =
+            [parts](const Gemm& part) {
+                return Sm90Choice{sm90::covers_gemm(part) ? parts : 0, sm90::may_sum_rows(part)};
+            }};
     for (const GemmPart& part : plan_of(gemm, rules)) {
         if (part.kind == GemmPart::Kind::library) {
             context.stream.issue(

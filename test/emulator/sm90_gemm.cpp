@@ -58,6 +58,15 @@ TEST_CASE("the GEMM kernel for sm_90a gives the bits of a product and its epilog
     }
 }
 
+TEST_CASE("the order of blocks changes no bit of a weight gradient and its sums of rows",
+          "[gemm]") {
+    EmulatedHopper device;
+    const OpCase op = sm90_rounded_case();
+    const auto one = device.results(op, hopper(emulator::Order::ascending, false, 4));
+    CHECK(device.results(op, hopper(emulator::Order::shuffled, false, 4)) == one);
+    CHECK(device.results(op, hopper(emulator::Order::ascending, false, 2)) != one);
+}
+
 TEST_CASE("the GEMM kernel for sm_90a multiplies FP8 and adds in fp32", "[gemm]") {
     using enum emulator::Order;
     EmulatedHopper device;

@@ -16,6 +16,8 @@ constexpr std::int64_t columns = 280;
 constexpr std::int64_t length = 328;
 constexpr std::int64_t tokens = 331;
 constexpr std::int64_t gap = 16;  ///< between rows
+/// Rows of memory behind those of tokens, which hold NaN.
+constexpr std::int64_t behind = 5;
 const Values integers = random_integers(-4, 5);
 
 OpCase make_case(std::string_view op, DType dtype) {
@@ -71,10 +73,17 @@ OpCase input_grad(std::string_view name, DType dtype, bool with_gelu, bool accum
     return op;
 }
 
-OpCase weight_grad(std::string_view name, DType dtype, bool with_bias, bool accumulate) {
+OpCase weight_grad(std::string_view name, DType dtype, bool with_bias, bool accumulate,
+                   const Values& values = integers) {
     OpCase op = make_case(name, dtype);
-    const auto x = op.input(dtype, {tokens, columns}, integers, gap);
-    const auto dy = op.input(dtype, {tokens, rows}, integers);
+    const auto matrix = [&](std::int64_t width) {
+        return op.part(
+            Role::input, op.storage(dtype, {tokens + behind, width + gap}),
+            [=](const Tensor& whole) { return whole.slice(0, 0, tokens).slice(1, gap / 2, width); },
+            values);
+    };
+    const auto x = matrix(columns);
+    const auto dy = matrix(rows);
     const auto dweight = accumulate ? op.updated(DType::f32, {rows, columns}, integers)
                                     : op.output(DType::f32, {rows, columns});
     const auto dbias = with_bias ? op.updated(DType::f32, {rows}, integers) : none;
@@ -205,8 +214,6 @@ OpCase fp8_blocks() {
 /// Rows of each expert: none, fewer than a step of a weight gradient has, and more than a pair of
 /// tiles. They begin inside of tiles.
 const std::vector<std::int64_t> counts = {70, 0, 259, 3};
-/// Rows of memory behind those of the experts, which hold NaN.
-constexpr std::int64_t behind = 5;
 constexpr std::int64_t parts = 2;
 /// Of one part: its last panel is not full. Steps of the input gradient end there.
 constexpr std::int64_t outputs = 72;
@@ -317,12 +324,16 @@ std::vector<OpCase> sm90_fp8_cases() {
             fp8_blocks()};
 }
 
+OpCase sm90_rounded_case() {
+    return weight_grad("weight_grad rounded", DType::bf16, true, true, random_values(1));
+}
+
 std::vector<OpCase> few_sm90_gemm_cases() {
     const DType dtype = DType::bf16;
     return {
         forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
         input_grad("input_grad gelu", dtype, true, false),
-        weight_grad("weight_grad accumulate", dtype, false, true),
+        weight_grad("weight_grad accumulate bias", dtype, true, true),
         grouped_forward(dtype),
         grouped_weight_grad(dtype, true),
         fp8_blocks(),

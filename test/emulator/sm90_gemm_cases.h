@@ -15,6 +15,9 @@ std::vector<OpCase> sm90_gemm_cases(DType dtype);
 /// The same for operands of FP8, with one scale and with scales for blocks.
 std::vector<OpCase> sm90_fp8_cases();
 
+/// A weight gradient with a bias gradient whose sums are rounded.
+OpCase sm90_rounded_case();
+
 /// The ones that together reach every place of the kernel that orders accesses.
 std::vector<OpCase> few_sm90_gemm_cases();
 

@@ -1,5 +1,6 @@
 // The GEMM kernel for sm_90a next to cuBLASLt and the kernels for separate epilogues, on a GPU of
 // compute capability 9.0.
+#include <utility>
 #include <vector>
 
 #include "backend/model_ops.h"
@@ -134,17 +135,22 @@ TEST_CASE("GEMMs by the kernel for sm_90a agree with cuBLASLt", "[sm90-gemm]") {
                                          .gelu_input = x.tensor(),
                                          .dx = dx.tensor()}) == "");
 
-    const Gemm weight_grad = {.a = Matrix(gelu.tensor()).transposed(),
-                              .b = Matrix(x.tensor()),
-                              .c = Matrix(dweight.tensor()),
-                              .accumulate = true};
-    for (const std::int64_t parts : {1, 3, 16}) {
+    const Integers dbias = integers(1, outputs, DType::f32);
+    const Tensor dbias_row(dbias.tensor().data(), DType::f32, {outputs});
+    Gemm weight_grad = {.a = Matrix(gelu.tensor()).transposed(),
+                        .b = Matrix(x.tensor()),
+                        .c = Matrix(dweight.tensor()),
+                        .accumulate = true};
+    for (const auto& [parts, with_bias] :
+         {std::pair(1, false), std::pair(3, true), std::pair(16, true)}) {
         CAPTURE(parts);
+        // The kernel stores no sums there, but wants to know that they are asked for.
+        weight_grad.a_sums = weight_grad.a_totals = with_bias ? dbias_row.as<float>() : nullptr;
         CHECK(gpu.difference(weight_grad, parts,
                              LinearWeightGrad{.x = x.tensor(),
                                               .dy = gelu.tensor(),
                                               .dweight = dweight.tensor(),
-                                              .dbias = {}}) == "");
+                                              .dbias = with_bias ? dbias_row : Tensor()}) == "");
     }
 }
 

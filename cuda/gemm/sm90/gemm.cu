@@ -20,6 +20,12 @@ void run(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
 }
 
 template <class T>
+__global__ void __launch_bounds__(threads_of_block, 1)
+    row_sums_kernel(const __grid_constant__ GemmWork work) {
+    run_block<ProductsAndRowSums<T>, T, GemmResult::sums>(work);
+}
+
+template <class T>
 void run_as(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
     using enum GemmResult;
     const bool wide = gemm.c.dtype == DType::f32;
@@ -33,14 +39,18 @@ void run_as(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
             if (gemm.gelu_input.data != nullptr)
                 return run<T, Major::k, Major::mn, gelu_slope>(gemm, parts, context);
             return run<T, Major::k, Major::mn, rounded>(gemm, parts, context);
-        case GemmLayout::mn_mn: return run<T, Major::mn, Major::mn, sums>(gemm, parts, context);
+        case GemmLayout::mn_mn:
+            if (gemm.a_sums != nullptr)
+                return launch_gemm<ProductsAndRowSums<T>, sums>(row_sums_kernel<T>, gemm, parts,
+                                                                context);
+            return run<T, Major::mn, Major::mn, sums>(gemm, parts, context);
     }
 }
 
 }  // namespace
 
 void multiply(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
-    GPTRAIN_CHECK(covers_gemm(gemm) && gemm.a_sums == nullptr && parts > 0,
+    GPTRAIN_CHECK(covers_gemm(gemm) && (gemm.a_sums == nullptr || may_sum_rows(gemm)) && parts > 0,
                   "sm90::multiply does not support this GEMM");
     switch (gemm.a.dtype) {
         case DType::bf16: return run_as<Bf16>(gemm, parts, context);

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "base/error.h"
+#include "cuda/device/partial_sums.h"
 #include "cuda/gemm/sm90/finish.cuh"
 #include "cuda/gemm/sm90/load.cuh"
+#include "cuda/gemm/sm90/row_sums.cuh"
 #include "cuda/gemm/sm90/scales.cuh"
 #include "cuda/runtime/context.h"
 
@@ -54,9 +56,23 @@ private:
             products_.add(c, steps, both, BlockScales(work_, place, group_));
         } else if constexpr (Products::promoted) {
             products_.add(c, steps, both);
+        } else if constexpr (Products::sums_rows) {
+            add_with_row_sums(c, place);
         } else {
             products_.add(c, steps);
         }
+    }
+    /// The first column of tiles sums the rows of a for all.
+    __device__ void add_with_row_sums(Sums& c, const UnitPlace& place) {
+        RowSums<T> sums(group_);
+        const bool first = place.column == 0;
+        products_.add(c, place.last_step - place.first_step, step_length, [&](const Stage& stage) {
+            if (first) sums.add(stage);
+        });
+        if (!first) return;
+        const int row = place.row + group_ * group_rows;
+        sums.store_rows(work_.row_sums + std::int64_t{place.part} * work_.rows + row,
+                        work_.rows - row);
     }
 
     const GemmWork& work_;
@@ -100,7 +116,7 @@ inline MapMatrix by_contiguous_dim(const Matrix& matrix, bool rows) {
     return {matrix.data, matrix.cols, halves(matrix.rows), halves(matrix.col_stride)};
 }
 
-/// The sums and the counters, which are 0 at first.
+/// The sums, and the counters, which are 0 at first.
 inline void take_scratch(GemmWork& work, const UnitPlan& plan, const OpContext& context) {
     context.scratch.reset();
     auto* counters = context.scratch.take<unsigned>(plan.counters());
@@ -109,6 +125,7 @@ inline void take_scratch(GemmWork& work, const UnitPlan& plan, const OpContext& 
     work.next_unit = counters;
     work.turns = counters + 1;
     work.sums = plan.parts > 1 ? context.scratch.take<float>(plan.sums()) : nullptr;
+    work.row_sums = plan.row_sums > 0 ? context.scratch.take<float>(plan.row_sums) : nullptr;
 }
 
 /// Launches a kernel that calls run_block<Products, T, result>.
@@ -153,6 +170,13 @@ void launch_gemm(void (*kernel)(GemmWork), const Gemm& gemm, std::int64_t parts,
             .shared_bytes = sizeof(GemmShared),
             .cluster_blocks = cluster_blocks},
            kernel, work);
+    if constexpr (Products::sums_rows) {
+        add_partial_sums({.data = work.row_sums,
+                          .count = plan.parts,
+                          .columns = gemm.c.rows,
+                          .totals = {gemm.a_totals, nullptr}},
+                         context.stream);
+    }
 }
 
 }  // namespace gptrain::cuda::sm90

@@ -73,6 +73,10 @@ __device__ inline void start_step(float (&c)[n], Operand<a_major> a, Operand<b_m
     warpgroup_commit();
 }
 
+struct NothingBeside {
+    __device__ void operator()(const Stage& /*step*/) const {}
+};
+
 /// Adds up all steps in the registers of the tensor cores. T is Bf16, F16 or Fp8Elements.
 template <class T, Major a_dim, Major b_dim>
 class StepProducts {
@@ -81,20 +85,24 @@ public:
     static constexpr Major b_major = b_dim;
     static constexpr bool divided = a_dim == Major::mn;
     static constexpr bool promoted = false;
+    static constexpr bool sums_rows = false;
     static constexpr Scaling scaling = size_of(T::dtype) == 1 ? Scaling::whole : Scaling::none;
 
     __device__ StepProducts(GemmShared& shared, int group) : group_(group), steps_(shared) {}
 
     /// c = the sum of so many steps, at least one. Of the last step, the first `last_rows` summed
     /// elements count; the others may hold anything. For fewer than all of them, a and b must have
-    /// them in rows.
-    __device__ void add(Sums& c, int steps, int last_rows = step_length) {
+    /// them in rows. `beside` is called with each step while its products run.
+    template <class Beside = NothingBeside>
+    __device__ void add(Sums& c, int steps, int last_rows = step_length,
+                        const Beside& beside = {}) {
         const auto rows = [&](int step) { return step + 1 < steps ? step_length : last_rows; };
-        multiply_step(c, rows(0), false);
+        beside(start_next(c, rows(0), false));
         for (int step = 1; step < steps; ++step) {
-            multiply_step(c, rows(step), true);
+            const Stage& stage = start_next(c, rows(step), true);
             warpgroup_wait<1>();
             steps_.release();
+            beside(stage);
         }
         warpgroup_wait<0>();
         pin_registers(c);
@@ -102,13 +110,14 @@ public:
     }
 
 private:
-    __device__ void multiply_step(Sums& c, int rows, bool accumulate) {
+    __device__ const Stage& start_next(Sums& c, int rows, bool accumulate) {
         Stage& stage = steps_.next();
         if constexpr (a_major == Major::mn && b_major == Major::mn) {
             if (rows < step_length) clear_from(rows, stage);
         }
         start_step<T>(c, operand<a_major>(stage.a + group_ * panel_bytes),
                       operand<b_major>(stage.b[0]), accumulate);
+        return stage;
     }
     /// Sets the rows from this one on to 0, of a for this group and of b for both: each group does
     /// a half.

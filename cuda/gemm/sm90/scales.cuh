@@ -72,6 +72,7 @@ public:
     static constexpr Major b_major = Major::k;
     static constexpr bool divided = is_divided;
     static constexpr bool promoted = true;
+    static constexpr bool sums_rows = false;
     static constexpr Scaling scaling = how;
 
     __device__ PromotedProducts(GemmShared& shared, int group) : group_(group), steps_(shared) {}

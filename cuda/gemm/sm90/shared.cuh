@@ -46,7 +46,8 @@ struct GemmWork {
     /// Sums of parts, for each group of each tile: register 4 i + j of thread t is at
     /// 512 i + 4 t + j.
     float* sums;
-    std::byte* to;  ///< c
+    float* row_sums;  ///< for each part: the sums of a's rows
+    std::byte* to;    ///< c
     std::int64_t to_stride;
     const std::byte* bias;
     const std::byte* gelu_input;
