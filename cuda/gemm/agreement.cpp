@@ -11,12 +11,9 @@
 namespace gptrain::cuda {
 namespace {
 
-/// No multiple of a factor of a tile's size.
-constexpr std::int64_t row_distance = 67;
-
 std::vector<std::int64_t> sampled_rows(std::int64_t rows) {
     std::vector<std::int64_t> sampled;
-    for (std::int64_t row = 0; row < rows; row += row_distance)
+    for (std::int64_t row = 0; row < rows; row += compared_row_distance)
         sampled.push_back(row);
     if (sampled.back() != rows - 1) sampled.push_back(rows - 1);
     return sampled;

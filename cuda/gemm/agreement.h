@@ -1,6 +1,7 @@
 // Compares two ways to compute a GEMM.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -8,6 +9,9 @@
 #include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
+
+/// No multiple of a factor of a tile's size.
+constexpr std::int64_t compared_row_distance = 67;
 
 /// Runs both on the GEMM's operands and compares every 67th row and the last one of c and of gelu,
 /// so rows at all places of a tile, and a_totals. Describes the first element that differs by more

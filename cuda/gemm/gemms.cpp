@@ -232,8 +232,8 @@ Sm90Choice Gemms::Library::sm90_choice(const Gemm& gemm, const Call& call) {
     const auto entry = tuning_->find(to_text(key));
     Sm90Choice choice = entry ? choice_of(*entry).sm90 : Sm90Choice();
     const sm90::UnitPlan units(sm90_part_of(gemm, choice), choice.parts);
-    if (choice.sums_rows > sm90::may_sum_rows(gemm) || units.scratch_bytes() > workspace_bytes)
-        choice = {};
+    const bool may = !choice.sums_rows || sm90::may_sum_rows(gemm);
+    if (!may || units.scratch_bytes() > workspace_bytes) choice = {};
     if (!entry && timing_ && tunes_sm90_) choice = tune_sm90(gemm, call);
     sm90_choices_[key] = choice;
     return choice;
@@ -251,20 +251,24 @@ Sm90Choice Gemms::Library::tune_sm90(const Gemm& gemm, const Call& call) {
             run_part(part, call);
         timing_ = true;
     };
-    const GemmPlan by_library = plan_with({});
+    GemmPlan others = plan_with({});
     const auto declined = [](const GemmPart& part) {
         return part.kind == GemmPart::Kind::library && !part.algorithm;
     };
+    const bool is_alone = std::any_of(others.begin(), others.end(), declined);
     // Without a result to compare with, ours is not used either.
-    if (std::any_of(by_library.begin(), by_library.end(), declined)) return {};
-    double shortest = max_time_ratio * time_of(by_library, call);
+    if (is_alone && !gemm.a.in_blocks()) return {};
+    if (is_alone) others = {{.kind = GemmPart::Kind::plain_rows, .gemm = gemm}};
+    double shortest =
+        is_alone ? std::numeric_limits<double>::infinity() : max_time_ratio * time_of(others, call);
     Sm90Choice best;
     for (const Sm90Choice& choice : sm90_choices(gemm, multiprocessors_)) {
         const GemmPlan plan = plan_with(choice);
         const std::string difference = result_difference(
-            gemm, [&] { run_all(by_library); }, [&] { run_all(plan); }, call.context.stream);
+            gemm, [&] { run_all(others); }, [&] { run_all(plan); }, call.context.stream);
         if (!difference.empty()) {
-            warn("the GEMM kernel for sm_90a differs from cuBLASLt, which is used instead: ",
+            warn("the GEMM kernel for sm_90a differs from ",
+                 is_alone ? "a plain sum, and is not used: " : "cuBLASLt, which is used instead: ",
                  gemm.a.rows, " x ", gemm.a.cols, " x ", gemm.b.cols, ": ", difference);
             best = {};
             break;

@@ -46,12 +46,13 @@ std::string key_of(const GroupedGemm& gemm);
 
 struct GemmPart {
     enum class Kind {
-        library,   ///< computes `gemm` in one call; the sums of a's rows go to a_sums alone
-        sm90,      ///< computes `gemm` in our kernel for sm_90a, with a_totals if it has them
-        epilogue,  ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
-        gelu,      ///< gelu = gelu(c)
-        row_sums,  ///< a_totals += the sum of each row of a
-        add_sums,  ///< a_totals += a_sums
+        library,     ///< computes `gemm` in one call; the sums of a's rows go to a_sums alone
+        sm90,        ///< computes `gemm` in our kernel for sm_90a, with a_totals if it has them
+        epilogue,    ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
+        gelu,        ///< gelu = gelu(c)
+        row_sums,    ///< a_totals += the sum of each row of a
+        add_sums,    ///< a_totals += a_sums
+        plain_rows,  ///< the rows of c that tuning compares, where there is no other way
     };
 
     Kind kind = Kind::library;

@@ -5,6 +5,7 @@
 #include "cuda/device/activations.cuh"
 #include "cuda/device/device.cuh"
 #include "cuda/device/partial_sums.h"
+#include "cuda/gemm/plain_rows.h"
 #include "cuda/gemm/sm90/gemm.h"
 #include "cuda/ops/activation.h"
 #include "cuda/ops/linear_bias.h"
@@ -127,6 +128,7 @@ void run_part(const GemmPart& part, const OpContext& context) {
                                      .columns = gemm.a.rows,
                                      .totals = {gemm.a_totals, nullptr}},
                                     context.stream);
+        case GemmPart::Kind::plain_rows: return multiply_plain_rows(gemm, context.stream);
         case GemmPart::Kind::library: break;
     }
     fail(ExitCode::bug, "this part of a plan is the library's");

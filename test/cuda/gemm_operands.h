@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "backend/matrix.h"
 #include "cuda/fake_cublas_lt.h"
 #include "cuda/gemm/gemms.h"
+#include "emulator/grid.h"
 
 namespace gptrain::cuda {
 
@@ -42,6 +44,21 @@ struct Sum {
 inline void no_kernel(const GemmPart& /*part*/, const OpContext& /*context*/) {
     fail(ExitCode::bug, "a kernel of ours computes a part");
 }
+
+/// In memory that kernels may access.
+inline Tensor make(DType dtype, const Shape& shape) {
+    return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
+}
+
+/// Until its end the emulated device is of compute capability 9.0.
+struct EmulatedHopper {
+    EmulatedHopper() = default;
+    EmulatedHopper(const EmulatedHopper&) = delete;
+    EmulatedHopper& operator=(const EmulatedHopper&) = delete;
+    ~EmulatedHopper() { emulator::settings() = before; }
+    emulator::Settings before =
+        std::exchange(emulator::settings(), {.major = 9, .minor = 0, .shared_bytes = 227 << 10});
+};
 
 class Device {
 public:

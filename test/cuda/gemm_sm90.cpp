@@ -96,12 +96,7 @@ public:
     }
 
 private:
-    /// Until the end of the test.
-    struct Settings {
-        emulator::Settings before = std::exchange(
-            emulator::settings(), {.major = 9, .minor = 0, .shared_bytes = 227 << 10});
-        ~Settings() { emulator::settings() = before; }
-    } settings_;
+    EmulatedHopper settings_;
     Device device_;
 };
 
@@ -141,6 +136,14 @@ TEST_CASE("tuning gives a GEMM to our kernel for sm_90a where it may, and it is 
 TEST_CASE("a kernel for sm_90a whose results differ from the library's is not chosen", "[gemms]") {
     Hopper hopper;
     CHECK_FALSE(contains(hopper.tuned(20, tunes_sm90, kernel_that_does_nothing), " sm90:"));
+}
+
+TEST_CASE("a GEMM that the library declines is not given to the kernel for sm_90a", "[gemms]") {
+    Hopper hopper;
+    const Answer declines(fake_heuristic, fake_plain, CUBLAS_STATUS_NOT_SUPPORTED);
+    CHECK(contains(
+        test::message_of(ExitCode::usage, [&] { hopper.tuned(0, tunes_sm90, fast_kernel); }),
+        "no algorithm on this GPU for a GEMM of 8 x 8 x 8 in bf16"));
 }
 
 TEST_CASE("results of a GEMM that differ are told from those that are rounded otherwise",
@@ -201,9 +204,6 @@ public:
 
 private:
     static constexpr std::int64_t count = 64;
-    static Tensor make(DType dtype, const Shape& shape) {
-        return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
-    }
     Tensor dy_ = make(DType::bf16, {8, 8});
     Tensor x_ = make(DType::bf16, {8, 8});
     Tensor dweight_ = make(DType::f32, {8, 8});
@@ -278,9 +278,6 @@ public:
     GroupedGemm gemm() const { return {.a = x_, .b = weight_, .c = y_, .offsets = offsets_}; }
 
 private:
-    static Tensor make(DType dtype, const Shape& shape) {
-        return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
-    }
     Tensor x_ = make(DType::bf16, {8, 8});
     Tensor weight_ = make(DType::bf16, {1, 2, 8, 8});
     Tensor y_ = make(DType::bf16, {8, 8});

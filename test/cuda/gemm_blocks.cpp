@@ -1,0 +1,126 @@
+// FP8 in blocks where cuBLASLt has no such GEMM; over the library in fake_cublas_lt.cpp, which then
+// declines it, and the emulator's device.
+#include <algorithm>
+#include <cublasLt.h>
+
+#include "catch.h"
+#include "cuda/fake_cublas_lt.h"
+#include "cuda/gemm/gemms.h"
+#include "cuda/gemm/plain_rows.h"
+#include "cuda/gemm/sm90/gemm.h"
+#include "cuda/gemm/tuning.h"
+#include "cuda/gemm_operands.h"
+#include "support/temp_folder.h"
+
+namespace gptrain::cuda {
+namespace {
+
+using test::contains;
+
+/// Not our kernel, only what it is compared with.
+void plain_rows_alone(const GemmPart& part, const OpContext& context) {
+    if (part.kind == GemmPart::Kind::plain_rows) multiply_plain_rows(part.gemm, context.stream);
+}
+
+void kernel(const GemmPart& part, const OpContext& context) {
+    if (part.kind == GemmPart::Kind::sm90)
+        return sm90::multiply(part.gemm, part.sm90_parts, context);
+    plain_rows_alone(part, context);
+}
+
+/// y = x w^T + bias, of ones of FP8 in blocks. The scales make the first 128 products 1/2 each, the
+/// others 4: each y is 64 + 512 + 4. Rows 0, 67 and 70 are compared.
+class Blocks {
+public:
+    Blocks() {
+        for (const Tensor& ones : {x_, weight_}) {
+            auto* values = ones.as<F8E4M3>();
+            std::fill(values, values + ones.elements(), to_fp8<F8E4M3>(1));
+        }
+        std::fill(x_scales_.as<float>(), x_scales_.as<float>() + rows, 0.5f);
+        std::fill(x_scales_.as<float>() + rows, x_scales_.as<float>() + 2 * rows, 2.0f);
+        std::fill(weight_scales_.as<float>(), weight_scales_.as<float>() + 4, 1.0f);
+        weight_scales_.as<float>()[1] = 2;
+        std::fill(bias_.as<Bf16>(), bias_.as<Bf16>() + columns, to_bf16(4));
+    }
+    Blocks(const Blocks&) = delete;
+    Blocks& operator=(const Blocks&) = delete;
+    ~Blocks() {
+        for (const Tensor& tensor : {x_, x_scales_, weight_, weight_scales_, bias_, y_})
+            release(tensor.data(), MemorySpace::device);
+    }
+    Gemm gemm() const {
+        return {.a = Matrix(x_, x_scales_),
+                .b = Matrix(weight_, weight_scales_).transposed(),
+                .c = Matrix(y_),
+                .bias = bias_.data()};
+    }
+    void clear() const { std::fill(y(0), y(rows), to_bf16(before)); }
+    Bf16* y(std::int64_t row) const { return y_.as<Bf16>() + row * columns; }
+    bool row_is(std::int64_t row, float value) const {
+        return std::all_of(y(row), y(row + 1), [=](Bf16 each) { return to_float(each) == value; });
+    }
+
+    static constexpr std::int64_t rows = 71;
+    static constexpr std::int64_t columns = 128;
+    static constexpr std::int64_t length = 256;
+    static constexpr float right = 580;
+    static constexpr float before = 8;
+
+private:
+    Tensor x_ = make(DType::f8e4m3, {rows, length});
+    Tensor x_scales_ = make(DType::f32, fp8_row_scales(rows, length));
+    Tensor weight_ = make(DType::f8e4m3, {columns, length});
+    Tensor weight_scales_ = make(DType::f32, fp8_block_scales(columns, length));
+    Tensor bias_ = make(DType::bf16, {columns});
+    Tensor y_ = make(DType::bf16, {rows, columns});
+};
+
+TEST_CASE("plain rows of a GEMM in blocks are those that are compared", "[gemms]") {
+    const EmulatedHopper settings;
+    const Blocks blocks;
+    Gemm gemm = blocks.gemm();
+    const Stream stream;
+    const auto run = [&] {
+        blocks.clear();
+        multiply_plain_rows(gemm, stream);
+        stream.synchronize();
+    };
+    run();
+    for (const std::int64_t row : {0, 67, 70})
+        CHECK(blocks.row_is(row, Blocks::right));
+    for (const std::int64_t row : {1, 66, 68, 69})
+        CHECK(blocks.row_is(row, Blocks::before));
+    gemm.bias = nullptr;
+    gemm.accumulate = true;
+    run();
+    CHECK(blocks.row_is(70, Blocks::right - 4 + Blocks::before));
+}
+
+TEST_CASE("where the library has no FP8 in blocks, ours is compared with plain rows", "[gemms]") {
+    const EmulatedHopper settings;
+    Device device;
+    const Blocks blocks;
+    const Answer declines(fake_desc_set, fake_plain, CUBLAS_STATUS_NOT_SUPPORTED);
+    const Answer declines_bias(fake_desc_set, fake_with_epilogue, CUBLAS_STATUS_NOT_SUPPORTED);
+    TuningTable table;
+    Gemms gemms(device.properties, &table, true);
+    const auto run = [&](PartKernel* kernel_of_ours) {
+        gemms.run(blocks.gemm(), kernel_of_ours, device.context());
+    };
+    // One error where neither computes it.
+    CHECK(contains(
+        test::message_of(ExitCode::usage, [&] { gemms.tune([&] { run(plain_rows_alone); }); }),
+        "set precision.fp8_recipe to tensor"));
+    CHECK(contains(table.to_text(), "\nentries 0\n"));
+    gemms.tune([&] { run(kernel); });
+    CHECK(contains(table.to_text(), " sm90:1\nentries 1\n"));
+    blocks.clear();
+    run(kernel);
+    device.synchronize();
+    for (std::int64_t row = 0; row < Blocks::rows; ++row)
+        CHECK(blocks.row_is(row, Blocks::right));
+}
+
+}  // namespace
+}  // namespace gptrain::cuda
