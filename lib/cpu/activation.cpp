@@ -20,18 +20,19 @@ void run_forward_in_fp8(const ActivationForward& args) {
     const std::int64_t ffn = args.width();
     const Rows<T> u(args.u);
     const Rows<T> y(args.y);
-    parallel_ranges(args.u.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<T> own(static_cast<std::size_t>(y ? 0 : ffn));
-        for (std::int64_t t = begin; t < end; ++t) {
-            T* to = y ? y[t] : own.data();
-            if (gated(args.activation)) {
-                kernels.gate(args.activation, u[t], u[t] + ffn, to, ffn);
-            } else {
-                kernels.activate(args.activation, u[t], to, ffn);
-            }
-            to_fp8_row(to, args.y8, t);
-        }
-    });
+    parallel_ranges(args.u.size(0), activation_cost * ffn, 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                        std::vector<T> own(static_cast<std::size_t>(y ? 0 : ffn));
+                        for (std::int64_t t = begin; t < end; ++t) {
+                            T* to = y ? y[t] : own.data();
+                            if (gated(args.activation)) {
+                                kernels.gate(args.activation, u[t], u[t] + ffn, to, ffn);
+                            } else {
+                                kernels.activate(args.activation, u[t], to, ffn);
+                            }
+                            to_fp8_row(to, args.y8, t);
+                        }
+                    });
 }
 
 template <class T>
@@ -49,10 +50,11 @@ void run_forward(const ActivationForward& args) {
     const std::int64_t ffn = args.y.size(1);
     const Rows<T> u(args.u);
     const Rows<T> y(args.y);
-    parallel_ranges(args.y.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t)
-            kernels.gate(args.activation, u[t], u[t] + ffn, y[t], ffn);
-    });
+    parallel_ranges(args.y.size(0), activation_cost * ffn, 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t t = begin; t < end; ++t)
+                            kernels.gate(args.activation, u[t], u[t] + ffn, y[t], ffn);
+                    });
 }
 
 template <class T>
@@ -72,11 +74,12 @@ void run_backward(const ActivationBackward& args) {
     const Rows<T> u(args.u);
     const Rows<T> dy(args.dy);
     const Rows<T> du(args.du);
-    parallel_ranges(args.dy.size(0), activation_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t)
-            kernels.gate_backward(args.activation, u[t], u[t] + ffn, dy[t], du[t], du[t] + ffn,
-                                  ffn);
-    });
+    parallel_ranges(args.dy.size(0), activation_cost * ffn, 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t t = begin; t < end; ++t)
+                            kernels.gate_backward(args.activation, u[t], u[t] + ffn, dy[t], du[t],
+                                                  du[t] + ffn, ffn);
+                    });
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 namespace gptrain::cpu {
 namespace {
 
-
 /// A tile of keys and their values as operands.
 struct Keys {
     RowOperands k;

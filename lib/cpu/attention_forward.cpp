@@ -9,7 +9,6 @@
 namespace gptrain::cpu {
 namespace {
 
-
 /// Tiles of queries that share the tiles of keys and values: each of these is loaded and packed
 /// once for all of them.
 constexpr std::int64_t tiles_at_once = 4;

@@ -9,7 +9,6 @@
 namespace gptrain::cpu {
 namespace {
 
-
 /// Relative weights of the two sides of a row, and their joint log-sum-exp.
 struct MergeWeights {
     float sum;

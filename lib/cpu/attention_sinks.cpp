@@ -9,7 +9,6 @@
 namespace gptrain::cpu {
 namespace {
 
-
 /// Rows of a tensor [B, Sq, N, D].
 template <class T>
 struct HeadRows {

@@ -23,7 +23,6 @@ constexpr std::int64_t heads_at_once = 4;
 /// Keys whose products with a query are computed together.
 constexpr int keys_at_once = 4;
 
-
 /// Requests `count` elements of a row, into L2: L1 can wait for too few lines at a time.
 template <class T>
 void prefetch(const T* row, std::int64_t count) {
