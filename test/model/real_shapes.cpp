@@ -56,7 +56,7 @@ double rounding_of(Precision precision) {
 
 }  // namespace
 
-TEST_CASE("specs train and evaluate at real sizes in every precision and recompute mode") {
+TEST_CASE("specs train and evaluate at real sizes in every precision and with recomputation") {
     for (const std::string name : {"gpt2-124m", "llama-style-160m", "quickstart", "bert-base"}) {
         double exact = 0;
         for (const Precision precision :
@@ -72,12 +72,10 @@ TEST_CASE("specs train and evaluate at real sizes in every precision and recompu
             if (precision == Precision::fp32) exact = none.loss;
             // A few roundings of numbers of the loss's size.
             CHECK(std::abs(none.loss - exact) <= 4 * rounding_of(precision) * uniform);
-            // Recomputation does not depend on the format of 16 bits.
+            // Recomputation does not depend on the format of 16 bits. Small models show every pair.
             if (precision == Precision::fp16) continue;
-            for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
-                spec.recompute = recompute;
-                CHECK(train_one_step(spec) == none);
-            }
+            spec.recompute = precision == Precision::bf16 ? Recompute::selective : Recompute::full;
+            CHECK(train_one_step(spec) == none);
         }
     }
 }
