@@ -80,7 +80,8 @@ struct GemmRules {
 /// selects: it has an epilogue, adds to 16 bits, or its sum is divided.
 bool is_separable(const Gemm& gemm);
 
-/// What the kernel for sm_90a computes of the GEMM: without a_sums if another kernel has them.
+/// The part of the GEMM that the kernel for sm_90a computes: without a_sums if another kernel has
+/// them.
 Gemm sm90_part_of(const Gemm& gemm, const Sm90Choice& choice);
 
 /// Bytes of fp32 sums that wait for their epilogue at a time: they fit in the L2 cache of a large

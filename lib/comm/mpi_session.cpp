@@ -61,8 +61,8 @@ public:
               if (stop.stop_requested()) return;
               error_line("gptrain",
                          text("the ranks have not found each other within ", limit.count(),
-                              " s (GPTRAIN_CONNECT_SECONDS); restart the "
-                              "run, it continues from the newest checkpoint"));
+                              " s (GPTRAIN_CONNECT_SECONDS); restart the run, it continues from "
+                              "the newest checkpoint"));
               std::_Exit(static_cast<int>(ExitCode::hang));
           }) {}
 

@@ -53,18 +53,14 @@ void Silences::observe(const RankRecord& record, const CoreUse& cores, std::int6
     silence_.kind = index;
 }
 
-bool Silences::in_first_steps(const RankRecord& record) const {
-    if (record.phase.view() != "step") return false;
-    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
-    return kind == kinds_.end() || record.step < kind->first_step + first_steps;
-}
-
 std::int64_t Silences::limit(const RankRecord& record, const CoreUse& cores) const {
-    if (record.waiting == 0 && in_first_steps(record)) return first_factor * hang_ms_;
+    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
+    const bool first = kind == kinds_.end() || record.step < kind->first_step + first_steps;
+    if (record.waiting == 0 && first && record.phase.view() == "step")
+        return first_factor * hang_ms_;
     if (factor_ == 0 || !works(record)) return hang_ms_;
     // A rank that waits for others may spin.
     if (record.waiting == 0 && cores.computes) return hang_ms_;
-    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
     if (kind == kinds_.end() || kind->phases <= first_phases) return hang_ms_;
     const double most = static_cast<double>(hang_ms_);
     const double factored = std::round(factor_ * static_cast<double>(kind->longest_ms));

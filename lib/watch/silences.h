@@ -75,7 +75,6 @@ private:
     };
 
     std::size_t find_or_add(const RankRecord& record);
-    bool in_first_steps(const RankRecord& record) const;
 
     std::int64_t hang_ms_;
     double factor_;

@@ -29,8 +29,8 @@ RunSpec wide_model() {
     return spec;
 }
 
-/// What goes together with divided weights. Two data ranks share every parameter; on four ranks
-/// each is two ranks of another axis.
+/// Features that go together with divided weights. Two data ranks share every parameter; on four
+/// ranks each is two ranks of another axis.
 struct Combination {
     const char* name;
     std::function<RunSpec()> spec;
@@ -67,7 +67,7 @@ std::vector<Combination> combinations() {
                  spec.precision.grad_reduce = Precision::bf16;
                  return spec;
              }},
-            {"moments in 8 bits, and masked tokens",
+            {"masked tokens, with moments in 8 bits",
              [] {
                  RunSpec spec = wide_model();
                  spec.optimizer.state = MomentFormat::eight_bit;

@@ -1,6 +1,7 @@
-// What every GEMM kernel for sm_90a does, and its launch. Persistent clusters of two blocks take
-// units of work: a pair of tiles of c, for a part of the summed dim. One warpgroup loads operands,
-// two compute, each 64 of the 128 rows of a tile (docs/cuda.md, "GEMMs for sm_90a").
+// The work that all GEMM kernels for sm_90a share, and their launch. Persistent clusters of two
+// blocks take units of work: a pair of tiles of c, for a part of the summed dim. One warpgroup
+// loads operands, two compute, each 64 of the 128 rows of a tile (docs/cuda.md, "GEMMs for
+// sm_90a").
 #pragma once
 
 #include "base/error.h"
