@@ -42,7 +42,9 @@ HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& longest
 HeartbeatFiles::~HeartbeatFiles() {
     thread_.request_stop();
     thread_.join();
-    if (heartbeats_.rank() == heartbeats_.members().front()) files_.remove(heartbeats_.node());
+    // Until then another one may write it again.
+    const bool last = ++heartbeats_.duties().left == std::ssize(heartbeats_.members());
+    if (last) files_.remove(heartbeats_.node());
 }
 
 void HeartbeatFiles::run(const std::stop_token& stop) {

@@ -66,6 +66,7 @@ struct NodeDuties {
     std::atomic<std::int64_t> files_read_ms;     ///< when a rank last read other nodes' files
     std::atomic<std::int64_t> reporter;          ///< 1 + the rank that reports a hang
     std::atomic<std::int64_t> reported;          ///< 1 once it has reported
+    std::atomic<std::int64_t> left;              ///< ranks that no longer write the node's file
     NodeFindings findings;                       ///< about other nodes
 };
 

@@ -21,6 +21,7 @@ void Progress::publish() {
 void Progress::phase(std::string_view name, std::int64_t step) {
     record_.phase = ShortText<16>(name);
     record_.step = step;
+    if (name == "step" && record_.first_step == 0) record_.first_step = step;
     action({});
 }
 

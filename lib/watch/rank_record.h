@@ -41,6 +41,7 @@ struct RankRecord {
     std::int64_t pid = 0;
     ShortText<16> phase{"start"};  ///< of the program: "load", "step", ... (Progress::phase)
     std::int64_t step = 0;         ///< of the phase; 0 before the first
+    std::int64_t first_step = 0;   ///< of this start of the program; 0 before it
     std::int64_t work = 0;         ///< microbatches of the step
     ShortText<64> action;          ///< of the schedule's list: "BW of microbatch 3"; else empty
     ShortText<24> axis;            ///< of the last operation; "world" for the session's own

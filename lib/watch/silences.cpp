@@ -24,7 +24,7 @@ bool works(const RankRecord& record) {
 std::size_t Silences::find_or_add(const RankRecord& record) {
     auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
     if (kind == kinds_.end())
-        kind = kinds_.insert(kind, {.phase = record.phase, .first_step = record.step});
+        kind = kinds_.insert(kind, {.phase = record.phase});
     return static_cast<std::size_t>(kind - kinds_.begin());
 }
 
@@ -54,13 +54,13 @@ void Silences::observe(const RankRecord& record, const CoreUse& cores, std::int6
 }
 
 std::int64_t Silences::limit(const RankRecord& record, const CoreUse& cores) const {
-    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
-    const bool first = kind == kinds_.end() || record.step < kind->first_step + first_steps;
+    const bool first = record.step < record.first_step + first_steps;
     if (record.waiting == 0 && first && record.phase.view() == "step")
         return first_factor * hang_ms_;
     if (factor_ == 0 || !works(record)) return hang_ms_;
     // A rank that waits for others may spin.
     if (record.waiting == 0 && cores.computes) return hang_ms_;
+    const auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
     if (kind == kinds_.end() || kind->phases <= first_phases) return hang_ms_;
     const double most = static_cast<double>(hang_ms_);
     const double factored = std::round(factor_ * static_cast<double>(kind->longest_ms));

@@ -60,10 +60,9 @@ public:
 private:
     struct Kind {
         ShortText<16> phase;
-        std::int64_t first_step = 0;  ///< that was seen
-        std::int64_t step = -1;       ///< of the latest phase
-        std::int64_t work = 0;        ///< the most that a step had (RankRecord::work)
-        std::int64_t phases = 0;      ///< since then
+        std::int64_t step = -1;   ///< of the latest phase
+        std::int64_t work = 0;    ///< the most that a step had (RankRecord::work)
+        std::int64_t phases = 0;  ///< since then
         std::int64_t longest_ms = 0;
     };
     /// The present silence.

@@ -63,6 +63,8 @@ TEST_CASE("a rank's record says what it does and last did with others") {
     progress.on_wait("largest");
     CHECK(said() == "step 12, waits in largest 1 on world");
     CHECK(heartbeats.own().moves() == 9);
+    progress.phase("step", 13);
+    CHECK(heartbeats.own().record().first_step == 12);
 }
 
 TEST_CASE("a rank's device says what the rank waits for, unless its host waits") {

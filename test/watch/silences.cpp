@@ -16,6 +16,7 @@ RankRecord at_work(std::int64_t step, std::string_view phase = "step") {
     RankRecord record;
     record.phase = ShortText<16>(phase);
     record.step = step;
+    record.first_step = 1;
     record.action = ShortText<64>("F of microbatch 0");
     record.work = 8;
     return record;
@@ -84,10 +85,9 @@ TEST_CASE("in the first two steps a rank that waits for nobody has three times a
     CHECK(run.limit(waiting) == hang);
     CHECK(run.limit(at_work(1, "load")) == hang);
     CHECK(run.limit(at_work(1, "evaluation")) == hang);
-    run.steps(1, 2, 100);
     CHECK(run.limit(at_work(2)) == 3 * hang);
-    // Steps may be far shorter than the time between two looks.
-    CHECK(run.limit(at_work(500)) == hang);
+    // Steps may be far shorter than the time between two looks: none was seen.
+    CHECK(run.limit(at_work(3)) == hang);
     // More work is learned anew, but kernels are there.
     RankRecord larger = at_work(501);
     larger.work = 64;
