@@ -62,5 +62,12 @@ __device__ inline float column_sum(const float (&rows)[warps][columns], int colu
         sum = sum + rows[warp][column];
     return sum;
 }
+template <int warps, int columns>
+__device__ inline float column_maximum(const float (&rows)[warps][columns], int column) {
+    float largest = rows[0][column];
+    for (int warp = 1; warp < warps; ++warp)
+        largest = maximum(largest, rows[warp][column]);
+    return largest;
+}
 
 }  // namespace gptrain::cuda

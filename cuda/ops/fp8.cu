@@ -10,9 +10,6 @@
 namespace gptrain::cuda {
 namespace {
 
-constexpr int block_size = 256;
-constexpr int block_warps = block_size / warp_threads;
-
 // ---- amax --------------------------------------------------------------------------------------
 
 /// Each thread reads four vectors of `width` elements per round.
@@ -74,11 +71,6 @@ __device__ inline float factor_of(const ConvertArgs<T, Fp8>& args) {
     return given ? Fp8::largest / found : 1.0f;
 }
 
-/// For each warp, the sum of its rows of the tile.
-struct WarpSums {
-    float of[block_warps][tile];
-};
-
 template <bool summed>
 struct ConvertShared {
     ConvertTile converted;
@@ -86,52 +78,12 @@ struct ConvertShared {
 template <>
 struct ConvertShared<true> {
     ConvertTile converted;
-    WarpSums sums;
+    WarpColumns sums;
 };
-
-/// The sum of one thread's chunks, which are all in the same columns; free if not `wanted`.
-template <bool wanted>
-class ChunkSum {
-public:
-    __device__ void add(const float (&x)[chunk]) {
-        if constexpr (wanted) {
-            for (int i = 0; i < chunk; ++i)
-                sum_[i] = sum_[i] + x[i];
-        }
-    }
-
-    /// Adds up the lanes that have the same columns.
-    __device__ void store_of_warp(WarpSums& sums) const {
-        const int warp = warp_index();
-        for (int i = 0; i < chunk; ++i) {
-            float sum = sum_[i];
-            for (int mask = chunks_of_row; mask < warp_threads; mask *= 2)
-                sum = sum + shuffle_xor(sum, mask);
-            if (lane_index() < chunks_of_row) {
-                sums.of[warp][lane_index() * chunk + i] = sum;
-            }
-        }
-    }
-
-private:
-    float sum_[wanted ? chunk : 1] = {};
-};
-
-/// Writes the sum of the rows of the tile.
-template <class T, class Fp8>
-__device__ inline void store_sums(const ConvertArgs<T, Fp8>& args, const WarpSums& sums,
-                                  std::int64_t first_col) {
-    const int col = thread_index();
-    if (col >= tile || first_col + col >= args.cols) return;
-    args.sums[std::int64_t{block_index().x} * args.cols + first_col + col] =
-        column_sum(sums.of, col);
-}
 
 /// For sizes and strides that are multiples of 16.
 template <class T, class Fp8, bool summed>
 __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Fp8> args) {
-    static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
-    static_assert(block_size % chunks_of_row == 0 && warp_threads % chunks_of_row == 0);
     ConvertShared<summed>& shared = shared_memory<ConvertShared<summed>>();
     const float factor = factor_of(args);
     const std::int64_t first_col = std::int64_t{block_index().y} * tile;
@@ -155,10 +107,10 @@ __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Fp8> 
         for (int word = 0; word < 4; ++word)
             words[word] = values[word];
     }
-    if constexpr (summed) sum.store_of_warp(shared.sums);
+    if constexpr (summed) sum.store(shared.sums);
     if (!summed && args.by_columns == nullptr) return;
     block_barrier();
-    if constexpr (summed) store_sums(args, shared.sums, first_col);
+    if constexpr (summed) store_sums(args.sums, args.cols, shared.sums, first_col);
     if (args.by_columns != nullptr) {
         store_columns(args.by_columns, args.rows, args.cols, shared.converted, first_row,
                       first_col);

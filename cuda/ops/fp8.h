@@ -16,13 +16,15 @@ void run(const ToFp8& args, const OpContext& context);
 
 /// Reads x once. For any number of rows.
 void run(const ToFp8Rows& args, const OpContext& context);
+/// Reads x once, into registers. row_sum has the bits that ToFp8 gives it.
+void run(const ToFp8Columns& args, const OpContext& context);
 /// Reads x twice, the second time from the cache.
 void run(const ToFp8Blocks& args, const OpContext& context);
 
 /// Reads and writes each byte once.
 void run(const TransposeFp8& args, const OpContext& context);
 
-/// For ToFp8.
+/// For ToFp8 and ToFp8Columns.
 std::int64_t fp8_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -8,6 +8,9 @@
 
 namespace gptrain::cuda {
 
+constexpr int block_size = 256;
+constexpr int block_warps = block_size / warp_threads;
+
 /// Elements that a thread converts at a time: 16 bytes of the result.
 constexpr int chunk = 16;
 /// A block handles a square tile. Its rows in shared memory are padded by a word, so that a column
@@ -20,6 +23,57 @@ struct ConvertTile {
     alignas(16) std::uint32_t words[tile * tile_stride / 4];
 };
 
+/// A thread's chunks are all in the same columns.
+static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
+static_assert(block_size % chunks_of_row == 0 && warp_threads % chunks_of_row == 0);
+
+/// For each warp, a value of its rows of each column of the tile.
+struct WarpColumns {
+    float of[block_warps][tile];
+};
+
+/// Combines the values of lanes that have the same columns; the warp stores the results.
+template <class Combine>
+__device__ inline void store_of_warp(const float (&of_thread)[chunk], const Combine& combine,
+                                     WarpColumns& columns) {
+    const int warp = warp_index();
+    for (int i = 0; i < chunk; ++i) {
+        float value = of_thread[i];
+        for (int mask = chunks_of_row; mask < warp_threads; mask *= 2)
+            value = combine(value, shuffle_xor(value, mask));
+        if (lane_index() < chunks_of_row) columns.of[warp][lane_index() * chunk + i] = value;
+    }
+}
+
+/// The sum of one thread's chunks; free if not `wanted`.
+template <bool wanted>
+class ChunkSum {
+public:
+    __device__ void add(const float (&x)[chunk]) {
+        if constexpr (wanted) {
+            for (int i = 0; i < chunk; ++i)
+                sum_[i] = sum_[i] + x[i];
+        }
+    }
+
+    __device__ void store(WarpColumns& sums) const {
+        store_of_warp(
+            sum_, [](float a, float b) { return a + b; }, sums);
+    }
+
+private:
+    float sum_[wanted ? chunk : 1] = {};
+};
+
+/// Writes the sum of the rows of the tile to `to` [tiles of rows][cols]. For a block whose tile is
+/// in row block_index().x of tiles.
+__device__ inline void store_sums(float* to, std::int64_t cols, const WarpColumns& sums,
+                                  std::int64_t first_col) {
+    const int col = thread_index();
+    if (col >= tile || first_col + col >= cols) return;
+    to[std::int64_t{block_index().x} * cols + first_col + col] = column_sum(sums.of, col);
+}
+
 template <class T>
 __device__ inline void load_chunk(const T* x, float (&values)[chunk]) {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
@@ -30,14 +84,20 @@ __device__ inline void load_chunk(const T* x, float (&values)[chunk]) {
         values[i] = widen(parts[i / width][i % width]);
 }
 
-template <class Fp8>
-__device__ inline Vec<std::uint32_t, 4> converted(const float (&x)[chunk], float factor) {
+/// In FP8, each value times `factor` of its place.
+template <class Fp8, class Factor>
+__device__ inline Vec<std::uint32_t, 4> converted(const float (&x)[chunk], const Factor& factor) {
+    const auto at = [&](int i) { return x[i] * factor(i); };
     Vec<std::uint32_t, 4> result;
     for (int i = 0; i < 4; ++i) {
-        result[i] = narrow2_fp8<Fp8>(x[4 * i] * factor, x[4 * i + 1] * factor) |
-                    narrow2_fp8<Fp8>(x[4 * i + 2] * factor, x[4 * i + 3] * factor) << 16;
+        result[i] = narrow2_fp8<Fp8>(at(4 * i), at(4 * i + 1)) |
+                    narrow2_fp8<Fp8>(at(4 * i + 2), at(4 * i + 3)) << 16;
     }
     return result;
+}
+template <class Fp8>
+__device__ inline Vec<std::uint32_t, 4> converted(const float (&x)[chunk], float factor) {
+    return converted<Fp8>(x, [=](int /*place*/) { return factor; });
 }
 
 /// Byte `col` of each of the four words.

@@ -55,7 +55,8 @@ LinearOp::LinearOp(const LinearWeightGrad& args)
       second(form_of(columns_of(args.x, args.x8))),
       extra(form_of(args.dbias)),
       result(form_of(args.dweight)),
-      accumulate(args.accumulate ? 1 : 0) {}
+      accumulate(args.accumulate ? 1 : 0),
+      in_blocks(args.dy8.in_blocks() ? 1 : 0) {}
 
 LinearOp::LinearOp(const GroupedForward& args)
     : kind(Kind::grouped_forward),

@@ -60,7 +60,7 @@ Matrix matrix_by_rows(const Tensor& tensor, const Fp8Matrix& fp8) {
 
 Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
     if (fp8.empty()) return Matrix(tensor);
-    return Matrix(fp8.columnwise, fp8.in_blocks() ? fp8.column_scale : fp8.scale).transposed();
+    return Matrix(fp8.columnwise, fp8.of_columns()).transposed();
 }
 
 }  // namespace gptrain

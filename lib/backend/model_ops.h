@@ -86,7 +86,8 @@ struct LinearWeightGrad {
     Fp8Matrix dy8 = {};  ///< its columns
     bool accumulate = true;
     void tensors(const auto& list) const {
-        list.reads(x, dy, x8.columnwise, x8.scale, dy8.columnwise, dy8.scale).updates(dbias);
+        list.reads(x, dy, x8.columnwise, x8.of_columns(), dy8.columnwise, dy8.of_columns());
+        list.updates(dbias);
         accumulate ? list.updates(dweight) : list.writes(dweight);
     }
 };

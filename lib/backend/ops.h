@@ -28,8 +28,8 @@ namespace gptrain {
 /// Each op has a `name` and lists its tensors (op_tensors.h).
 using Ops = OpList<
     // values
-    Fill, Cast, Add, SumRows, InitNormal, UpdateAmax, ToFp8, ToFp8Rows, ToFp8Blocks, TransposeFp8,
-    ToInt8, FromInt8, FromNf4, Checksum,
+    Fill, Cast, Add, SumRows, InitNormal, UpdateAmax, ToFp8, ToFp8Rows, ToFp8Columns, ToFp8Blocks,
+    TransposeFp8, ToInt8, FromInt8, FromNf4, Checksum,
     // linear layers
     LinearForward, Int8LinearForward, Nf4LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad,
     AddBias,

@@ -68,24 +68,26 @@ struct UpdateAmax {
 
 /// An FP8 matrix [R, C]: element = stored x its scale. GEMMs reduce over the contiguous dim; a
 /// matrix reduced over both dims is stored both ways. It has one scale, or one for each block of
-/// 1 x 128 elements (activations and gradients) or 128 x 128 (weights).
+/// 128 elements along the reduced dim (activations and gradients) or of 128 x 128 (weights).
 struct Fp8Matrix {
     Tensor rowwise;     ///< f8e4m3 or f8e5m2 [R, C] or empty
     Tensor columnwise;  ///< its transpose [C, R] or empty
     /// fp32 [1]; of blocks of rowwise as fp8_row_scales or fp8_block_scales
     Tensor scale;
     Tensor column_scale = {};  ///< of blocks of columnwise; empty with one scale
-    bool empty() const { return scale.empty(); }
-    bool in_blocks() const { return scale.rank() == 2; }
+    bool empty() const { return scale.empty() && column_scale.empty(); }
+    bool in_blocks() const { return scale.rank() == 2 || !column_scale.empty(); }
+    /// The scales of columnwise.
+    const Tensor& of_columns() const { return in_blocks() ? column_scale : scale; }
 };
 
 /// Elements of a row that share a scale, and rows of a weight that do.
 constexpr std::int64_t fp8_block = 128;
 
-/// Shape of the scales of blocks of 1 x 128: scale (c / 128, r) belongs to element (r, c). This is
-/// the layout that cuBLASLt's VEC128_32F reads.
+/// Shape of the scales of blocks of 1 x 128: scale (c / 128, r) belongs to element (r, c). The last
+/// block of a row may be shorter. This is the layout that cuBLASLt's VEC128_32F reads.
 inline Shape fp8_row_scales(std::int64_t rows, std::int64_t columns) {
-    return {div_exact(columns, fp8_block), rows};
+    return {div_ceil(columns, fp8_block), rows};
 }
 /// Shape of the scales of blocks of 128 x 128: scale (r / 128, c / 128) belongs to element (r, c).
 /// Rows of scales are padded with zeros to a multiple of 4, as cuBLASLt's BLK128x128_32F reads
@@ -131,6 +133,19 @@ struct ToFp8Rows {
     Tensor x;       ///< [R, C] rows that begin at multiples of 16 bytes; C a multiple of 128
     Fp8Matrix out;  ///< =; rowwise and scale
     void tensors(const auto& list) const { list.reads(x).writes(out.rowwise, out.scale); }
+};
+
+/// The transpose of an activation or a gradient, with scales for blocks of 1 x 128 of it: 128 rows
+/// of x.
+struct ToFp8Columns {
+    static constexpr std::string_view name = "to_fp8_columns";
+    Tensor x;       ///< [R, C] rows that begin at multiples of 16 bytes; R and C multiples of 16
+    Fp8Matrix out;  ///< =; columnwise, and column_scale of fp8_row_scales(C, R)
+    /// fp32 [C] or empty: += the sum of the rows of x
+    Tensor row_sum = {};
+    void tensors(const auto& list) const {
+        list.reads(x).writes(out.columnwise, out.column_scale).updates(row_sum);
+    }
 };
 
 /// A weight with scales for blocks of 128 x 128.

@@ -104,14 +104,49 @@ template void to_fp8_row(const F16* x, const Fp8Matrix& out, std::int64_t row);
 void run(const ToFp8Rows& args) {
     const std::int64_t rows = args.x.size(0);
     const std::int64_t cols = args.x.size(1);
-    GPTRAIN_CHECK(args.out.scale.shape() == fp8_row_scales(rows, cols), "args.x of ",
-                  args.x.shape().to_text(), ", scales of ", args.out.scale.shape().to_text());
+    GPTRAIN_CHECK(
+        cols % fp8_block == 0 && args.out.scale.shape() == fp8_row_scales(rows, cols), "args.x of ",
+        args.x.shape().to_text(), ", scales of ", args.out.scale.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
         const auto* x = args.x.as<decltype(type)>();
         const std::int64_t stride = args.x.stride(0);
         parallel_items(rows, cols,
                        [&](std::int64_t row) { to_fp8_row(x + row * stride, args.out, row); });
     });
+}
+
+void run(const ToFp8Columns& args) {
+    const std::int64_t rows = args.x.size(0);
+    const std::int64_t cols = args.x.size(1);
+    const Fp8Matrix& out = args.out;
+    GPTRAIN_CHECK(out.columnwise.shape() == Shape({cols, rows}) &&
+                      out.column_scale.shape() == fp8_row_scales(cols, rows),
+                  "args.x of ", args.x.shape().to_text(), ", scales of ",
+                  out.column_scale.shape().to_text());
+    auto* stored = out.columnwise.as<F8E4M3>();
+    auto* scales = out.column_scale.as<float>();
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const auto* x = args.x.as<decltype(type)>();
+        const std::int64_t stride = args.x.stride(0);
+        parallel_items(div_ceil(rows, fp8_block), fp8_block * cols, [&](std::int64_t block) {
+            const std::int64_t begin = block * fp8_block;
+            const std::int64_t end = std::min(begin + fp8_block, rows);
+            float* amaxes = scales + block * cols;
+            std::fill_n(amaxes, cols, 0.0f);
+            for (std::int64_t row = begin; row < end; ++row) {
+                for (std::int64_t col = 0; col < cols; ++col)
+                    amaxes[col] =
+                        std::fmax(amaxes[col], std::fabs(to_float(x[row * stride + col])));
+            }
+            for (std::int64_t col = 0; col < cols; ++col) {
+                const BlockScale scale(amaxes[col]);
+                for (std::int64_t row = begin; row < end; ++row)
+                    stored[col * rows + row] = scale.stored(to_float(x[row * stride + col]));
+                scales[block * cols + col] = scale.scale;
+            }
+        });
+    });
+    if (!args.row_sum.empty()) run(BiasGrad{.dy = args.x, .dbias = args.row_sum});
 }
 
 void run(const ToFp8Blocks& args) {

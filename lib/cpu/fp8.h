@@ -8,6 +8,7 @@ namespace gptrain::cpu {
 void run(const UpdateAmax& args);
 void run(const ToFp8& args);
 void run(const ToFp8Rows& args);
+void run(const ToFp8Columns& args);
 void run(const ToFp8Blocks& args);
 void run(const TransposeFp8& args);
 

@@ -1,5 +1,6 @@
 // Ops with exactly the scratch memory that their own formula gives. The whole of a backend's is
 // larger: it is that of the op that needs most.
+#include <cstring>
 #include <functional>
 
 #include "backend/buffer.h"
@@ -58,12 +59,19 @@ TEST_CASE("backward norms have as many blocks as the device holds", "[choice]") 
     CHECK(norm_blocks(open_device(0), 1024, 1) == open_device(0).multiprocessors);
 }
 
-TEST_CASE("sums of rows take no more scratch than their formula says", "[choice]") {
+TEST_CASE("sums of rows take no more scratch than their formula says, with the same bits",
+          "[choice]") {
     // Multiples of 16: of other sizes a conversion leaves the sums to BiasGrad.
     const std::int64_t rows = GENERATE(16, 64, 128, 144, 1008);
     const std::int64_t cols = GENERATE(16, 528);
     const DeviceBytes x(rows * cols * 2), transposed(rows * cols), sums(cols * 4), scalars(512);
+    const DeviceBytes column_scales(div_ceil(rows, fp8_block) * cols * 4), other_sums(cols * 4);
     const Tensor values = x.tensor(DType::bf16, {rows, cols});
+    for (std::int64_t i = 0; i < values.elements(); ++i)
+        values.as<Bf16>()[i] = to_bf16(0.37f * static_cast<float>(i * 37 % 1009) - 180.0f);
+    for (const DeviceBytes* totals : {&sums, &other_sums})
+        std::memset(totals->data(), 0, static_cast<std::size_t>(cols) * 4);
+    *reinterpret_cast<float*>(scalars.data()) = 200;
     const Tensor row_sum = sums.tensor(DType::f32, {cols});
     const OpLimits limits = {
         .compute = DType::bf16, .sequences = 1, .seq_length = rows, .widest = cols};
@@ -76,6 +84,16 @@ TEST_CASE("sums of rows take no more scratch than their formula says", "[choice]
                   .row_sum = row_sum},
             context);
     }));
+    CHECK_NOTHROW(run_with(fp8_scratch_bytes(limits), [&](const OpContext& context) {
+        run(ToFp8Columns{.x = values,
+                         .out = {{},
+                                 transposed.tensor(DType::f8e4m3, {cols, rows}),
+                                 {},
+                                 column_scales.tensor(DType::f32, fp8_row_scales(cols, rows))},
+                         .row_sum = other_sums.tensor(DType::f32, {cols})},
+            context);
+    }));
+    CHECK(std::memcmp(sums.data(), other_sums.data(), static_cast<std::size_t>(cols) * 4) == 0);
     CHECK_NOTHROW(run_with(bias_scratch_bytes(limits), [&](const OpContext& context) {
         run(BiasGrad{.dy = values, .dbias = row_sum}, context);
     }));

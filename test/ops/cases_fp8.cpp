@@ -207,6 +207,32 @@ OpCase convert_rows(const Dims& size, DType from) {
     return op;
 }
 
+OpCase convert_columns(const Dims& size, DType from, bool with_sum) {
+    OpCase op = make_case("to_fp8_columns",
+                          text(name_of(from), " ", size.rows, " x ", size.cols, " gap ", size.gap,
+                               with_sum ? " sum" : ""),
+                          size.large);
+    op.limits.seq_length = std::max(op.limits.seq_length, size.rows);
+    op.limits.widest = std::max(op.limits.widest, size.cols);
+    const auto x = op.input(from, {size.rows, size.cols}, by_block(size.cols), size.gap);
+    const auto columns = op.output(DType::f8e4m3, {size.cols, size.rows});
+    const auto scales = op.output(DType::f32, fp8_row_scales(size.cols, size.rows));
+    const auto sum = with_sum ? op.updated(DType::f32, {size.cols}, random_values()) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(ToFp8Columns{.x = at[x],
+                                 .out = {.rowwise = {},
+                                         .columnwise = at[columns],
+                                         .scale = {},
+                                         .column_scale = at[scales]},
+                                 .row_sum = at[sum]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::to_fp8_blocks(at[x], 1, at[columns], at[scales], true);
+        if (with_sum) reference::bias_grad(at[x], at[sum]);
+    };
+    return op;
+}
+
 OpCase convert_weight(const Dims& size, DType from) {
     OpCase op = make_case("to_fp8_blocks", text(name_of(from), " ", size.rows, " x ", size.cols),
                           size.large);
@@ -287,11 +313,44 @@ OpCase block_input_grad(const Size& size) {
     return op;
 }
 
+OpCase block_weight_grad(const Size& size, reference::Result result) {
+    const bool added = result == reference::Result::added;
+    OpCase op = product_case(
+        added ? "linear_weight_grad in blocks" : "linear_weight_grad in blocks overwrites", size);
+    const auto x = op.input(DType::f8e4m3, {size.inputs, size.tokens}, random_values(60));
+    const auto x_scales =
+        op.input(DType::f32, fp8_row_scales(size.inputs, size.tokens), scale_values());
+    const auto dy = op.input(DType::f8e4m3, {size.outputs, size.tokens}, random_values(60));
+    const auto dy_scales =
+        op.input(DType::f32, fp8_row_scales(size.outputs, size.tokens), scale_values());
+    const Shape shape = {size.outputs, size.inputs};
+    const auto dweight =
+        added ? op.updated(DType::f32, shape, random_values()) : op.output(DType::f32, shape);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearWeightGrad{.x = {},
+                                     .dy = {},
+                                     .dweight = at[dweight],
+                                     .dbias = {},
+                                     .x8 = {{}, at[x], {}, at[x_scales]},
+                                     .dy8 = {{}, at[dy], {}, at[dy_scales]},
+                                     .accumulate = added});
+    };
+    op.reference = [=](Arrays& at) {
+        Array no_bias;
+        reference::linear_weight_grad(reference::from_fp8_blocks(at[x], at[x_scales], 1, true),
+                                      reference::from_fp8_blocks(at[dy], at[dy_scales], 1, true),
+                                      at[dweight], no_bias, result);
+    };
+    return op;
+}
+
 }  // namespace
 
 std::vector<OpCase> fp8_block_cases() {
     constexpr Dims activations[] = {
         {1, 128}, {7, 256, 16}, {132, 384}, {160, 128, 64}, {16384, 4096, 0, true}};
+    constexpr Dims transposed[] = {
+        {16, 16}, {128, 128}, {144, 272}, {400, 48, 16}, {16384, 4096, 0, true}};
     constexpr Dims weights[] = {{128, 128}, {256, 640}, {384, 512}, {4096, 4096, 0, true}};
     constexpr Size products[] = {
         {16, 128, 128}, {48, 256, 384}, {160, 640, 128}, {2048, 1536, 6144, true}};
@@ -299,6 +358,10 @@ std::vector<OpCase> fp8_block_cases() {
     for (const DType from : compute_dtypes) {
         for (const Dims& size : activations)
             cases.push_back(convert_rows(size, from));
+        for (const Dims& size : transposed) {
+            cases.push_back(convert_columns(size, from, false));
+            cases.push_back(convert_columns(size, from, true));
+        }
         for (const Dims& size : weights)
             cases.push_back(convert_weight(size, from));
     }
@@ -306,6 +369,8 @@ std::vector<OpCase> fp8_block_cases() {
         cases.push_back(block_forward(size, false));
         cases.push_back(block_forward(size, true));
         cases.push_back(block_input_grad(size));
+        cases.push_back(block_weight_grad(size, reference::Result::added));
+        cases.push_back(block_weight_grad(size, reference::Result::stored));
     }
     return cases;
 }

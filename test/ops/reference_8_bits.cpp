@@ -75,8 +75,9 @@ void to_fp8_blocks(const Array& x, std::int64_t block_rows, Array& stored, Array
         for (std::int64_t col = 0; col < stored.size(1); col += fp8_block) {
             // These steps are part of the contract, in fp32.
             float amax = 0;
+            const std::int64_t end = std::min(col + fp8_block, stored.size(1));
             for (std::int64_t r = row; r < row + block_rows; ++r) {
-                for (std::int64_t c = col; c < col + fp8_block; ++c)
+                for (std::int64_t c = col; c < end; ++c)
                     amax = std::max(amax, std::abs(value(r, c)));
             }
             const bool given = amax >= 0x1p-100F;
@@ -88,7 +89,7 @@ void to_fp8_blocks(const Array& x, std::int64_t block_rows, Array& stored, Array
                 scales(row / fp8_block, col / fp8_block) = scale;
             }
             for (std::int64_t r = row; r < row + block_rows; ++r) {
-                for (std::int64_t c = col; c < col + fp8_block; ++c)
+                for (std::int64_t c = col; c < end; ++c)
                     stored(r, c) = nearest(value(r, c) * factor, format);
             }
         }
