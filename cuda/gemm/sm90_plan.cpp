@@ -50,6 +50,17 @@ bool has_block_scales(const Gemm& gemm) {
            b.cols == fp8_block && b.row_step == 1;
 }
 
+/// The same for blocks of 1 x 128 of both, which bulk copies load: in pieces of 16 bytes.
+bool has_strip_scales(const Gemm& gemm) {
+    const auto has = [](const Matrix& matrix) {
+        const ScaleGrid& grid = matrix.scales;
+        return grid.rows == 1 && grid.cols == fp8_block && grid.row_step == 1 &&
+               grid.col_step % 4 == 0 && matrix.rows % 4 == 0 &&
+               aligned(reinterpret_cast<const std::byte*>(matrix.scale), 16);
+    };
+    return has(gemm.a) && has(gemm.b.transposed());
+}
+
 bool covers_fp8(const Gemm& gemm) {
     const bool wide = gemm.c.dtype == DType::f32;
     const bool outputs = gemm.a.dtype == DType::f8e4m3;
@@ -57,7 +68,8 @@ bool covers_fp8(const Gemm& gemm) {
         return false;
     if (gemm.a.col_stride != 1 || gemm.b.row_stride != 1 || !has_result(gemm, DType::bf16))
         return false;
-    if (gemm.a.in_blocks() || gemm.b.in_blocks()) return outputs && !wide && has_block_scales(gemm);
+    if (gemm.a.in_blocks() || gemm.b.in_blocks())
+        return outputs && (wide ? has_strip_scales(gemm) : has_block_scales(gemm));
     return outputs ? gemm.fast_accumulation && !wide : !gemm.fast_accumulation;
 }
 

@@ -39,8 +39,8 @@ enum class GemmLayout {
 ///
 /// Or FP8 operands, with the summed dim contiguous in both and a multiple of 16, as the recipes of
 /// a run have them: x and weight in f8e4m3 with fast accumulation or scales for blocks, dy in
-/// f8e5m2 without. c is bf16, or fp32 of a weight gradient; a bias or accumulation is possible,
-/// GELU not.
+/// f8e5m2 without, or in f8e4m3 with scales for blocks. c is bf16, or fp32 of a weight gradient; a
+/// bias or accumulation is possible, GELU not.
 bool covers_gemm(const Gemm& gemm);
 /// Of a GEMM that is covered.
 GemmLayout layout_of(const Gemm& gemm);

@@ -132,10 +132,24 @@ Gemm fp8_in_blocks() {
     return gemm;
 }
 
+/// A weight gradient in blocks of 1 x 128, the last of which is shorter.
+Gemm fp8_in_strips(std::int64_t outputs = 32) {
+    const auto strips = [](std::int64_t number, std::int64_t count) {
+        return Matrix(Tensor(address(number), DType::f8e4m3, {count, 272}),
+                      Tensor(address(number + 1), DType::f32, fp8_row_scales(count, 272)));
+    };
+    return {.a = strips(1, outputs),
+            .b = strips(3, 48).transposed(),
+            .c = matrix(5, DType::f32, outputs, 48),
+            .accumulate = true};
+}
+
 }  // namespace
 
 TEST_CASE("the GEMM kernel for sm_90a takes FP8 as the recipes have it", "[sm90]") {
     CHECK(sm90::covers_gemm(fp8_forward()));
+    CHECK(sm90::covers_gemm(fp8_in_strips()));
+    CHECK_FALSE(sm90::covers_gemm(fp8_in_strips(34)));
     CHECK(sm90::covers_gemm(fp8_weight_gradient(48, 64)));
     CHECK(sm90::covers_gemm(fp8_in_blocks()));
     Gemm gemm = fp8_forward();
@@ -156,12 +170,18 @@ TEST_CASE("the GEMM kernel for sm_90a takes FP8 as the recipes have it", "[sm90]
     gemm.b = gemm.a.transposed();
     gemm.c = matrix(5, DType::bf16, 32, 32);
     CHECK_FALSE(sm90::covers_gemm(gemm));
+    // Bulk copies of scales begin at multiples of 16 bytes.
+    gemm = fp8_in_strips();
+    ++gemm.b.scale;
+    CHECK_FALSE(sm90::covers_gemm(gemm));
 }
 
 TEST_CASE("a step has 128 elements of FP8, and weight gradients are divided", "[sm90]") {
     CHECK(sm90::UnitPlan(fp8_weight_gradient(768, 768), 7).steps == 512);
     CHECK(sm90::parts_to_try(fp8_weight_gradient(768, 768), multiprocessors, workspace).size() ==
           3);
+    CHECK(sm90::UnitPlan(fp8_in_strips(), 16).parts == 3);
+    CHECK(sm90::may_divide(fp8_in_strips()));
     CHECK(sm90::parts_to_try(fp8_forward(65536), multiprocessors, workspace) ==
           std::vector<std::int64_t>{1});
 }

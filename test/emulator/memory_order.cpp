@@ -176,8 +176,16 @@ std::vector<Case> chosen_cases() {
           optimizer_cases(), muon_cases(), small_moment_cases()})
         add(family, false, 4e6);
     add(attention_cases(), true, 1.2e8);
-    for (const OpCase& op : soaks() ? sm90_gemm_cases(DType::bf16) : few_sm90_gemm_cases())
-        cases.push_back({op, true, 0, {}});
+    const auto add_gemms = [&](const std::vector<OpCase>& gemms) {
+        for (const OpCase& op : gemms)
+            cases.push_back({op, true, 0, {}});
+    };
+    if (!soaks()) {
+        add_gemms(few_sm90_gemm_cases());
+    } else {
+        add_gemms(sm90_gemm_cases(DType::bf16));
+        add_gemms(sm90_fp8_cases());
+    }
     return cases;
 }
 

@@ -181,21 +181,23 @@ OpCase fp8_weight_grad() {
     return op;
 }
 
-/// Blocks of 128: all dims but the rows are multiples of it. The scales are powers of two, so that
-/// sums stay exact.
+/// Scales that are powers of two, so that sums stay exact. Rows of as many as a result has rows or
+/// columns differ.
+double power(std::int64_t i, PhiloxKey /*key*/) {
+    return std::ldexp(1, static_cast<int>(i * 7 % 9 % 5) - 2);
+}
+
+/// Blocks of 128: all dims but the rows are multiples of it.
 OpCase fp8_blocks() {
     constexpr std::int64_t columns_of_blocks = 384;
     constexpr std::int64_t length_of_blocks = 640;
     OpCase op = fp8_case("fp8 forward blocks bias");
     op.limits.widest = length_of_blocks;
-    const Values powers = [](std::int64_t i, PhiloxKey) {
-        return std::ldexp(1, static_cast<int>(i * 7 % 5) - 2);
-    };
     const auto x = op.input(DType::f8e4m3, {fp8_rows, length_of_blocks}, integers);
-    const auto x_scales = op.input(DType::f32, fp8_row_scales(fp8_rows, length_of_blocks), powers);
+    const auto x_scales = op.input(DType::f32, fp8_row_scales(fp8_rows, length_of_blocks), power);
     const auto weight = op.input(DType::f8e4m3, {columns_of_blocks, length_of_blocks}, integers);
     const auto weight_scales =
-        op.input(DType::f32, fp8_block_scales(columns_of_blocks, length_of_blocks), powers);
+        op.input(DType::f32, fp8_block_scales(columns_of_blocks, length_of_blocks), power);
     const auto bias = op.input(DType::bf16, {columns_of_blocks}, integers);
     const auto y = op.output(DType::bf16, {fp8_rows, columns_of_blocks}, gap);
     op.run = [=](Backend& backend, const Tensors& at) {
@@ -205,6 +207,37 @@ OpCase fp8_blocks() {
                                   .y = at[y],
                                   .x8 = {at[x], {}, at[x_scales]},
                                   .weight8 = {at[weight], {}, at[weight_scales]}});
+    };
+    return op;
+}
+
+/// The columns of an operand in blocks of 1 x 128, of which the last is shorter.
+struct Fp8Strips {
+    Operand values;
+    Operand scales;
+
+    Fp8Strips(OpCase& op, std::int64_t count)
+        : values(op.input(DType::f8e4m3, {count, fp8_length}, integers)),
+          scales(op.input(DType::f32, fp8_row_scales(count, fp8_length), power)) {}
+    Fp8Matrix columns(const Tensors& at) const { return {{}, at[values], {}, at[scales]}; }
+};
+
+/// With few rows, a pair of tiles ends in its first one.
+OpCase fp8_strips_weight_grad(std::int64_t outputs, bool accumulate) {
+    OpCase op = fp8_case(text("fp8 weight_grad blocks ", outputs, accumulate ? " accumulate" : ""));
+    const Fp8Strips dy(op, outputs);
+    const Fp8Strips x(op, fp8_columns);
+    const Shape shape = {outputs, fp8_columns};
+    const auto dweight =
+        accumulate ? op.updated(DType::f32, shape, integers) : op.output(DType::f32, shape);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearWeightGrad{.x = {},
+                                     .dy = {},
+                                     .dweight = at[dweight],
+                                     .dbias = {},
+                                     .x8 = x.columns(at),
+                                     .dy8 = dy.columns(at),
+                                     .accumulate = accumulate});
     };
     return op;
 }
@@ -320,8 +353,13 @@ std::vector<OpCase> sm90_gemm_cases(DType dtype) {
 }
 
 std::vector<OpCase> sm90_fp8_cases() {
-    return {fp8_forward(false), fp8_forward(true), fp8_input_grad(), fp8_weight_grad(),
-            fp8_blocks()};
+    return {fp8_forward(false),
+            fp8_forward(true),
+            fp8_input_grad(),
+            fp8_weight_grad(),
+            fp8_blocks(),
+            fp8_strips_weight_grad(fp8_rows, true),
+            fp8_strips_weight_grad(96, false)};
 }
 
 OpCase sm90_rounded_case() {
@@ -336,7 +374,7 @@ std::vector<OpCase> few_sm90_gemm_cases() {
         weight_grad("weight_grad accumulate bias", dtype, true, true),
         grouped_forward(dtype),
         grouped_weight_grad(dtype, true),
-        fp8_blocks(),
+        fp8_strips_weight_grad(fp8_rows, true),
     };
 }
 

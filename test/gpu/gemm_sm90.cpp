@@ -261,6 +261,43 @@ TEST_CASE("the kernel for sm_90a scales blocks of FP8", "[sm90-gemm]") {
     }
 }
 
+TEST_CASE("the kernel for sm_90a scales blocks of FP8 along tokens", "[sm90-gemm]") {
+    Gpu gpu;
+    if (gpu.properties.major != 9 || gpu.properties.minor != 0) return;
+    constexpr std::int64_t tokens = 1008, inputs = 280, outputs = 392;
+    const std::int64_t parts = GENERATE(1, 3);
+    CAPTURE(parts);
+    const Integers x(DType::f8e4m3, inputs, tokens, gpu.stream);
+    const Integers dy(DType::f8e4m3, outputs, tokens, gpu.stream);
+    const std::int64_t blocks = div_ceil(tokens, fp8_block);
+    const Integers x_scales(DType::f32, blocks, inputs, gpu.stream);
+    const Integers dy_scales(DType::f32, blocks, outputs, gpu.stream);
+    const Integers dweight(DType::f32, outputs, inputs, gpu.stream);
+    const Gemm gemm = {.a = Matrix(dy.tensor(), dy_scales.tensor()),
+                       .b = Matrix(x.tensor(), x_scales.tensor()).transposed(),
+                       .c = Matrix(dweight.tensor()),
+                       .accumulate = true};
+    REQUIRE(sm90::covers_gemm(gemm));
+    sm90::multiply(gemm, parts, gpu.context());
+    std::vector<float> row(static_cast<std::size_t>(inputs));
+    constexpr std::int64_t at = outputs - 1;
+    copy(reinterpret_cast<std::byte*>(row.data()), dweight.tensor().data() + at * inputs * 4,
+         inputs * 4, gpu.stream);
+    gpu.stream.synchronize();
+    for (std::int64_t i = 0; i < inputs; ++i) {
+        CAPTURE(i);
+        float sum = Integers::small(at * inputs + i, outputs);
+        for (std::int64_t t = 0; t < tokens; ++t) {
+            const std::int64_t block = t / fp8_block;
+            sum += Integers::large(at * tokens + t, outputs) *
+                   Integers::large(i * tokens + t, inputs) *
+                   Integers::small(block * outputs + at, blocks) *
+                   Integers::small(block * inputs + i, blocks);
+        }
+        CHECK(row[static_cast<std::size_t>(i)] == sum);
+    }
+}
+
 TEST_CASE("GEMMs of experts by the kernel for sm_90a agree with the other kernel", "[sm90-gemm]") {
     Gpu gpu;
     if (gpu.properties.major != 9 || gpu.properties.minor != 0) return;

@@ -29,35 +29,42 @@ __device__ inline void put_rows(std::byte* panel, const std::uint32_t (&words)[2
 class PartTurn {
 public:
     __device__ PartTurn(const GemmWork& work, const UnitPlace& place, int group)
-        : sums_(work.sums +
+        : work_(work),
+          place_(place),
+          group_(group),
+          sums_(work.sums +
                 (std::int64_t{place.tile} * tile_groups + group) * (group_rows * tile_columns) +
-                thread_index() % group_threads * 4),
-          turn_(work.turns + place.tile * tile_groups + group) {}
+                thread_index() % group_threads * 4) {}
 
     /// Adds the sums of the parts before, when the last of them has handed them on. It does not
     /// wait for ever: clusters take units in order, so that part is under way.
-    __device__ void add_earlier(Sums& c, int part) const {
-        while (load_acquire(turn_) != static_cast<unsigned>(part))
+    __device__ void add_earlier(Sums& c) const {
+        while (load_acquire(turn()) != static_cast<unsigned>(place_.part))
             spin_pause();
         unrolled<tile_columns / 8>([&](int i) {
             const auto x = load_once(reinterpret_cast<const Vec<float, 4>*>(sums_ + distance * i));
             unrolled<4>([&](int j) { c[4 * i + j] = x[j] + c[4 * i + j]; });
         });
     }
-    __device__ void hand_on(const Sums& c, int part, int group) const {
+    __device__ void hand_on(const Sums& c) const {
         unrolled<tile_columns / 8>([&](int i) {
             store(reinterpret_cast<Vec<float, 4>*>(sums_ + distance * i),
                   Vec<float, 4>{c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]});
         });
-        barrier_wait(barrier::group + group, group_threads);
+        barrier_wait(barrier::group + group_, group_threads);
         if (thread_index() % group_threads == 0)
-            store_release(turn_, static_cast<unsigned>(part) + 1);
+            store_release(turn(), static_cast<unsigned>(place_.part) + 1);
     }
 
 private:
     static constexpr int distance = 4 * group_threads;
+    /// Computed where it is used, to take no registers between.
+    __device__ unsigned* turn() const { return work_.turns + place_.tile * tile_groups + group_; }
+
+    const GemmWork& work_;
+    const UnitPlace& place_;
+    int group_;
     float* sums_;
-    unsigned* turn_;
 };
 
 /// Stores the sums of one group as c and what goes with it.

@@ -11,6 +11,7 @@ using Gradients = Fp8Elements<F8E5M2>;
 
 using FastOutputs = StepProducts<Outputs, Major::k, Major::k>;
 using BlockOutputs = PromotedProducts<Outputs, false, Scaling::blocks>;
+using BlockGradients = PromotedProducts<Outputs, true, Scaling::strips>;
 using InputGradients = PromotedProducts<Gradients, false, Scaling::whole>;
 using WeightGradients = PromotedProducts<Gradients, true, Scaling::whole>;
 
@@ -29,10 +30,14 @@ void run(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
 
 void multiply_fp8(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
     using enum GemmResult;
-    if (gemm.a.in_blocks()) return run<BlockOutputs, rounded>(gemm, parts, context);
+    const bool wide = gemm.c.dtype == DType::f32;
+    if (gemm.a.in_blocks()) {
+        return wide ? run<BlockGradients, sums>(gemm, parts, context)
+                    : run<BlockOutputs, rounded>(gemm, parts, context);
+    }
     if (gemm.fast_accumulation) return run<FastOutputs, rounded>(gemm, parts, context);
-    gemm.c.dtype == DType::f32 ? run<WeightGradients, sums>(gemm, parts, context)
-                               : run<InputGradients, rounded>(gemm, parts, context);
+    wide ? run<WeightGradients, sums>(gemm, parts, context)
+         : run<InputGradients, rounded>(gemm, parts, context);
 }
 
 }  // namespace gptrain::cuda::sm90

@@ -37,9 +37,9 @@ public:
             add_steps(c, place);
             if constexpr (Products::divided) {
                 const PartTurn turn(work_, place, group_);
-                if (place.part > 0) turn.add_earlier(c, place.part);
+                if (place.part > 0) turn.add_earlier(c);
                 if (place.part + 1 < work_.parts) {
-                    turn.hand_on(c, place.part, group_);
+                    turn.hand_on(c);
                     continue;
                 }
             }
@@ -55,6 +55,8 @@ private:
         const bool both = place.column + half_columns < work_.cols;
         if constexpr (Products::scaling == Scaling::blocks) {
             products_.add(c, steps, both, BlockScales(work_, place, group_));
+        } else if constexpr (Products::scaling == Scaling::strips) {
+            products_.add(c, steps, both, StripScales(group_));
         } else if constexpr (Products::promoted) {
             products_.add(c, steps, both);
         } else if constexpr (Products::sums_rows) {
@@ -86,6 +88,7 @@ private:
 /// The kernel's body.
 template <class Products, class T, GemmResult result>
 __device__ inline void run_block(const GemmWork& work) {
+    static_assert(Products::scaling != Scaling::strips || result == GemmResult::sums);
     auto& shared = shared_memory<GemmShared>();
     init_barriers(shared);
     const int group = warp_index() / group_warps;
@@ -93,7 +96,7 @@ __device__ inline void run_block(const GemmWork& work) {
         lower_registers<loader_registers>();
         const int warp = warp_index();
         if (warp == 0 && lane_index() == 0) {
-            load_steps<Products::a_major, Products::b_major>(work, shared);
+            load_steps<Products>(work, shared);
         } else if (warp == 1 && lane_index() == 0 && cluster_rank() == 0) {
             take_units(work, shared);
         }
@@ -161,7 +164,8 @@ void launch_gemm(void (*kernel)(GemmWork), const Gemm& gemm, std::int64_t parts,
     work.a_scale = gemm.a.scale;
     work.b_scale = gemm.b.scale;
     work.a_scale_step = gemm.a.scales.col_step;
-    work.b_scale_step = gemm.b.scales.col_step;
+    constexpr bool strips = Products::scaling == Scaling::strips;
+    work.b_scale_step = strips ? gemm.b.scales.row_step : gemm.b.scales.col_step;
     // A cluster whose multiprocessors are held by others starts late and finds less to do.
     const std::int64_t clusters = std::min<std::int64_t>(
         plan.units(), div_ceil(context.device.multiprocessors, cluster_blocks));

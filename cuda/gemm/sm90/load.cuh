@@ -5,7 +5,7 @@
 // the operands of all steps: its rows of a, and one half of b for both blocks.
 #pragma once
 
-#include "cuda/gemm/sm90/shared.cuh"
+#include "cuda/gemm/sm90/multiply.cuh"
 
 namespace gptrain::cuda::sm90 {
 
@@ -68,17 +68,48 @@ __device__ inline void each_box(std::byte* to, const OperandPlace& at, const Loa
     }
 }
 
+/// Loads the scales of the strips in a unit.
+class StripLoader {
+public:
+    __device__ StripLoader(const GemmWork& work, const UnitPlace& place)
+        : work_(work),
+          place_(place),
+          rows_(clamped(work.rows - place.row, tile_rows)),
+          columns_(clamped(work.cols - place.column, tile_columns)) {}
+
+    __device__ int bytes() const { return (rows_ + columns_) * size; }
+    __device__ void load(StepScales& to, int step, Barrier& barrier) const {
+        if (rows_ > 0) {
+            load_bulk(to.a, work_.a_scale + step * work_.a_scale_step + place_.row, rows_ * size,
+                      barrier);
+        }
+        load_bulk(to.b, work_.b_scale + step * work_.b_scale_step + place_.column, columns_ * size,
+                  barrier);
+    }
+
+private:
+    static constexpr int size = sizeof(float);
+    __device__ static int clamped(int count, int most) {
+        return std::max(std::min(count, most), 0);
+    }
+
+    const GemmWork& work_;
+    const UnitPlace& place_;
+    int rows_;
+    int columns_;
+};
+
 /// Starts to load a stage when it is free: the block's rows of a, and its half of b for both
-/// blocks.
+/// blocks. The caller loads `more_bytes` that the stage's barrier counts too.
 template <Major a_major, Major b_major>
 __device__ inline void load_step(GemmShared& shared, const Ring<stages>& ring, const TensorMap& a,
                                  const OperandPlace& a_at, const TensorMap& b,
-                                 const OperandPlace& b_at) {
+                                 const OperandPlace& b_at, int more_bytes = 0) {
     constexpr unsigned both = (1u << cluster_blocks) - 1;
     BufferBarriers& barriers = shared.steps[ring.at()];
     Stage& stage = shared.operands[ring.at()];
     wait_for_cluster(barriers.empty, ring.parity() ^ 1);
-    arrive_expect_bytes(barriers.full, static_cast<int>(sizeof(Stage)));
+    arrive_expect_bytes(barriers.full, static_cast<int>(sizeof(Stage)) + more_bytes);
     each_box<a_major>(stage.a, a_at, [&](std::byte* to, const BoxPlace& box) {
         load_box(to, a, box, barriers.full);
     });
@@ -88,7 +119,7 @@ __device__ inline void load_step(GemmShared& shared, const Ring<stages>& ring, c
 }
 
 /// Called by one thread of each block.
-template <Major a_major, Major b_major>
+template <class Products>
 __device__ inline void load_steps(const GemmWork& work, GemmShared& shared) {
     const int rank = cluster_rank();
     Ring<stages> ring;
@@ -96,10 +127,15 @@ __device__ inline void load_steps(const GemmWork& work, GemmShared& shared) {
         const auto unit = static_cast<int>(read_unit(shared, units).number);
         if (unit >= work.units()) return;
         const UnitPlace place = place_of(work, unit, rank);
+        const StripLoader scales(work, place);
         for (int step = place.first_step; step < place.last_step; ++step, ring.advance()) {
             const int k = step * step_length;
-            load_step<a_major, b_major>(shared, ring, work.a, {place.row, k}, work.b,
-                                        {place.column + rank * 128, k});
+            constexpr bool strips = Products::scaling == Scaling::strips;
+            load_step<Products::a_major, Products::b_major>(shared, ring, work.a, {place.row, k},
+                                                            work.b, {place.column + rank * 128, k},
+                                                            strips ? scales.bytes() : 0);
+            if constexpr (strips)
+                scales.load(shared.scales[ring.at()], step, shared.steps[ring.at()].full);
         }
     }
 }

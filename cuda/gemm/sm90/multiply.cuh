@@ -20,7 +20,8 @@ struct Fp8Elements {
 enum class Scaling {
     none,    ///< of operands of 16 bits
     whole,   ///< one for each operand, applied to the sums
-    blocks,  ///< of 128 elements of k, applied to the sums of each step
+    blocks,  ///< of 128 elements of k, for 1 row of a and 128 columns of b, applied to each step
+    strips,  ///< the same for 1 row of a and 1 column of b
 };
 
 /// The stages that the loader fills, in order.
@@ -45,6 +46,24 @@ private:
     GemmShared& shared_;
     Ring<stages> loaded_;
     Ring<stages> done_;
+};
+
+/// The same, one at a time, which takes fewer registers.
+class LoadedStep {
+public:
+    __device__ explicit LoadedStep(GemmShared& shared) : shared_(shared) {}
+
+    __device__ void wait_for_next() const { wait(shared_.steps[ring_.at()].full, ring_.parity()); }
+    __device__ const Stage& operands() const { return shared_.operands[ring_.at()]; }
+    __device__ const StepScales& scales() const { return shared_.scales[ring_.at()]; }
+    __device__ void release() {
+        if (lane_index() < cluster_blocks) arrive_at(shared_.steps[ring_.at()].empty, lane_index());
+        ring_.advance();
+    }
+
+private:
+    GemmShared& shared_;
+    Ring<stages> ring_;
 };
 
 /// The first of a step's operands for a multiply, of all rows or columns from `begin` on.

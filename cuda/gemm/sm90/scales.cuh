@@ -17,12 +17,19 @@ __device__ inline void scale_sums(Sums& c, const GemmWork& work) {
     unrolled<tile_columns / 2>([&](int i) { c[i] = c[i] * factor; });
 }
 
+// How the sums of a step's half are added. `factors` comes before its products. `add` adds a
+// lane's sums of 8 columns: those of two columns in one row, then in the other one.
+
 /// Adds a step's sums as they are.
 struct PlainSums {
     struct Factors {};
-    __device__ Factors factors(int /*step*/, int /*half*/) const { return {}; }
-    __device__ static float add(float c, float sum, int /*row*/, const Factors& /*factors*/) {
-        return c + sum;
+    static constexpr bool loaded = false;
+    __device__ Factors factors(int /*step*/, int /*half*/, const StepScales& /*scales*/) const {
+        return {};
+    }
+    __device__ static void add(float* c, const float* sums, int /*eight*/,
+                               const Factors& /*factors*/) {
+        unrolled<4>([&](int i) { c[i] = c[i] + sums[i]; });
     }
 };
 
@@ -34,6 +41,7 @@ public:
     struct Factors {
         float row[2];
     };
+    static constexpr bool loaded = false;
 
     __device__ BlockScales(const GemmWork& work, const UnitPlace& place, int group)
         : work_(work),
@@ -41,7 +49,7 @@ public:
           column_(place.column) {}
 
     /// For this half of the columns.
-    __device__ Factors factors(int step, int half) const {
+    __device__ Factors factors(int step, int half, const StepScales& /*scales*/) const {
         const int square = column_ / half_columns + half;
         const float of_b = work_.b_scale[square * work_.b_scale_step + step];
         Factors result = {};
@@ -52,12 +60,42 @@ public:
         });
         return result;
     }
-    __device__ static float add(float c, float sum, int row, const Factors& factors) {
-        return fma(sum, factors.row[row], c);
+    __device__ static void add(float* c, const float* sums, int /*eight*/, const Factors& factors) {
+        unrolled<4>([&](int i) { c[i] = fma(sums[i], factors.row[i / 2], c[i]); });
     }
 
 private:
     const GemmWork& work_;
+    int row_;
+    int column_;
+};
+
+/// Scales a step's sums by the strips of 1 x 128 that both operands are. A lane has 64 columns of a
+/// tile, whose scales would take too many registers: it reads each pair when it adds it.
+class StripScales {
+public:
+    struct Factors {
+        float row[2];
+        const float* columns;
+    };
+    /// The scales are in shared memory, as the operands.
+    static constexpr bool loaded = true;
+
+    __device__ explicit StripScales(int group)
+        : row_(group * group_rows + warp_index() % group_warps * 16 + lane_index() / 4),
+          column_(lane_index() % 4 * 2) {}
+
+    __device__ Factors factors(int /*step*/, int half, const StepScales& scales) const {
+        return {{scales.a[row_], scales.a[row_ + 8]}, scales.b + half * half_columns + column_};
+    }
+    __device__ static void add(float* c, const float* sums, int eight, const Factors& factors) {
+        const auto of_columns =
+            load(reinterpret_cast<const Vec<float, 2>*>(factors.columns + 8 * eight));
+        unrolled<4>(
+            [&](int i) { c[i] = fma(sums[i], factors.row[i / 2] * of_columns[i % 2], c[i]); });
+    }
+
+private:
     int row_;
     int column_;
 };
@@ -75,7 +113,7 @@ public:
     static constexpr bool sums_rows = false;
     static constexpr Scaling scaling = how;
 
-    __device__ PromotedProducts(GemmShared& shared, int group) : group_(group), steps_(shared) {}
+    __device__ PromotedProducts(GemmShared& shared, int group) : group_(group), step_(shared) {}
 
     /// c = the sum of so many steps. Of a tile whose second half is behind the matrix, `both` is
     /// false, and that half 0. The branch also keeps the compiler from starting the products of one
@@ -83,34 +121,36 @@ public:
     template <class Scales = PlainSums>
     __device__ void add(Sums& c, int steps, bool both, const Scales& scales = {}) {
         unrolled<tile_columns / 2>([&](int i) { c[i] = 0; });
-        for (int step = 0; step < steps; ++step) {
-            const Stage& stage = steps_.next();
+        for (int left = steps; left > 0; --left) {
+            step_.wait_for_next();
             unrolled<2>([&](int half) {
-                if (half == 0 || both) add_half(c, half, stage, step, scales);
+                if (half == 0 || both) add_half(c, half, steps - left, scales);
             });
-            steps_.release();
+            // Two lanes say for all that the scales may be overwritten.
+            if constexpr (Scales::loaded) warp_barrier();
+            step_.release();
         }
     }
 
 private:
     template <class Scales>
-    __device__ void add_half(Sums& c, int half, const Stage& stage, int step,
-                             const Scales& scales) const {
+    __device__ void add_half(Sums& c, int half, int step, const Scales& scales) const {
+        const Stage& stage = step_.operands();
         // They arrive while the products run.
-        const typename Scales::Factors factors = scales.factors(step, half);
+        const typename Scales::Factors factors = scales.factors(step, half, step_.scales());
         StepSums sums;
         start_step<T>(sums, operand<a_major>(stage.a + group_ * panel_bytes),
                       operand<b_major>(stage.b[half]), false);
         warpgroup_wait<0>();
         pin_registers(sums);
-        unrolled<half_columns / 2>([&](int i) {
-            float& to = c[half * (half_columns / 2) + i];
-            to = Scales::add(to, sums[i], i % 4 / 2, factors);
+        unrolled<half_columns / 8>([&](int eight) {
+            Scales::add(c + half * (half_columns / 2) + 4 * eight, sums + 4 * eight, eight,
+                        factors);
         });
     }
 
     int group_;
-    LoadedSteps steps_;
+    LoadedStep step_;
 };
 
 }  // namespace gptrain::cuda::sm90

@@ -56,7 +56,8 @@ struct GemmWork {
     const float* a_scale;  ///< FP8: the first
     const float* b_scale;
     std::int64_t a_scale_step;  ///< in blocks: from 128 of k to the next, whose rows lie together
-    std::int64_t b_scale_step;  ///< in blocks: from 128 columns to the next, whose k lie together
+    /// In blocks of 128 columns: from these to the next, whose k lie together. In strips: as of a.
+    std::int64_t b_scale_step;
 
     __device__ int units() const { return pairs * columns * parts; }
 };
@@ -76,9 +77,18 @@ struct Stage {
     std::byte b[2][half_bytes];  ///< one half from each block of the cluster
 };
 
+/// The scales of one step's strips. Those behind the matrix hold anything.
+struct StepScales {
+    alignas(16) float a[tile_rows];
+    alignas(16) float b[tile_columns];
+};
+
 struct GemmShared {
     alignas(1024) Stage operands[stages];
-    std::byte results[tile_groups][store_buffers][panel_bytes];
+    union {
+        std::byte results[tile_groups][store_buffers][panel_bytes];  ///< of 16 bits
+        StepScales scales[stages];  ///< of strips, whose results are fp32
+    };
     BufferBarriers steps[stages];
     BufferBarriers units[unit_slots];
     TakenUnit taken[unit_slots];
