@@ -25,13 +25,16 @@ constexpr std::int64_t fast_multiple = 8;
 /// Dtypes: a and b are both fp32, both bf16 or both fp16, and c has their dtype or fp32. Or both
 /// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's
 /// row_stride are 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c does not overlap the
-/// others. FP8 operands have one scale each, or scales for blocks of 128 elements of K: then those
-/// of a are for 1 row or 128, those of b for 1 column or 128, and not both for 128; such a product
-/// takes a bias alone. We assume of the library that it multiplies in blocks on GPUs of compute
-/// capability 9.0 alone, from cuBLASLt 12.9 on; that it adds up the products of a block before it
-/// scales them, and adds those sums in fp32; that `bias` works as with one scale; that M and N must
-/// be multiples of 16. None of it has been measured: the test "FP8 ops in
-/// blocks agree with the reference" asks it.
+/// others. FP8 operands have one scale each, or scales for blocks of 128 elements of K, the last of
+/// which may be shorter: then those of a are for 1 row or 128, those of b for 1 column or 128, and
+/// not both for 128. Such a product takes a bias alone, or `accumulate` alone with an fp32 c.
+///
+/// We assume of the library that it multiplies in blocks on GPUs of compute capability 9.0 alone,
+/// from cuBLASLt 12.9 on; that it adds up the products of a block before it scales them, and adds
+/// those sums in fp32; that `bias` works as with one scale; that M and N must be multiples of 16;
+/// that of scales for 1 row and 1 column it takes a K that ends inside of a block, and stores in or
+/// adds to fp32. None of it has been measured: the test "FP8 ops in blocks agree with the
+/// reference" asks it.
 struct Gemm {
     Matrix a;                         ///< [M, K]
     Matrix b;                         ///< [K, N]

@@ -43,8 +43,13 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
 /// The library's demands on the operands besides their sizes.
 std::string_view demands(const Gemm& gemm) {
     if (gemm.a.in_blocks()) {
-        return ": scales for blocks need compute capability 9.0 and cuBLASLt 12.9 or newer; set "
-               "precision.fp8_recipe to tensor";
+        constexpr std::string_view needs =
+            ": scales for blocks need compute capability 9.0 and cuBLASLt 12.9 or newer; set "
+            "precision.fp8_recipe to tensor";
+        constexpr std::string_view of_gradient =
+            ": scales for blocks of tokens need compute capability 9.0 and a cuBLASLt that has "
+            "them; set precision.fp8_weight_gradients to bf16";
+        return gemm.c.dtype == DType::f32 ? of_gradient : needs;
     }
     return gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "";
 }

@@ -124,6 +124,20 @@ std::int32_t scale_mode_of(const Matrix& matrix) {
     return vectors ? vector_scales : square_scales;
 }
 
+/// How sums are made: 0 in fp32, 1 with fast accumulation, in blocks 2, or 3 if both operands have
+/// blocks of 1 x 128.
+std::int64_t sums_of(const Gemm& gemm) {
+    if (!gemm.a.in_blocks()) return gemm.fast_accumulation ? 1 : 0;
+    return gemm.a.scales.rows == 1 && gemm.b.scales.cols == 1 ? 3 : 2;
+}
+
+/// True if the GEMM has no more beside the products than Gemm allows in blocks.
+bool is_plain_in_blocks(const Gemm& gemm) {
+    return !gemm.fast_accumulation && gemm.gelu_input.data == nullptr &&
+           gemm.gelu.data == nullptr && gemm.a_sums == nullptr &&
+           (!gemm.accumulate || (gemm.c.dtype == DType::f32 && gemm.bias == nullptr));
+}
+
 }  // namespace
 
 // ---- the key ------------------------------------------------------------------------------------
@@ -145,9 +159,7 @@ GemmKey key_of(const Gemm& gemm) {
             static_cast<std::int64_t>(gemm.c.dtype),
             epilogue_of(gemm),
             gemm.accumulate,
-            gemm.a.in_blocks()       ? 2
-            : gemm.fast_accumulation ? 1
-                                     : 0,
+            sums_of(gemm),
             alignment_of(gemm.a),
             alignment_of(gemm.b),
             alignment_of(result_of(gemm)),
@@ -185,16 +197,14 @@ LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
       b_(make_layout(library, gemm.a)),
       c_(make_layout(library, result_of(gemm))),
       alignments_{alignment_of(gemm.b), alignment_of(gemm.a), alignment_of(result_of(gemm))} {
-    GPTRAIN_CHECK(
-        gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows && gemm.b.cols == gemm.c.cols &&
-            gemm.c.col_stride == 1 &&
-            (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype) &&
-            gemm.a.in_blocks() == gemm.b.in_blocks() &&
-            (!gemm.a.in_blocks() || !(gemm.accumulate || gemm.gelu_input.data != nullptr ||
-                                      gemm.gelu.data != nullptr || gemm.a_sums != nullptr)) &&
-            (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
-        "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ", gemm.b.cols,
-        " to ", gemm.c.rows, " x ", gemm.c.cols);
+    GPTRAIN_CHECK(gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows &&
+                      gemm.b.cols == gemm.c.cols && gemm.c.col_stride == 1 &&
+                      (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype) &&
+                      gemm.a.in_blocks() == gemm.b.in_blocks() &&
+                      (!gemm.a.in_blocks() || is_plain_in_blocks(gemm)) &&
+                      (gemm.a_sums == nullptr || gemm.c.dtype == DType::f32),
+                  "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ",
+                  gemm.b.cols, " to ", gemm.c.rows, " x ", gemm.c.cols);
     described_ = describe(gemm);
 }
 

@@ -28,20 +28,22 @@ struct BlockOperand {
     }
 };
 
+template <class T>
 struct PlainRowsArgs {
     BlockOperand a;
     BlockOperand b;
     std::int64_t rows;
     std::int64_t columns;
     std::int64_t length;
-    Bf16* c;
+    T* c;
     std::int64_t c_stride;
-    const Bf16* bias;
+    const T* bias;
     bool accumulate;
 };
 
 /// A thread has a column of one of the rows.
-__global__ void __launch_bounds__(block_size) plain_rows_kernel(PlainRowsArgs args) {
+template <class T>
+__global__ void __launch_bounds__(block_size) plain_rows_kernel(PlainRowsArgs<T> args) {
     const std::int64_t column = std::int64_t{block_index().x} * block_size + thread_index();
     const std::int64_t row = std::min(block_index().y * compared_row_distance, args.rows - 1);
     if (column >= args.columns) return;
@@ -52,10 +54,10 @@ __global__ void __launch_bounds__(block_size) plain_rows_kernel(PlainRowsArgs ar
             of_block = fma(args.a.value(row, k), args.b.value(column, k), of_block);
         sum = fma(of_block, args.a.scale(row, block) * args.b.scale(column, block), sum);
     }
-    Bf16& to = args.c[row * args.c_stride + column];
+    T& to = args.c[row * args.c_stride + column];
     if (args.bias != nullptr) sum = sum + widen(args.bias[column]);
     if (args.accumulate) sum = sum + widen(to);
-    to = narrow<Bf16>(sum);
+    to = narrow<T>(sum);
 }
 
 /// Of a, or of b transposed.
@@ -72,24 +74,30 @@ BlockOperand operand(const Matrix& matrix) {
             .k_step = grid.col_step};
 }
 
-}  // namespace
-
-void multiply_plain_rows(const Gemm& gemm, const Stream& stream) {
-    GPTRAIN_CHECK(gemm.c.dtype == DType::bf16, "multiply_plain_rows computes bf16");
-    const PlainRowsArgs args = {.a = operand(gemm.a),
-                                .b = operand(gemm.b.transposed()),
-                                .rows = gemm.c.rows,
-                                .columns = gemm.c.cols,
-                                .length = gemm.a.cols,
-                                .c = reinterpret_cast<Bf16*>(gemm.c.data),
-                                .c_stride = gemm.c.row_stride,
-                                .bias = reinterpret_cast<const Bf16*>(gemm.bias),
-                                .accumulate = gemm.accumulate};
+template <class T>
+void multiply(const Gemm& gemm, const Stream& stream) {
+    const PlainRowsArgs<T> args = {.a = operand(gemm.a),
+                                   .b = operand(gemm.b.transposed()),
+                                   .rows = gemm.c.rows,
+                                   .columns = gemm.c.cols,
+                                   .length = gemm.a.cols,
+                                   .c = reinterpret_cast<T*>(gemm.c.data),
+                                   .c_stride = gemm.c.row_stride,
+                                   .bias = reinterpret_cast<const T*>(gemm.bias),
+                                   .accumulate = gemm.accumulate};
     launch(stream,
            {.blocks = div_ceil(args.columns, block_size),
             .threads = block_size,
             .blocks_y = div_ceil(args.rows - 1, compared_row_distance) + 1},
-           plain_rows_kernel, args);
+           plain_rows_kernel<T>, args);
+}
+
+}  // namespace
+
+void multiply_plain_rows(const Gemm& gemm, const Stream& stream) {
+    GPTRAIN_CHECK(gemm.c.dtype == DType::bf16 || gemm.c.dtype == DType::f32,
+                  "multiply_plain_rows computes bf16 or fp32");
+    gemm.c.dtype == DType::f32 ? multiply<float>(gemm, stream) : multiply<Bf16>(gemm, stream);
 }
 
 }  // namespace gptrain::cuda

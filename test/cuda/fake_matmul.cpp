@@ -110,16 +110,18 @@ bool in_blocks(std::int32_t mode) {
     return mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 }
 
-/// Scales for blocks: both operands e4m3 with K a multiple of 128, not both of 128 x 128, no fast
-/// sums and no epilogue but a bias.
+/// Scales for blocks: both operands e4m3, not both of 128 x 128, with K a multiple of 128 unless
+/// both are vectors, no fast sums and no epilogue but a bias.
 bool has_block_form(const Operation& operation, const Layouts& at) {
     const bool a = in_blocks(operation.scale_mode_a);
     const bool b = in_blocks(operation.scale_mode_b);
     if (!a && !b) return true;
-    const bool squares =
-        operation.scale_mode_a == scale_squares && operation.scale_mode_b == scale_squares;
-    return a && b && !squares && at.a.type == CUDA_R_8F_E4M3 && at.b.type == CUDA_R_8F_E4M3 &&
-           at.a.rows % 128 == 0 && operation.fast == 0 &&
+    const auto both = [&](std::int32_t mode) {
+        return operation.scale_mode_a == mode && operation.scale_mode_b == mode;
+    };
+    return a && b && !both(scale_squares) && at.a.type == CUDA_R_8F_E4M3 &&
+           at.b.type == CUDA_R_8F_E4M3 && (both(scale_vectors) || at.a.rows % 128 == 0) &&
+           operation.fast == 0 &&
            (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
             operation.epilogue == CUBLASLT_EPILOGUE_BIAS);
 }

@@ -76,6 +76,53 @@ private:
     Tensor y_ = make(DType::bf16, {rows, columns});
 };
 
+/// dW += dy^T x, of ones in blocks of 1 x 128. The first 128 products are 1/2 each, the other 16
+/// are 8 each; in odd columns twice as much. It adds 192 and 384 to fp32.
+class Strips {
+public:
+    Strips() {
+        for (const Tensor& ones : {dy_, x_}) {
+            auto* values = ones.as<F8E4M3>();
+            std::fill(values, values + ones.elements(), to_fp8<F8E4M3>(1));
+        }
+        std::fill(dy_scales_.as<float>(), dy_scales_.as<float>() + rows, 0.5f);
+        std::fill(dy_scales_.as<float>() + rows, dy_scales_.as<float>() + 2 * rows, 2.0f);
+        for (std::int64_t i = 0; i < x_scales_.elements(); ++i)
+            x_scales_.as<float>()[i] = static_cast<float>((1 + i % 2) * (i < columns ? 1 : 4));
+    }
+    Strips(const Strips&) = delete;
+    Strips& operator=(const Strips&) = delete;
+    ~Strips() {
+        for (const Tensor& tensor : {dy_, dy_scales_, x_, x_scales_, dweight_})
+            release(tensor.data(), MemorySpace::device);
+    }
+    Gemm gemm() const {
+        return {.a = Matrix(dy_, dy_scales_),
+                .b = Matrix(x_, x_scales_).transposed(),
+                .c = Matrix(dweight_),
+                .accumulate = true};
+    }
+    void clear() const { std::fill(row(0), row(rows), before); }
+    float* row(std::int64_t number) const { return dweight_.as<float>() + number * columns; }
+    bool row_is_right(std::int64_t number) const {
+        for (std::int64_t i = 0; i < columns; ++i)
+            if (row(number)[i] != before + static_cast<float>((1 + i % 2) * 192)) return false;
+        return true;
+    }
+
+    static constexpr std::int64_t rows = 80;
+    static constexpr std::int64_t columns = 48;
+    static constexpr std::int64_t length = 144;
+    static constexpr float before = 0x1p-10f;  ///< lost in bf16
+
+private:
+    Tensor dy_ = make(DType::f8e4m3, {rows, length});
+    Tensor dy_scales_ = make(DType::f32, fp8_row_scales(rows, length));
+    Tensor x_ = make(DType::f8e4m3, {columns, length});
+    Tensor x_scales_ = make(DType::f32, fp8_row_scales(columns, length));
+    Tensor dweight_ = make(DType::f32, {rows, columns});
+};
+
 TEST_CASE("plain rows of a GEMM in blocks are those that are compared", "[gemms]") {
     const EmulatedHopper settings;
     const Blocks blocks;
@@ -95,6 +142,13 @@ TEST_CASE("plain rows of a GEMM in blocks are those that are compared", "[gemms]
     gemm.accumulate = true;
     run();
     CHECK(blocks.row_is(70, Blocks::right - 4 + Blocks::before));
+    const Strips strips;
+    strips.clear();
+    multiply_plain_rows(strips.gemm(), stream);
+    stream.synchronize();
+    for (const std::int64_t row : {0, 67, 79})
+        CHECK(strips.row_is_right(row));
+    CHECK(strips.row(78)[0] == Strips::before);
 }
 
 TEST_CASE("where the library has no FP8 in blocks, ours is compared with plain rows", "[gemms]") {
@@ -120,6 +174,33 @@ TEST_CASE("where the library has no FP8 in blocks, ours is compared with plain r
     device.synchronize();
     for (std::int64_t row = 0; row < Blocks::rows; ++row)
         CHECK(blocks.row_is(row, Blocks::right));
+}
+
+TEST_CASE("weight gradients in blocks are the library's, or ours where it declines", "[gemms]") {
+    const EmulatedHopper settings;
+    Device device;
+    const Strips strips;
+    TuningTable table;
+    Gemms gemms(device.properties, &table, true);
+    const auto check = [&](PartKernel* kernel_of_ours) {
+        device.synchronize();
+        strips.clear();
+        gemms.run(strips.gemm(), kernel_of_ours, device.context());
+        device.synchronize();
+        for (std::int64_t row = 0; row < Strips::rows; ++row)
+            CHECK(strips.row_is_right(row));
+    };
+    check(no_kernel);
+    // One error where neither computes it, before the first step.
+    const Answer declines(fake_desc_set, fake_plain, CUBLAS_STATUS_NOT_SUPPORTED);
+    const auto tune = [&](PartKernel* kernel_of_ours) {
+        gemms.tune([&] { gemms.run(strips.gemm(), kernel_of_ours, device.context()); });
+    };
+    CHECK(contains(test::message_of(ExitCode::usage, [&] { tune(plain_rows_alone); }),
+                   "set precision.fp8_weight_gradients to bf16"));
+    tune(kernel);
+    CHECK(contains(table.to_text(), " sm90:1\nentries 1\n"));
+    check(kernel);
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
         "fp8 needs compute capability 8.9"));
 }
 
-TEST_CASE("an FP8 GEMM in blocks that the library does not support names the recipe", "[gemms]") {
+TEST_CASE("an FP8 GEMM in blocks that the library does not support names the key", "[gemms]") {
     // A library or a GPU without these modes declines the attribute.
     Device device;
     Gemms gemms(device.properties, nullptr);
@@ -273,7 +273,7 @@ TEST_CASE("an FP8 GEMM in blocks that the library does not support names the rec
     const Answer declines(fake_desc_set, fake_plain, CUBLAS_STATUS_NOT_SUPPORTED);
     CHECK(contains(
         test::message_of(ExitCode::usage, [&] { gemms.run(gemm, no_kernel, device.context()); }),
-        "set precision.fp8_recipe to tensor"));
+        "set precision.fp8_weight_gradients to bf16"));
 }
 
 }  // namespace
