@@ -101,6 +101,7 @@ RunSpec without_training(RunSpec spec) {
     spec.optimizer.state = MomentFormat::fp32;
     spec.precision.main_weights = Precision::fp32;
     spec.precision.fp8_recipe.reset();
+    spec.precision.fp8_weight_gradients.reset();
     spec.deterministic = true;
     return spec;
 }

@@ -8,7 +8,7 @@ namespace {
 
 RunPlan fp32_plan(RunPlan plan, std::int64_t tokens) {
     plan.compute = DType::f32;
-    plan.fp8 = plan.fp8_blocks = false;
+    plan.fp8 = plan.fp8_blocks = plan.fp8_weight_gradients = false;
     plan.micro_batch_size = 1;
     plan.seq_length = plan.model.virtual_tokens() + tokens;
     return plan;

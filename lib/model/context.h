@@ -22,6 +22,7 @@ struct ModelContext {
     Memory& memory;
     const ModelShape& shape;  ///< local shape: N, G, F of this rank, V padded (local_shape)
     DType compute;
+    bool fp8_weight_gradients = false;  ///< (RunPlan)
     std::uint64_t seed;
     std::int64_t head_rows;          ///< rows of logits computed at a time
     std::int64_t sequences;          ///< B

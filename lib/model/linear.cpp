@@ -1,6 +1,7 @@
 #include "model/linear.h"
 
 #include <optional>
+#include <utility>
 
 #include "model/quantised_weight.h"
 #include "model/slices.h"
@@ -20,7 +21,7 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
 
 bool Linear::keeps_columns() const {
     const bool gathers = split_ == Split::column && context_.sequence_parallel;
-    return one_scale() && weight_.trained() && !has_adapter() && !gathers;
+    return one_scale() && gradient8() && weight_.trained() && !has_adapter() && !gathers;
 }
 
 LinearOperand Linear::reserve_input(Arena& arena, const Shape& shape) const {
@@ -167,6 +168,18 @@ Fp8Matrix Linear::in_blocks(const Tensor& x) const {
     return out;
 }
 
+Fp8Matrix Linear::columns_in_blocks(const Tensor& x, const Tensor& row_sum) const {
+    Arena& workspace = context_.workspace();
+    const Shape shape = {x.size(1), x.size(0)};
+    const Fp8Matrix out = {
+        .rowwise = {},
+        .columnwise = workspace.allocate(DType::f8e4m3, shape),
+        .scale = {},
+        .column_scale = workspace.allocate(DType::f32, fp8_row_scales(shape[0], shape[1]))};
+    context_.backend.run(ToFp8Columns{.x = x, .out = out, .row_sum = row_sum});
+    return out;
+}
+
 void Linear::input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                         const Fp8Matrix& dy8) const {
     LinearInputGrad grad = {
@@ -214,13 +227,16 @@ void Linear::weight_grad(const Backward& args, const Pass& pass, BackwardPart pa
                              .dweight = weight_.grad,
                              .dbias = dbias_of(BiasOp::weight_grad, part),
                              .accumulate = !(pass.first_gradients && weight_.storage.overwritten)};
-    if (one_scale()) {
+    if (gradient8()) {
+        if (one_scale()) {
+            const Forms columns = {.format = DType::f8e4m3, .rowwise = false, .columnwise = true};
+            grad.x8 = args.x.columns8.empty() ? converted(args.x, columns) : args.x.columns8;
+            grad.dy8 = dy8;
+        } else {
+            grad.x8 = columns_in_blocks(grad.x);
+            grad.dy8 = columns_in_blocks(grad.dy, std::exchange(grad.dbias, {}));
+        }
         grad.x = grad.dy = {};
-        grad.x8 =
-            args.x.columns8.empty()
-                ? converted(args.x, {.format = DType::f8e4m3, .rowwise = false, .columnwise = true})
-                : args.x.columns8;
-        grad.dy8 = dy8;
     }
     context_.backend.run(grad);
 }
@@ -240,12 +256,12 @@ void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
 
 Fp8Matrix Linear::converted_gradient(const LinearOperand& dy, BackwardPart part) const {
     if (!one_scale()) return dy.rows8;
-    if (part == BackwardPart::weights && !weight_.trained()) return {};
-    return converted(dy,
-                     {.format = DType::f8e5m2,
-                      .rowwise = part != BackwardPart::weights,
-                      .columnwise = part != BackwardPart::inputs && weight_.trained()},
-                     dbias_of(BiasOp::conversion, part));
+    const Forms forms = {
+        .format = DType::f8e5m2,
+        .rowwise = part != BackwardPart::weights,
+        .columnwise = part != BackwardPart::inputs && weight_.trained() && gradient8()};
+    if (!forms.rowwise && !forms.columnwise) return {};
+    return converted(dy, forms, dbias_of(BiasOp::conversion, part));
 }
 
 void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPart part) const {

@@ -33,8 +33,8 @@ public:
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
     /// True if they are, and each matrix has one scale: the layer reads the maxima of x and dy.
-    /// With scales for blocks it converts the rows of a product when it multiplies them, unless
-    /// they have been; gradients of weights then are products in the compute dtype.
+    /// With scales for blocks it converts the operands of a product when it multiplies them, unless
+    /// their rows have been.
     bool one_scale() const { return fp8() && !weight_.weight8.in_blocks(); }
     /// True if it reads rows8 of x, or of dy. A layer converts for itself what it gathers from the
     /// slices of other ranks, or multiplies in pieces.
@@ -51,8 +51,8 @@ public:
     bool lacks(const LinearOperand& x, BackwardPart part) const {
         return part != BackwardPart::inputs && needs_input() && !x.is_kept();
     }
-    /// True if x by columns is all that backward needs of x: forward converts x to FP8 anyway, and
-    /// both forms at once take less traffic. Not if the layer gathers slices of x.
+    /// True if x by columns is all that backward needs of x: forward converts x to FP8 with one
+    /// scale anyway, and both forms at once take less traffic. Not if the layer gathers slices of x.
     bool keeps_columns() const;
     /// Memory for x [T, I] to keep for backward: its values, or its columns if those are enough.
     LinearOperand reserve_input(Arena& arena, const Shape& shape) const;
@@ -80,6 +80,8 @@ private:
         const bool whole = split_ != gathers || !context_.sequence_parallel;
         return fp8() && weight_.weight8.in_blocks() && whole && context_.tensor_pieces == 1;
     }
+    /// True if the gradient of the weight is an FP8 product.
+    bool gradient8() const { return fp8() && context_.fp8_weight_gradients; }
     /// An operand of a GEMM: in FP8 if it is at hand, else its values.
     struct Factor {
         Tensor values;
@@ -89,8 +91,11 @@ private:
     void multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// True if ranks gather FP8: each converts its slice by the amax of all rows, and one byte of
-    /// each element travels. An adapter reads whole rows in the compute dtype.
-    bool gathers_fp8() const { return one_scale() && context_.sequence_parallel && !has_adapter(); }
+    /// each element travels. An adapter, or the gradient of the weight, may read whole rows in the
+    /// compute dtype.
+    bool gathers_fp8() const {
+        return one_scale() && gradient8() && context_.sequence_parallel && !has_adapter();
+    }
     /// This rank's slice as it is gathered: its values, or if gathers_fp8() its rows in FP8, with
     /// the scale of all rows.
     Factor to_gather(const LinearOperand& slice, DType format) const;
@@ -126,7 +131,8 @@ private:
     void weight_grad(const Backward& args, const Pass& pass, BackwardPart part,
                      const Fp8Matrix& dy8) const;
     void bias_grad(const Tensor& dy, BackwardPart part) const;
-    /// dy as FP8, as the part reads it; empty if no FP8 GEMM does, or if input_grad converts it.
+    /// dy as FP8, as the part reads it; empty if no FP8 GEMM does, or if the product's function
+    /// converts it.
     Fp8Matrix converted_gradient(const LinearOperand& dy, BackwardPart part) const;
     struct Forms {
         DType format;
@@ -136,6 +142,8 @@ private:
     /// x in FP8 with scales for blocks of 1 x 128, in workspace memory that the caller's frame
     /// releases.
     Fp8Matrix in_blocks(const Tensor& x) const;
+    /// The same by columns. `row_sum` as in ToFp8Columns.
+    Fp8Matrix columns_in_blocks(const Tensor& x, const Tensor& row_sum = {}) const;
     /// x as FP8, with one scale. Fills x.columns8 unless it is empty; the forms asked for are in
     /// workspace memory, which the caller's frame releases. `row_sum` as in ToFp8.
     Fp8Matrix converted(const LinearOperand& x, const Forms& forms,

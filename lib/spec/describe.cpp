@@ -258,6 +258,9 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
            row("precision", text(name_of(plan.compute),
                                  plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",
                                  plan.fp8_blocks ? " with scales for blocks" : "",
+                                 plan.fp8 && !plan.fp8_weight_gradients
+                                     ? text(" and weight gradients in ", name_of(plan.compute))
+                                     : "",
                                  ", gradients reduced in ", name_of(plan.grad_reduce))) +
            row("head", text("logits of ", counted(plan.head_rows, "token"), " at a time",
                             deferred_text(plan))) +

@@ -218,6 +218,9 @@ void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target)
     require(plan.fp8 || !plan.fp8_blocks,
             "precision.fp8_recipe: block needs precision.compute fp8, but it is ",
             name_of(precision), "; set that or remove the key");
+    const Precision gradients =
+        spec.precision.fp8_weight_gradients.value_or(usual_weight_gradients(recipe));
+    plan.fp8_weight_gradients = plan.fp8 && gradients == Precision::fp8;
     plan.int8_frozen = spec.precision.frozen == FrozenWeights::int8;
     plan.nf4_frozen = spec.precision.frozen == FrozenWeights::nf4;
     plan.nf4_double = spec.precision.nf4_double;
@@ -328,8 +331,11 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.training.global_batch_size = plan.batch.global_batch_size;
     effective.parallel.data = plan.mesh.data;
     effective.precision.compute = precision_of(plan);
-    if (plan.fp8)
+    if (plan.fp8) {
         effective.precision.fp8_recipe = plan.fp8_blocks ? Fp8Recipe::block : Fp8Recipe::tensor;
+        effective.precision.fp8_weight_gradients =
+            plan.fp8_weight_gradients ? Precision::fp8 : Precision::bf16;
+    }
     effective.lr_schedule.decay_steps = plan.lr.decay_steps;
     effective.lr_schedule.warmup_steps = plan.lr.warmup_steps;
     effective.lr_schedule.wsd_decay_steps = plan.lr.wsd_decay_steps;

@@ -175,6 +175,7 @@ struct RunPlan {
     /// Activations and gradients have a scale for each 128 values of a row, weights for each block
     /// of 128 x 128; else each tensor has one.
     bool fp8_blocks = false;
+    bool fp8_weight_gradients = false;  ///< gradients of these weights are FP8 products, too
     /// Matrices of linear layers that are not trained are kept in int8; in inference a copy of the
     /// head's as well.
     bool int8_frozen = false;

@@ -205,10 +205,17 @@ struct ParallelSpec {
     bool operator==(const ParallelSpec&) const = default;
 };
 
+/// Of this recipe, unless the spec says otherwise: bf16 or fp8.
+constexpr Precision usual_weight_gradients(Fp8Recipe recipe) {
+    return recipe == Fp8Recipe::block ? Precision::bf16 : Precision::fp8;
+}
+
 struct PrecisionSpec {
     std::optional<Precision> compute;
     Precision grad_reduce = Precision::fp32;   ///< fp32 or bf16
     std::optional<Fp8Recipe> fp8_recipe = {};  ///< empty: that of the checkpoint, or tensor
+    /// bf16 or fp8; empty: that of a checkpoint of the same recipe, or the recipe's usual one.
+    std::optional<Precision> fp8_weight_gradients = {};
     FrozenWeights frozen = FrozenWeights::compute;
     bool nf4_double = false;                   ///< the scales of nf4 are quantised too
     Precision main_weights = Precision::fp32;  ///< fp32 or bf16

@@ -229,6 +229,8 @@ void visit_keys(auto& keys, ParallelSpec& parallel) {
 void visit_keys(auto& keys, PrecisionSpec& precision) {
     keys.open("compute", precision.compute, "auto");
     keys.open("fp8_recipe", precision.fp8_recipe, "auto");
+    keys.open("fp8_weight_gradients", precision.fp8_weight_gradients, "auto",
+              OneOf<Precision>{{Precision::bf16, Precision::fp8}});
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
     keys.value("frozen", precision.frozen);

@@ -96,6 +96,9 @@ std::vector<std::string> unused_keys(const RunSpec& spec) {
                "parallel.peer", "with device cpu");
     unused.add(spec.precision.compute != Precision::fp8 && spec.precision.fp8_recipe.has_value(),
                "precision.fp8_recipe", "without precision.compute fp8");
+    unused.add(
+        spec.precision.compute != Precision::fp8 && spec.precision.fp8_weight_gradients.has_value(),
+        "precision.fp8_weight_gradients", "without precision.compute fp8");
     unused.add(spec.precision.compute == Precision::fp32 && spec.offload.main_weights,
                "offload.main_weights", "with precision.compute fp32: the weights are in fp32");
     return std::move(unused.warnings);

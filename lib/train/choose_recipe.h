@@ -1,4 +1,4 @@
-// precision.fp8_recipe of a run: as the spec or its checkpoint say.
+// How a run computes in FP8: as the spec or its checkpoint say.
 #pragma once
 
 #include "comm/mpi_session.h"
@@ -7,8 +7,9 @@
 
 namespace gptrain {
 
-/// Replaces precision.fp8_recipe: auto by the recipe of the checkpoint that is resumed, and prints
-/// it unless that is tensor, the recipe of a fresh start.
+/// Replaces precision.fp8_recipe: auto and precision.fp8_weight_gradients: auto by what the
+/// checkpoint that is resumed has, and prints it where it is not what a fresh start takes. The
+/// latter only if the recipe is the checkpoint's.
 void choose_recipe(RunSpec& spec, const ResumeChoice& resume);
 /// The same on all ranks, by the first one.
 void choose_recipe(RunSpec& spec, const ResumeChoice& resume, const MpiSession& ranks);

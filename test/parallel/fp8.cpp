@@ -83,13 +83,13 @@ TEST_CASE("Meshes whose ranks have parts of tensors are in FP8 as far from fp32 
 TEST_CASE("With scales for blocks meshes are as far from fp32 as one rank is") {
     const bool first = session().rank() == 0;
     RunSpec spec = few_blocks(models().front().spec);
+    spec.precision.fp8_weight_gradients = Precision::fp8;
     StepResults alone;
     StepResults exact;
     if (first) {
         alone = run_alone(spec, 2, &progress());
         RunSpec fp32 = spec;
-        fp32.precision.compute = Precision::fp32;
-        fp32.precision.fp8_recipe.reset();
+        fp32.precision = {.compute = Precision::fp32};
         exact = run_alone(fp32, 2, &progress());
     }
     struct Ranks {
@@ -112,10 +112,14 @@ TEST_CASE("With scales for blocks meshes are as far from fp32 as one rank is") {
 }
 
 TEST_CASE("Gathered FP8 is what converting after a gather would give") {
-    const Fp8Recipe recipe = GENERATE(Fp8Recipe::tensor, Fp8Recipe::block);
-    CAPTURE(name_of(recipe));
+    const auto [recipe, gradients] = GENERATE(table<Fp8Recipe, Precision>(
+        {{Fp8Recipe::tensor, Precision::fp8},
+         {Fp8Recipe::tensor, Precision::bf16},
+         {Fp8Recipe::block, Precision::bf16}}));
+    CAPTURE(name_of(recipe), name_of(gradients));
     RunSpec spec = models().front().spec;
     spec.precision.compute = Precision::fp8;
+    spec.precision.fp8_weight_gradients = gradients;
     if (recipe == Fp8Recipe::block) spec = few_blocks(spec);
     spec.parallel.tensor = 2;
     const auto losses_of = [&](bool slices, OverlapTensor overlap, std::int64_t sequences) {

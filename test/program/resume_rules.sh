@@ -129,21 +129,26 @@ says out "nothing left to do: the checkpoint is of step 20, after training.steps
 history base >base.history
 (($(grep -c loss base.history) == 20)) || fail "a finished run has other lines: $(cat base.history)"
 
-# The recipe of FP8 scales is the checkpoint's, unless the spec names another.
+# The recipe of FP8 is the checkpoint's, unless the spec names another.
 in_fp8() { train 0 "$1" model.hidden_size=128 model.num_layers=3 model.ffn_hidden_size=128 \
     precision.compute=fp8 lr_schedule.decay_steps=10 "${@:2}"; }
-in_fp8 blocks training.steps=4 precision.fp8_recipe=block
-in_fp8 kept_blocks training.steps=2 precision.fp8_recipe=block
+in_fp8 blocks training.steps=4 precision.fp8_recipe=block precision.fp8_weight_gradients=fp8
+in_fp8 kept_blocks training.steps=2 precision.fp8_recipe=block precision.fp8_weight_gradients=fp8
 options=(--dry-run)
 in_fp8 kept_blocks training.steps=4
 options=()
 says out "precision.fp8_recipe: block (auto): as in the checkpoint"
 in_fp8 kept_blocks training.steps=4
-says out "precision.fp8_recipe: block (auto): as in the checkpoint"
-says_not out "changed since the checkpoint: precision.fp8_recipe"
+says out "precision.fp8_recipe: block (auto): as in the checkpoint" \
+    "precision.fp8_weight_gradients: fp8 (auto): as in the checkpoint"
+says_not out "changed since the checkpoint: precision.fp8"
 same_run blocks kept_blocks 4
 in_fp8 kept_blocks training.steps=5 precision.fp8_recipe=tensor
 says out "changed since the checkpoint: precision.fp8_recipe: block -> tensor"
+options=(--dry-run)
+in_fp8 kept_blocks training.steps=6 precision.fp8_recipe=block
+options=()
+says out "with scales for blocks and weight gradients in bf16"
 
 # --resume.
 resume() {

@@ -58,6 +58,16 @@ TEST_CASE("scales for blocks need fp8, and whole blocks of every matrix") {
     CHECK_FALSE(plan_of({"precision.compute=fp8", "model.num_layers=3", "model.hidden_size=64",
                          "model.num_attention_heads=4", "training.seq_length=32"})
                     .fp8_blocks);
+    const auto gradients = [&](const std::vector<std::string>& changes) {
+        std::vector<std::string> settings = fits;
+        settings.insert(settings.end(), changes.begin(), changes.end());
+        return plan_of(settings).fp8_weight_gradients;
+    };
+    CHECK_FALSE(gradients({}));
+    CHECK(gradients({"precision.fp8_weight_gradients=fp8"}));
+    CHECK(gradients({"precision.fp8_recipe=tensor"}));
+    CHECK_FALSE(
+        gradients({"precision.fp8_recipe=tensor", "precision.fp8_weight_gradients=bf16"}));
     const auto fault = [&](const std::vector<std::string>& changes, std::int64_t ranks = 1) {
         std::vector<std::string> settings = fits;
         settings.insert(settings.end(), changes.begin(), changes.end());

@@ -93,7 +93,7 @@ parallel:
   expert: 4
   schedule: zero_bubble
   shard_optimizer: false
-precision: {compute: bf16, fp8_recipe: tensor, grad_reduce: bf16, main_weights: bf16}
+precision: {compute: bf16, fp8_recipe: tensor, fp8_weight_gradients: bf16, grad_reduce: bf16, main_weights: bf16}
 recompute: full
 deterministic: false
 optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2,
@@ -180,6 +180,7 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.precision == PrecisionSpec{.compute = Precision::bf16,
                                           .grad_reduce = Precision::bf16,
                                           .fp8_recipe = Fp8Recipe::tensor,
+                                          .fp8_weight_gradients = Precision::bf16,
                                           .main_weights = Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);

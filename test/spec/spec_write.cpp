@@ -93,6 +93,7 @@ parallel:
 precision:
   compute: auto
   fp8_recipe: auto
+  fp8_weight_gradients: auto
   grad_reduce: fp32
   frozen: compute
   nf4_double: false
@@ -264,6 +265,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
     check("precision.fp8_recipe", {"auto", "tensor", "block"});
+    check("precision.fp8_weight_gradients", {"bf16", "fp8"});
     check("precision.grad_reduce", {"fp32", "bf16"});
     check("precision.frozen", {"compute", "int8", "nf4"});
     check("precision.main_weights", {"fp32", "bf16"});
