@@ -1,5 +1,6 @@
 #include "cuda/attention_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -26,13 +27,15 @@ struct TrialSize {
     std::int64_t queries;
     /// Dropout, documents that do not see each other, and gradients added in fp32.
     bool everything = false;
+    /// With the amax of o and of the gradients, for kernels that find it.
+    bool maxima = false;
     /// So many sequences that the sums of the sm_90a backward share memory (sm90::BackwardPlan).
     bool many_sequences = false;
 
     std::string name() const {
         return text("head_dim ", head_dim, ", ", queries, " queries",
                     everything ? ", dropout, documents, fp32 gradients" : "",
-                    many_sequences ? ", many sequences" : "");
+                    maxima ? ", maxima" : "", many_sequences ? ", many sequences" : "");
     }
     std::int64_t sequences(const DeviceProperties& device) const {
         return many_sequences ? 2 * device.multiprocessors + 5 : 1;
@@ -41,6 +44,8 @@ struct TrialSize {
 constexpr TrialSize trial_sizes[] = {{.head_dim = 64, .queries = 150},
                                      {.head_dim = 128, .queries = 150},
                                      {.head_dim = 64, .queries = 300},
+                                     {.head_dim = 64, .queries = 150, .maxima = true},
+                                     {.head_dim = 128, .queries = 150, .maxima = true},
                                      {.head_dim = 64, .queries = 150, .everything = true},
                                      {.head_dim = 128, .queries = 300, .everything = true},
                                      {.head_dim = 64, .queries = 70, .many_sequences = true},
@@ -70,7 +75,17 @@ private:
 
 struct Results {
     std::vector<float> o, lse, dq, dk, dv;
+    std::vector<float> amax;     ///< of o, and of the gradients
+    std::vector<float> largest;  ///< the same, from these values
 };
+
+float largest_magnitude(std::initializer_list<const std::vector<float>*> arrays) {
+    float largest = 0;
+    for (const std::vector<float>* values : arrays)
+        for (const float value : *values)
+            largest = std::max(largest, std::abs(value));
+    return largest;
+}
 
 class Trial {
 public:
@@ -103,6 +118,10 @@ public:
         backward_.dv = memory_.take(gradients, k_shape_);
         widened_ = memory_.take(DType::f32, q_shape_);
         if (size.everything) use_everything(size.queries);
+        if (size.maxima) {
+            forward.amax = memory_.take(DType::f32, {1});
+            backward_.amax = memory_.take(DType::f32, {1});
+        }
     }
 
     Results run(const AttentionKernels& kernels) {
@@ -110,10 +129,23 @@ public:
         fill({forward.o, forward.lse}, std::numeric_limits<float>::quiet_NaN());
         fill({backward_.dq, backward_.dk, backward_.dv},
              backward_.accumulate ? 0.125F : std::numeric_limits<float>::quiet_NaN());
+        const bool maxima = !backward_.amax.empty();
+        if (maxima) fill({forward.amax, backward_.amax}, 0);
         kernels.forward(forward, context());
         kernels.backward(backward_, context());
-        return {values(forward.o), values(forward.lse), values(backward_.dq), values(backward_.dk),
-                values(backward_.dv)};
+        Results results{.o = values(forward.o),
+                        .lse = values(forward.lse),
+                        .dq = values(backward_.dq),
+                        .dk = values(backward_.dk),
+                        .dv = values(backward_.dv),
+                        .amax = {},
+                        .largest = {}};
+        if (maxima) {
+            results.amax = {values(forward.amax)[0], values(backward_.amax)[0]};
+            results.largest = {largest_magnitude({&results.o}),
+                               largest_magnitude({&results.dq, &results.dk, &results.dv})};
+        }
+        return results;
     }
 
 private:
@@ -199,28 +231,35 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     constexpr double tolerance = 4 * 0x1p-8;
     std::string differences;
     for (const TrialSize& size : trial_sizes) {
+        if (size.maxima && !kernels.find_amax) continue;
         Trial trial(size, device, stream);
         const Results right = trial.run(reference);
         const Results own = trial.run(kernels);
+        const auto add = [&](const std::string& difference) {
+            differences += (differences.empty() ? "" : "; ") + difference;
+        };
         const auto compare = [&](const char* name, std::vector<float> Results::*values) {
             const double error = relative_distance(own.*values, right.*values);
             if (error <= tolerance) return;  // false for NaN
-            differences +=
-                text(differences.empty() ? "" : "; ", name, " for ", size.name(), " by ", error);
+            add(text(name, " for ", size.name(), " by ", error));
         };
         compare("o", &Results::o);
         compare("lse", &Results::lse);
         compare("dq", &Results::dq);
         compare("dk", &Results::dk);
         compare("dv", &Results::dv);
+        if (own.amax != own.largest) add("amax for " + size.name());
     }
     return differences;
 }
 
 std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream) {
-    return attention_difference({sm90::attention_forward, sm90::attention_backward},
-                                {portable_attention_forward, portable_attention_backward}, device,
-                                stream);
+    return attention_difference(
+        {.forward = sm90::attention_forward,
+         .backward = sm90::attention_backward,
+         .find_amax = true},
+        {.forward = portable_attention_forward, .backward = portable_attention_backward}, device,
+        stream);
 }
 
 bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,

@@ -78,6 +78,7 @@ target_of() {
     case $1 in
         program_*) printf '%s\n' gptrain gpt-preprocess ;;
         preprocess_*) echo gpt-preprocess ;;
+        emulator.ops_hopper) echo test_emulator_ops ;;
         emulator.*) echo "test_emulator_${1#emulator.}" ;;
         sass_rules) ;;
         context_*_ranks | data_*_ranks) echo "test_${1%_*_ranks}_ranks" ;;

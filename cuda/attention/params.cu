@@ -65,6 +65,7 @@ AttentionParams attention_params(const AttentionForward& args) {
 AttentionGradients attention_gradients(const AttentionBackward& args, const float* delta) {
     const AttentionForward& forward = args.forward;
     const DType dtype = args.accumulate ? DType::f32 : forward.q.dtype();
+    GPTRAIN_CHECK(args.amax.empty() || !args.accumulate, "the amax of part of a sum");
     check_heads(args.d_o, forward.q.shape(), forward.q.dtype());
     check_heads(args.dq, forward.q.shape(), dtype);
     check_heads(args.dk, forward.k.shape(), dtype);

@@ -7,6 +7,7 @@
 
 namespace gptrain::cuda {
 
+/// They do not find the amax of an op.
 void portable_attention_forward(const AttentionForward& args, const OpContext& context);
 void portable_attention_backward(const AttentionBackward& args, const OpContext& context);
 

@@ -45,6 +45,41 @@ void launch_find_amax(const T* x, std::int64_t count, float* result, const OpCon
            find_amax<T, width>, x, count / width, result);
 }
 
+/// The same of rows `stride` apart, which blocks take in turn.
+template <class T, int width>
+__global__ void __launch_bounds__(block_size)
+    find_amax_of_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t vectors,
+                      float* result) {
+    float amax = 0;
+    for (std::int64_t row = block_index().x; row < rows; row += grid_blocks().x) {
+        const auto* from = reinterpret_cast<const Vec<T, width>*>(x + row * stride);
+        for (std::int64_t at = thread_index(); at < vectors; at += block_size) {
+            const Vec<T, width> part = load(from + at);
+            for (int i = 0; i < width; ++i)
+                amax = maximum(amax, absolute(widen(part[i])));
+        }
+    }
+    merge_amax(amax, shared_memory<WarpAmax>().values, result);
+}
+
+template <class T>
+void update_amax_of_rows(const UpdateAmax& op, const OpContext& context) {
+    GPTRAIN_CHECK(op.x.rank() == 2 && op.x.stride(1) == 1, "args.amax of ", op.x.shape().to_text());
+    constexpr int width = 16 / static_cast<int>(sizeof(T));
+    const T* from = op.x.as<T>();
+    const std::int64_t rows = op.x.size(0);
+    const std::int64_t cols = op.x.size(1);
+    const std::int64_t stride = op.x.stride(0);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0 && stride % width == 0 &&
+                         cols % width == 0;
+    launch(context.stream,
+           {.blocks = grid_for(rows, 1, context.device),
+            .threads = block_size,
+            .shared_bytes = sizeof(WarpAmax)},
+           aligned ? find_amax_of_rows<T, width> : find_amax_of_rows<T, 1>, from, rows, stride,
+           aligned ? cols / width : cols, op.amax.as<float>());
+}
+
 // ---- conversion ---------------------------------------------------------------------------------
 
 template <class T, class Fp8>
@@ -234,9 +269,9 @@ void convert(const ToFp8& call, const OpContext& context) {
 }  // namespace
 
 void run(const UpdateAmax& args, const OpContext& context) {
-    GPTRAIN_CHECK(args.x.contiguous(), "args.amax of ", args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
+        if (!args.x.contiguous()) return update_amax_of_rows<T>(args, context);
         constexpr int width = 16 / static_cast<int>(sizeof(T));
         const T* from = args.x.as<T>();
         auto* result = args.amax.as<float>();

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "cuda/device/amax.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "tensor/dtype_switch.h"
@@ -25,6 +26,7 @@ struct RopeArgs {
     int heads;
     int pairs;  ///< D / 2
     bool inverse;
+    float* amax;                   ///< of x, rotated, if requested
     double amplitude;              ///< of cosines and sines
     double half_turns[max_pairs];  ///< angles at position 1, in units of pi
 
@@ -36,6 +38,7 @@ struct RopeShared {
     std::int64_t rows[tokens_of_block];  ///< element offsets of the tokens
     float cosines[tokens_of_block * max_pairs];
     float sines[tokens_of_block * max_pairs];
+    float of_warps[warp_threads];
 };
 
 /// In fp64, because positions are large.
@@ -76,13 +79,10 @@ __device__ inline void rotate(const float* cosines, const float* sines, int at, 
     }
 }
 
-template <class T, bool aligned>
-__global__ void __launch_bounds__(256) rope_kernel(RopeArgs<T> args) {
-    auto& shared = shared_memory<RopeShared>();
-    const int first_token = block_index().x * tokens_of_block;
-    const int rest = args.tokens - first_token;
-    const int count = rest < tokens_of_block ? rest : tokens_of_block;
-    make_rotations(args, first_token, count, shared);
+/// Rotates this thread's pieces of `count` tokens.
+template <class T, bool aligned, bool with_amax>
+__device__ inline void rotate_tokens(const RopeArgs<T>& args, int count, const RopeShared& shared,
+                                     RunningAmax<with_amax>& amax) {
     const int index = block_index().y * block_threads() + thread_index();
     if (index >= args.heads * args.pieces()) return;
     const int at = index % args.pieces() * piece_width<T>;
@@ -104,8 +104,22 @@ __global__ void __launch_bounds__(256) rope_kernel(RopeArgs<T> args) {
             T* row = x + shared.rows[first + i];
             store_piece<aligned>(row, at, args.pairs, batch[i].low);
             store_piece<aligned>(row + args.pairs, at, args.pairs, batch[i].high);
+            amax.template add<aligned>(batch[i].low, at, args.pairs);
+            amax.template add<aligned>(batch[i].high, at, args.pairs);
         });
     }
+}
+
+template <class T, bool aligned, bool with_amax>
+__global__ void __launch_bounds__(256) rope_kernel(RopeArgs<T> args) {
+    auto& shared = shared_memory<RopeShared>();
+    const int first_token = block_index().x * tokens_of_block;
+    const int rest = args.tokens - first_token;
+    const int count = rest < tokens_of_block ? rest : tokens_of_block;
+    make_rotations(args, first_token, count, shared);
+    RunningAmax<with_amax> amax;
+    rotate_tokens<T, aligned>(args, count, shared, amax);
+    amax.merge(shared.of_warps, args.amax);
 }
 
 template <class T>
@@ -126,6 +140,7 @@ RopeArgs<T> rope_args(const Rope& op) {
                         .heads = static_cast<int>(op.x.size(2)),
                         .pairs = static_cast<int>(pairs),
                         .inverse = op.inverse,
+                        .amax = pointer_or_null<float>(op.amax),
                         .amplitude = op.angles().amplitude(),
                         .half_turns = {}};
     for (int i = 0; i < args.pairs; ++i)
@@ -140,12 +155,19 @@ void rotate_heads(const Rope& op, const OpContext& context) {
     const bool aligned = is_aligned(args.x, args.stride_b, args.pairs) &&
                          args.stride_s % width == 0 && args.stride_head % width == 0;
     const PieceGrid grid = piece_grid(1, std::int64_t{args.heads} * args.pieces(), 1);
-    launch(context.stream,
-           {.blocks = div_ceil(args.tokens, tokens_of_block),
-            .threads = grid.threads,
-            .shared_bytes = sizeof(RopeShared),
-            .blocks_y = grid.columns},
-           aligned ? rope_kernel<T, true> : rope_kernel<T, false>, args);
+    const auto start = [&](auto* kernel) {
+        launch(context.stream,
+               {.blocks = div_ceil(args.tokens, tokens_of_block),
+                .threads = grid.threads,
+                .shared_bytes = sizeof(RopeShared),
+                .blocks_y = grid.columns},
+               kernel, args);
+    };
+    if (args.amax == nullptr) {
+        start(aligned ? rope_kernel<T, true, false> : rope_kernel<T, false, false>);
+    } else {
+        start(aligned ? rope_kernel<T, true, true> : rope_kernel<T, false, true>);
+    }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 // and any row stride. All others are contiguous, unless strides are mentioned.
 #pragma once
 
+#include "backend/attention_ops.h"
 #include "backend/expert_ops.h"
 #include "backend/model_ops.h"
 #include "backend/muon_ops.h"

@@ -61,7 +61,7 @@ struct InitNormal {
 /// amax = max(amax, largest absolute value of x). NaN is ignored.
 struct UpdateAmax {
     static constexpr std::string_view name = "update_amax";
-    Tensor x;     ///< contiguous, fp32 or compute dtype
+    Tensor x;     ///< contiguous or rows, fp32 or compute dtype
     Tensor amax;  ///< fp32 [1]
     void tensors(const auto& list) const { list.reads(x).updates(amax); }
 };

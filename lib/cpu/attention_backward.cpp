@@ -2,6 +2,7 @@
 
 #include "cpu/attention.h"
 #include "cpu/attention_tiles.h"
+#include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -228,6 +229,7 @@ void run(const AttentionBackward& args, Scratch& scratch) {
         using T = decltype(type);
         args.accumulate ? run_typed<T, float>(args, scratch) : run_typed<T, T>(args, scratch);
     });
+    args.each_of_amax([&](const Tensor& x) { run(UpdateAmax{.x = x, .amax = args.amax}); });
 }
 
 std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,

@@ -3,6 +3,7 @@
 #include "cpu/attention.h"
 #include "cpu/attention_tiles.h"
 #include "cpu/few_queries.h"
+#include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -196,14 +197,19 @@ void run_tiles(const AttentionForward& args, Scratch& scratch) {
     });
 }
 
-}  // namespace
-
-void run(const AttentionForward& args, Scratch& scratch) {
+void attend(const AttentionForward& args, Scratch& scratch) {
     if (has_few_queries(args)) {
         const std::int64_t bytes = few_queries_scratch_bytes(args.q.size(3));
         return attend_few_queries(args, scratch.take_bytes(bytes * omp_get_max_threads()));
     }
     with_compute_type(args.q.dtype(), [&](auto type) { run_tiles<decltype(type)>(args, scratch); });
+}
+
+}  // namespace
+
+void run(const AttentionForward& args, Scratch& scratch) {
+    attend(args, scratch);
+    args.each_of_amax([&](const Tensor& x) { run(UpdateAmax{.x = x, .amax = args.amax}); });
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {

@@ -59,15 +59,23 @@ struct BlockScale {
 }  // namespace
 
 void run(const UpdateAmax& args) {
-    GPTRAIN_CHECK(args.x.contiguous(), "args.amax of ", args.x.shape().to_text());
+    const bool whole = args.x.contiguous();
+    GPTRAIN_CHECK(whole || (args.x.rank() == 2 && args.x.stride(1) == 1), "args.amax of ",
+                  args.x.shape().to_text());
     std::array<float, max_parts> parts{};
     const std::int64_t count = args.x.elements();
+    const std::int64_t rows = whole ? count : args.x.size(0);
     with_compute_type(args.x.dtype(), [&](auto type) {
         const auto* values = args.x.as<decltype(type)>();
         parallel_items(max_parts, count / max_parts, [&](std::int64_t part) {
-            const std::int64_t begin = count * part / max_parts;
-            const std::int64_t end = count * (part + 1) / max_parts;
-            parts[static_cast<std::size_t>(part)] = largest_magnitude(values + begin, end - begin);
+            const std::int64_t begin = rows * part / max_parts;
+            const std::int64_t end = rows * (part + 1) / max_parts;
+            float& found = parts[static_cast<std::size_t>(part)];
+            if (whole) found = largest_magnitude(values + begin, end - begin);
+            for (std::int64_t row = begin; row < end && !whole; ++row) {
+                const auto* of_row = values + row * args.x.stride(0);
+                found = std::fmax(found, largest_magnitude(of_row, args.x.size(1)));
+            }
         });
     });
     float& largest = *args.amax.as<float>();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "tensor/dtype_switch.h"
@@ -68,6 +69,7 @@ void run(const Rope& args, Scratch& scratch) {
         frequencies[i] = angles.frequency(i);
     with_compute_type(args.x.dtype(),
                       [&](auto type) { rotate<decltype(type)>(args, frequencies); });
+    if (!args.amax.empty()) run(UpdateAmax{.x = rows_of_heads(args.x), .amax = args.amax});
 }
 
 std::int64_t rope_scratch_bytes(std::int64_t head_dim) {

@@ -81,7 +81,8 @@ Tensor Attention::output_heads(const Tensor& o, const Batch& batch) const {
         {batch.sequences(), batch.seq_length(), context_.shape.heads, context_.shape.head_dim});
 }
 
-void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) const {
+void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse,
+                       const Tensor& amax) const {
     const ModelShape& shape = context_.shape;
     if (!shape.rotates(layer_)) return;
     const Tensor q_and_k = heads_of(packed, batch).slice(2, 0, shape.heads + shape.groups);
@@ -89,7 +90,8 @@ void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) c
                               .positions = batch.positions,
                               .theta = shape.rope_theta_of(layer_),
                               .scaling = shape.rope_scaling_of(layer_),
-                              .inverse = inverse});
+                              .inverse = inverse,
+                              .amax = amax});
 }
 
 void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const {
@@ -107,10 +109,10 @@ SavedAttention Attention::with_normalised(SavedAttention kept, const Batch& batc
     return kept;
 }
 
-void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
+void Attention::inputs_backward(const SavedAttention& saved, const LinearOperand& dqkv,
                                 const Batch& batch) const {
-    rotate(dqkv, batch, true);
-    if (normalises()) norm_backward(saved, dqkv);
+    rotate(dqkv.values, batch, true, dqkv.amax);
+    if (normalises()) norm_backward(saved, dqkv.values);
 }
 
 AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttention& saved,
@@ -125,7 +127,8 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
             .window = window(pass.batch),
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
             .softcap = softcap(),
-            .alibi = alibi()};
+            .alibi = alibi(),
+            .amax = one_op_attends() ? saved.linears.a.amax : Tensor()};
 }
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
@@ -210,10 +213,8 @@ void Attention::forward(Stream& stream, const SavedAttention& saved, const Pass&
     } else {
         local_attention_forward(saved, pass, cache);
     }
-    // A separate pass, because the attention kernels have no registers to spare for it. In a block
-    // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27
-    // GB: 56 us at 4.8 TB/s, out of about 8 ms.
-    if (one_scale()) context_.backend.run(UpdateAmax{.x = a.values, .amax = a.amax});
+    if (one_scale() && !one_op_attends())
+        context_.backend.run(UpdateAmax{.x = a.values, .amax = a.amax});
 }
 
 void Attention::project(Stream& stream, const SavedAttention& saved, const Tensor& y,
@@ -223,21 +224,26 @@ void Attention::project(Stream& stream, const SavedAttention& saved, const Tenso
 }
 
 void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_o,
-                                   const Tensor& dqkv, const Pass& pass) const {
+                                   const LinearOperand& dqkv, const Pass& pass) const {
     if (shares_sequence()) {
         const ContextForward forward = context_args(saved, pass);
         context_attention_backward(context_.context_method,
                                    {.forward = forward,
                                     .d_o = output_heads(d_o, pass.batch),
-                                    .dqkv = dqkv.view(forward.qkv.shape()),
+                                    .dqkv = dqkv.values.view(forward.qkv.shape()),
                                     .dsinks = sinks_.grad},
                                    context_ranks());
     } else {
-        const PackedQkv grads = split(dqkv, pass.batch);
+        const PackedQkv grads = split(dqkv.values, pass.batch);
         const AttentionForward forward = local_args(split(saved.qkv(), pass.batch), saved, pass);
         const Tensor d_heads = output_heads(d_o, pass.batch);
-        context_.backend.run(AttentionBackward{
-            .forward = forward, .d_o = d_heads, .dq = grads.q, .dk = grads.k, .dv = grads.v});
+        context_.backend.run(AttentionBackward{.forward = forward,
+                                               .d_o = d_heads,
+                                               .dq = grads.q,
+                                               .dk = grads.k,
+                                               .dv = grads.v,
+                                               .amax = dqkv.amax,
+                                               .amax_of_dv = context_.shape.rotates(layer_)});
         if (sinks_.trained()) {
             context_.backend.run(SinkBackward{.sinks = sinks_.weight,
                                               .o = forward.o,
@@ -260,13 +266,15 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
         saved.linears.n.values = branch_.rebuild(kept.branch);
     if (inputs) saved = with_normalised(saved, pass.batch);
     const LinearOperand dy = branch_.output_gradient(grad, saved.branch, deferred.dy, pass, part);
-    const Tensor du = context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens));
+    LinearOperand du = {.values =
+                            context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
+    if (inputs && ops_find_gradient_amax()) du.amax = grad.amax_pool.next();
     const Tensor d_o = inputs ? context_.temporary(linears_.a_shape(tokens)) : Tensor();
     linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o, .gelu_input = {}}, pass,
                              part);
     if (inputs) attention_backward(saved, d_o, du, pass);
-    branch_.input_gradient(linears_.input_gradient(saved.linears, {.values = du}, pass, part),
-                           saved.branch, grad, branch_dropout, pass);
+    branch_.input_gradient(linears_.input_gradient(saved.linears, du, pass, part), saved.branch,
+                           grad, branch_dropout, pass);
 }
 
 }  // namespace gptrain

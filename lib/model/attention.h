@@ -101,9 +101,12 @@ private:
     void row_norm_backward(const SavedAttention& saved, const Tensor& dqkv) const;
     /// Computes `normalised` again in the workspace if it was not kept.
     SavedAttention with_normalised(SavedAttention kept, const Batch& batch) const;
-    void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
+    /// `amax` as in Rope.
+    void rotate(const Tensor& packed, const Batch& batch, bool inverse,
+                const Tensor& amax = {}) const;
     /// Turns the gradient of qkv() into that of u, in place.
-    void inputs_backward(const SavedAttention& saved, const Tensor& dqkv, const Batch& batch) const;
+    void inputs_backward(const SavedAttention& saved, const LinearOperand& dqkv,
+                         const Batch& batch) const;
     /// The first key that each token sees in this layer, i32 [B, S], or empty.
     const Tensor& first_visible(const Batch& batch) const {
         return has_window(batch) ? batch.first_in_window : batch.first_visible;
@@ -145,13 +148,22 @@ private:
     /// Context parallelism: the ranks of cp share the sequence, and context_args replaces
     /// local_args.
     bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
+    /// True if o is what one op writes, which then finds its amax, too.
+    bool one_op_attends() const { return !shares_sequence() && !sinks_.present(); }
+    /// True if the ops that write du last find its amax: attention for dv, and for dq and dk unless
+    /// Rope turns all of them back.
+    bool ops_find_gradient_amax() const {
+        const ModelShape& shape = context_.shape;
+        const bool whole = !shape.rotates(layer_) || shape.rotary_dims() == shape.head_dim;
+        return one_scale() && whole && !normalises() && !shares_sequence();
+    }
     ContextRanks context_ranks() const {
         return {context_.backend, context_.mesh.cp(), context_.workspace(),
                 context_.exchange_pieces};
     }
     ContextForward context_args(const SavedAttention& saved, const Pass& pass) const;
-    void attention_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
-                            const Pass& pass) const;
+    void attention_backward(const SavedAttention& saved, const Tensor& d_o,
+                            const LinearOperand& dqkv, const Pass& pass) const;
 
     const ModelContext& context_;
     std::int64_t layer_;

@@ -75,7 +75,7 @@ public:
     bool takes_dy8() const;
     bool any_takes_dy8() const { return takes_dy8() || (!is_parallel() && attention_.takes_dy8()); }
     /// How many of the gradient's amaxes `backward` takes.
-    static constexpr std::int64_t grad_amax_count = 3;
+    static constexpr std::int64_t grad_amax_count = 4;
 
     /// Dropout of the branch that leaves the block.
     Dropout output_dropout(const Pass& pass) const;

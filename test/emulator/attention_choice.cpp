@@ -86,13 +86,16 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     };
     CHECK(difference(one_position_late).find("o for head_dim 64") != std::string::npos);
 
-    AttentionKernels forgets_dk = portable;
-    forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
+    AttentionKernels forgets_dk_and_amax = portable;
+    forgets_dk_and_amax.find_amax = true;
+    forgets_dk_and_amax.backward = [](const AttentionBackward& args, const OpContext& context) {
         AttentionBackward other = args;
         other.dk = args.dv;
         portable_attention_backward(other, context);
     };
-    CHECK(difference(forgets_dk).find("dk for head_dim 128") != std::string::npos);
+    const std::string forgotten = difference(forgets_dk_and_amax);
+    CHECK(forgotten.find("dk for head_dim 128") != std::string::npos);
+    CHECK(forgotten.find("amax for head_dim 128") != std::string::npos);
 
     // Faults that only some of the inputs show.
     AttentionKernels sees_all_documents = portable;

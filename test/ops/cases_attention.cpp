@@ -13,7 +13,8 @@ struct Variant {
     float dropout = 0;
     bool large = false;
     float softcap = 0;
-    std::int64_t alibi_heads = 0;  ///< of the whole model
+    std::int64_t alibi_heads = 0;               ///< of the whole model
+    enum Amax { none, all, of_v } amax = none;  ///< of o; of all gradients, or of dv
 };
 
 // B, Sq, Sk, N, G, D, then the members above.
@@ -64,6 +65,13 @@ constexpr Variant variants[] = {
     {2, 3, 133, 6, 1, 84, 130, 0, true, 0, false, 2, 12},
     {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f, false, 2, 12},
     {2, 9, 9, 2, 1, 16, 0, 50, false, 0, false, 2, 12},
+    // With the amax, for FP8: ends within a tile, rows that see nothing, heads in groups.
+    {1, 131, 131, 2, 2, 64, 0, 0, false, 0, false, 0, 0, Variant::all},
+    {2, 257, 257, 1, 1, 128, 0, 0, false, 0, false, 0, 0, Variant::of_v},
+    {1, 130, 130, 4, 2, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::all},
+    {1, 150, 150, 1, 1, 128, 0, 130, false, 0, false, 0, 0, Variant::all},
+    {2, 33, 33, 4, 2, 16, 0, 0, true, 0, false, 0, 0, Variant::all},
+    {1, 35, 35, 3, 3, 80, 0, 0, false, 0, false, 2, 0, Variant::of_v},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 16, 4, 128, 0, 0, false, 0, true},
@@ -80,7 +88,10 @@ OpCase make_case(std::string_view name, const Variant& v, DType dtype) {
     OpCase op(text(name, " ", name_of(dtype), " B", v.sequences, " Sq", v.queries, " Sk", v.keys,
                    " N", v.heads, " G", v.groups, " D", v.head_dim, " q_begin ", v.q_begin,
                    " k_begin ", v.k_begin, v.documents ? " documents" : "", " dropout ", v.dropout,
-                   v.softcap > 0 ? " softcap" : "", v.alibi_heads > 0 ? " alibi" : ""),
+                   v.softcap > 0 ? " softcap" : "", v.alibi_heads > 0 ? " alibi" : "",
+                   v.amax == Variant::none  ? ""
+                   : v.amax == Variant::all ? " amax"
+                                            : " amax of v"),
               limits);
     op.large = v.large;
     // Causal: half of the square.
@@ -171,21 +182,28 @@ AttentionForward forward_args(const Tensors& at, const Qkv& in, const Variant& v
     return args;
 }
 
+Operand amax_of(OpCase& op, const Variant& v) {
+    return v.amax == Variant::none ? none : op.updated(DType::f32, {1}, constant(0x1p-20));
+}
+
 OpCase forward(const Variant& v, DType dtype) {
     OpCase op = make_case("attention_forward", v, dtype);
     const Qkv in = operands(op, v, Role::input, dtype, random_values(1.2));
     const auto o = op.output(dtype, {v.sequences, v.queries, v.heads, v.head_dim});
     const auto lse = op.output(DType::f32, {v.sequences, v.heads, v.queries});
+    const auto amax = amax_of(op, v);
     const auto first = first_visible(op, v);
     const auto mask = use_dropout(op, dropout_with(v));
     op.run = [=](Backend& backend, const Tensors& at) {
         AttentionForward args = forward_args(at, in, v, first, mask);
         args.o = at[o];
         args.lse = at[lse];
+        args.amax = at[amax];
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         reference::attention_forward(input_of(at, in, v, first, mask), at[o], at[lse]);
+        reference::update_amax(at.result(o), at[amax]);
     };
     return op;
 }
@@ -202,12 +220,14 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
     op.flops *= 2.5;
     const Qkv in = operands(op, v, Role::input, dtype, random_values(0.8));
     const Shape q_shape = {v.sequences, v.queries, v.heads, v.head_dim};
-    const auto o = op.input(dtype, q_shape, random_values(0.5));
+    // With large ones dq and dk, but not dv, are large.
+    const auto o = op.input(dtype, q_shape, random_values(v.amax == Variant::all ? 20 : 0.5));
     const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, merged_lse(v));
     const auto d_o = op.input(dtype, q_shape, random_values());
     const auto first = first_visible(op, v);
     const Qkv out = accumulate ? operands(op, v, Role::updated, DType::f32, random_values())
                                : operands(op, v, Role::output, dtype, Values());
+    const auto amax = amax_of(op, v);
     const auto mask = use_dropout(op, dropout_with(v));
     op.run = [=](Backend& backend, const Tensors& at) {
         AttentionBackward args;
@@ -219,6 +239,8 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
         args.dk = at[out.k];
         args.dv = at[out.v];
         args.accumulate = accumulate;
+        args.amax = at[amax];
+        args.amax_of_dv = v.amax == Variant::of_v;
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
@@ -227,6 +249,10 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
         }
         reference::attention_backward(input_of(at, in, v, first, mask), at[o], at[lse], at[d_o],
                                       at[out.q], at[out.k], at[out.v]);
+        reference::update_amax(at.result(out.v), at[amax]);
+        if (v.amax == Variant::of_v) return;
+        reference::update_amax(at.result(out.q), at[amax]);
+        reference::update_amax(at.result(out.k), at[amax]);
     };
     return op;
 }
@@ -365,7 +391,7 @@ std::vector<OpCase> attention_cases() {
         for (const Variant& variant : variants) {
             cases.push_back(forward(variant, dtype));
             cases.push_back(backward(variant, dtype, false));
-            cases.push_back(backward(variant, dtype, true));
+            if (variant.amax == Variant::none) cases.push_back(backward(variant, dtype, true));
         }
     }
     return cases;

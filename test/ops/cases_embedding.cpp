@@ -133,7 +133,7 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
 }
 
 /// q and k of a packed GEMM output (q heads, then k and v groups).
-/// Rotates the first `rotated` features of heads.
+/// Rotates the first `rotated` features of heads, and finds the amax if these are all.
 OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
             std::int64_t head_dim, std::int64_t rotated, DType dtype, const Rope& how) {
     OpLimits limits;
@@ -160,13 +160,18 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
         random_values());
     const auto positions =
         op.input(DType::i32, {sequences, seq_length}, random_integers(0, 100000));
+    const auto amax = rotated == head_dim ? op.updated(DType::f32, {1}, constant(0x1p-20)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
         Rope args = how;
+        args.amax = at[amax];
         args.x = at[x];
         args.positions = at[positions];
         backend.run(args);
     };
-    op.reference = [=](Arrays& at) { reference::rope(at[x], at[positions], how); };
+    op.reference = [=](Arrays& at) {
+        reference::update_amax(at.result(x), at[amax]);
+        reference::rope(at[x], at[positions], how);
+    };
     return op;
 }
 

@@ -14,6 +14,10 @@ namespace gptrain::cuda::sm90 {
 bool covers_attention(const AttentionForward& args);
 bool covers_attention(const AttentionBackward& args);
 
+/// True if the functions below find the amax of an op that wants it; with dropout they do not.
+inline bool finds_amax(const AttentionForward& args) {
+    return args.dropout.probability == 0;
+}
 void attention_forward(const AttentionForward& args, const OpContext& context);
 /// Deterministic: dq of a tile of queries is summed in fp32 from the first tile of keys to the
 /// last.

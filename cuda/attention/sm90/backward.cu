@@ -6,11 +6,12 @@
 #include "cuda/attention/sm90/gradients.cuh"
 #include "cuda/attention/sm90/load.cuh"
 #include "cuda/attention/sm90/row_statistics.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda::sm90 {
 namespace {
 
-template <class Shape, bool with_dropout>
+template <class Shape, Variant variant>
 __global__ void __launch_bounds__(threads_of_block, 1)
     backward_kernel(const __grid_constant__ BackwardWork work) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(threads_of_block, 1)
         lower_registers<Shape::loader_registers>();
         const int warp = warp_index();
         if (thread_index() == 0) {
-            load_tiles_in<Shape>(work, shared, key_origin(work.p, with_dropout));
+            load_tiles_in<Shape>(work, shared, key_origin(work.p, variant == Variant::dropout));
         } else if (warp == 1) {
             Deliverer<Shape, 0>(work, shared).run();
         } else if (warp == 2) {
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(threads_of_block, 1)
         }
     } else {
         raise_registers<Shape::compute_registers>();
-        Gradients<Shape, with_dropout>(work, shared, group - 1).run();
+        Gradients<Shape, variant>(work, shared, group - 1).run();
     }
 }
 
@@ -78,6 +79,8 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     BackwardWork work;
     work.p = attention_params(args.forward);
     work.gradients = attention_gradients(args, nullptr);
+    work.dv_amax = pointer_or_null<float>(args.amax);
+    work.dqk_amax = args.amax_of_dv ? nullptr : work.dv_amax;
     const AttentionParams& p = work.p;
     const int at_once = std::min(context.device.multiprocessors, max_blocks);
     const BackwardPlan plan(p.sequences, p.queries, p.heads, p.groups, p.head_dim, at_once);
@@ -89,16 +92,20 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     work.dq = args.accumulate ? TensorMap{} : tensor_map(args.dq, mma_rows);
     work.dk = args.accumulate ? TensorMap{} : tensor_map(args.dk, mma_rows);
     work.dv = args.accumulate ? TensorMap{} : tensor_map(args.dv, mma_rows);
-    const bool dropout = p.dropout.on();
-    work.key_tiles = static_cast<int>(div_ceil(p.keys - key_origin(p, dropout), key_rows));
+    const Variant variant = variant_of(p, work.dv_amax);
+    const int origin = key_origin(p, variant == Variant::dropout);
+    work.key_tiles = static_cast<int>(div_ceil(p.keys - origin, key_rows));
     GPTRAIN_CHECK(work.key_tiles < static_cast<int>(turns_of_owner), "too many tiles of keys");
     work.units = gptrain::narrow<int>(std::int64_t{p.sequences} * p.groups * work.key_tiles);
     static_assert(sizeof(BackwardShared<Shape>) <= shared_bytes_of_block);
-    launch(context.stream,
-           {.blocks = std::min(work.units, at_once),
-            .threads = threads_of_block,
-            .shared_bytes = sizeof(BackwardShared<Shape>)},
-           dropout ? backward_kernel<Shape, true> : backward_kernel<Shape, false>, work);
+    launch(
+        context.stream,
+        {.blocks = std::min(work.units, at_once),
+         .threads = threads_of_block,
+         .shared_bytes = sizeof(BackwardShared<Shape>)},
+        kernel_of(variant, backward_kernel<Shape, Variant::plain>,
+                  backward_kernel<Shape, Variant::dropout>, backward_kernel<Shape, Variant::amax>),
+        work);
 }
 
 bool whole_rows(const Tensor& tensor) {

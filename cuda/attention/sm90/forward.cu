@@ -6,6 +6,7 @@
 #include "cuda/attention/launch.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/tiles.cuh"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda::sm90 {
 namespace {
@@ -30,6 +31,7 @@ struct ForwardWork {
     BlockOrder order;  ///< order of the tiles of queries
     int all_tiles;
     unsigned* next_tile;  ///< index of the next tile that a block takes
+    float* amax;          ///< of o, for the variant that finds it
 };
 
 /// A tile of queries and the tiles of keys that it visits, from the last to the first.
@@ -85,8 +87,7 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
     Ring<Shape::query_buffers> query_ring;
     Ring<Shape::key_buffers> key_ring;
     for (;; query_ring.advance()) {
-        unsigned index = 0;
-        if (lane_index() == 0) index = atomic_add(work.next_tile, 1u);
+        const unsigned index = lane_index() == 0 ? atomic_add(work.next_tile, 1u) : 0;
         const QueryTile tile =
             query_tile(work, static_cast<int>(shuffle(index, 0)), Shape::rows, origin);
         const int at = query_ring.at();
@@ -146,11 +147,11 @@ __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shap
 
 // ---- computing warps ----------------------------------------------------------------------------
 
-template <class Shape, bool with_dropout>
+template <class Shape, Variant variant>
 class ForwardGroup {
 public:
     __device__ ForwardGroup(const ForwardWork& work, ForwardShared<Shape>& shared, int group)
-        : p_(work.p), shared_(shared), group_(group) {}
+        : work_(work), p_(work.p), shared_(shared), group_(group) {}
 
     __device__ void run() {
         if (group_ == 1) barrier_arrive(barrier::turn, barrier::both_groups);
@@ -173,10 +174,8 @@ private:
 
     __device__ void all_keys() {
         unrolled<Shape::dim / 2>([&](int i) { o_[i] = 0; });
-        unrolled<2>([&](int h) {
-            maximum_[h] = -infinity;
-            sum_[h] = 0;
-        });
+        maximum_[0] = maximum_[1] = -infinity;
+        sum_[0] = sum_[1] = 0;
         Pieces<8> pieces;
         int key = tile().key;
         {
@@ -258,7 +257,7 @@ private:
             });
             sum_[h] = sums[0] + sums[1];
         });
-        if constexpr (with_dropout) drop(scores, key);
+        if constexpr (variant == Variant::dropout) drop(scores, key);
     }
 
     __device__ void mask(Scores& scores, int key) const {
@@ -284,7 +283,7 @@ private:
 
     /// o overwrites this group's rows of q.
     __device__ void finish() const {
-        const float scale = with_dropout ? p_.dropout.scale : 1;
+        const float scale = variant == Variant::dropout ? p_.dropout.scale : 1;
         float factors[2];
         unrolled<2>([&](int h) {
             float sum = sum_[h];
@@ -298,6 +297,8 @@ private:
                     none ? -infinity : fma(maximum_[h], p_.scale, logarithm(sum));
             }
         });
+        if constexpr (variant == Variant::amax)
+            update_amax(work_.amax, first_row(), p_.queries, o_, factors);
         auto& q = shared_.q[ring_.at()];
         barrier_wait(barrier::group + group_, group_threads);
         store_rounded(q.bytes + group_ * mma_rows * row_bytes, q.panel_bytes, o_, factors[0],
@@ -307,6 +308,7 @@ private:
         if (lane_index() == 0) arrive(shared_.results[ring_.at()][group_]);
     }
 
+    const ForwardWork& work_;
     const AttentionParams& p_;
     ForwardShared<Shape>& shared_;
     int group_;
@@ -319,7 +321,7 @@ private:
     float sum_[2];      ///< over the columns of this lane
 };
 
-template <class Shape, bool with_dropout>
+template <class Shape, Variant variant>
 __global__ void __launch_bounds__(threads_of_block, 1)
     forward_kernel(const __grid_constant__ ForwardWork work) {
     auto& shared = shared_memory<ForwardShared<Shape>>();
@@ -341,13 +343,13 @@ __global__ void __launch_bounds__(threads_of_block, 1)
         lower_registers<Shape::loader_registers>();
         const int warp = warp_index();
         if (warp == 0) {
-            load_tiles_in<Shape>(work, shared, key_origin(work.p, with_dropout));
+            load_tiles_in<Shape>(work, shared, key_origin(work.p, variant == Variant::dropout));
         } else if (warp <= computing_groups && lane_index() == 0) {
             store_results<Shape>(work, shared, warp - 1);
         }
     } else {
         raise_registers<Shape::compute_registers>();
-        ForwardGroup<Shape, with_dropout>(work, shared, group - 1).run();
+        ForwardGroup<Shape, variant>(work, shared, group - 1).run();
     }
 }
 
@@ -363,6 +365,7 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
     work.o = tensor_map(args.o, mma_rows);
     work.order = block_order(work.p, work.p.queries, Shape::rows, work.p.heads, true);
     work.all_tiles = static_cast<int>(work.order.blocks());
+    work.amax = pointer_or_null<float>(args.amax);
     work.next_tile = context.scratch.take<unsigned>(1);
     set_bytes(work.next_tile, 0, sizeof(unsigned), context.stream);
     static_assert(sizeof(ForwardShared<Shape>) <= shared_bytes_of_block);
@@ -370,7 +373,9 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
            {.blocks = std::min<std::int64_t>(work.order.blocks(), context.device.multiprocessors),
             .threads = threads_of_block,
             .shared_bytes = sizeof(ForwardShared<Shape>)},
-           work.p.dropout.on() ? forward_kernel<Shape, true> : forward_kernel<Shape, false>, work);
+           kernel_of(variant_of(work.p, work.amax), forward_kernel<Shape, Variant::plain>,
+                     forward_kernel<Shape, Variant::dropout>, forward_kernel<Shape, Variant::amax>),
+           work);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace gptrain::cuda::sm90 {
 
-template <class Shape, bool with_dropout>
+template <class Shape, Variant variant>
 class Gradients {
 public:
     __device__ Gradients(const BackwardWork& work, BackwardShared<Shape>& shared, int group)
@@ -36,6 +36,8 @@ public:
     }
 
 private:
+    static constexpr bool with_dropout = variant == Variant::dropout;
+
     /// True if the compiler is shown that all lanes of a warp have the same group and take the same
     /// branches. It then computes descriptors in uniform registers, with fewer instructions, but
     /// keeps the group in one more register, for which there is no room with dropout and D = 128.
@@ -294,14 +296,20 @@ private:
         });
     }
 
+    /// Gradients with an amax are no part of a sum.
+    __device__ bool accumulates() const {
+        return variant != Variant::amax && work_.gradients.accumulate;
+    }
+
     __device__ void finish_queries(const Scores& dq, int head, int query) const {
-        if (work_.gradients.accumulate) {
+        if (accumulates()) {
             const HeadTensor& to = work_.gradients.dq;
             float* rows = to.template head<float>(keys().sequence, head);
             add_rows(rows + Shape::dq_column(group()), to.row_stride,
                      query + Shape::dq_row(group()), p_.queries, dq, p_.scale);
         } else {
             store_rounded(reinterpret_cast<std::byte*>(results()), 0, dq, p_.scale, p_.scale);
+            add_to_amax(work_.dqk_amax, query + Shape::dq_row(group()), p_.queries, dq, p_.scale);
         }
     }
 
@@ -309,7 +317,7 @@ private:
     __device__ void deliver_keys() const {
         const float v_scale = with_dropout ? p_.dropout.scale : 1;
         wait_for(buffer());
-        if (work_.gradients.accumulate) {
+        if (accumulates()) {
             add_keys(work_.gradients.dk, dk_, p_.scale);
             add_keys(work_.gradients.dv, dv_, v_scale);
         } else {
@@ -318,6 +326,9 @@ private:
             store_rounded(v.bytes + group() * panel_bytes, v.panel_bytes, dv_, v_scale, v_scale);
             store_rounded(reinterpret_cast<std::byte*>(results()), panel_bytes, dk_, p_.scale,
                           p_.scale);
+            const int first = keys().key + group() * mma_rows;
+            add_to_amax(work_.dv_amax, first, p_.keys, dv_, v_scale);
+            add_to_amax(work_.dqk_amax, first, p_.keys, dk_, p_.scale);
         }
         if (is_first_thread()) delivery() = {Delivery::key_values, keys(), key_ring_.at(), {}};
         hand_over();
@@ -327,6 +338,17 @@ private:
                              float factor) const {
         add_rows(to.template head<float>(keys().sequence, keys().group), to.row_stride,
                  keys().key + group() * mma_rows, p_.keys, c, factor);
+    }
+
+    /// Adds rows of a head from `begin` on, as stored, to an amax that is wanted.
+    template <int n>
+    __device__ void add_to_amax(float* amax, int begin, int rows, const float (&c)[n],
+                                float factor) const {
+        if constexpr (variant == Variant::amax) {
+            if (amax == nullptr) return;
+            const int first = begin + warp_index() % group_warps * 16;
+            update_amax(amax, first, rows, c, {factor, factor});
+        }
     }
 
     /// Adds c to fp32 rows of a head from `begin` on; `rows` is how many the head has.

@@ -53,6 +53,9 @@ struct BackwardWork {
     int padded_queries;
     int units;            ///< pieces of work
     unsigned* next_unit;  ///< index of the next unit that a block takes
+    /// For the variant that finds them.
+    float* dv_amax;
+    float* dqk_amax;  ///< of dq and dk, or null
 };
 constexpr unsigned turns_of_owner = 1 << 16;  ///< more than a tile of queries has tiles of keys
 

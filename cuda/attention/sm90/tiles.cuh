@@ -11,12 +11,29 @@
 #include "cuda/attention/sm90/plan.h"
 #include "cuda/attention/tiles.cuh"
 #include "cuda/device/pipeline.cuh"
+#include "cuda/device/reduce.cuh"
 
 namespace gptrain::cuda::sm90 {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 static_assert(row_bytes == 2 * panel_columns);
 constexpr int threads_of_block = (1 + computing_groups) * group_threads;
+
+/// Variants of a kernel: plain, with dropout, or finding the amax of its results. Backward has no
+/// registers for both.
+enum class Variant { plain, dropout, amax };
+
+/// `amax` may be null.
+inline Variant variant_of(const AttentionParams& p, const float* amax) {
+    if (p.dropout.on()) return Variant::dropout;
+    return amax == nullptr ? Variant::plain : Variant::amax;
+}
+
+template <class Kernel>
+Kernel* kernel_of(Variant variant, Kernel* plain, Kernel* dropout, Kernel* amax) {
+    if (variant == Variant::plain) return plain;
+    return variant == Variant::dropout ? dropout : amax;
+}
 
 /// A bf16 tile that bulk copies fill.
 template <int rows_, int width_>
@@ -114,6 +131,25 @@ __device__ inline void store_rounded(std::byte* panels, int panel_bytes, const f
         const int column = (k % 4 * 32 + lane_index() / 16 * 16) ^ turn;
         store_tiles(panels + k / 4 * panel_bytes + begin + column, piece);
     });
+}
+
+/// Adds the magnitudes that store_rounded makes of these rows to *amax, but for rows that are not
+/// among the `count` of the head; `first` is the first of this warp's rows.
+template <int n>
+__device__ inline void update_amax(float* amax, int first, int count, const float (&c)[n],
+                                   const float (&factors)[2]) {
+    float found = 0;
+    unrolled<2>([&](int h) {
+        float largest = 0;
+        unrolled<n / 2>(
+            [&](int i) { largest = maximum(largest, absolute(c[i / 2 * 4 + 2 * h + i % 2])); });
+        // Multiplication and rounding keep the order.
+        const int row = first + lane_index() / 4 + 8 * h;
+        const float rounded = widen(narrow<Bf16>(largest * factors[h]));
+        if (row < count) found = maximum(found, rounded);
+    });
+    found = warp_maximum(found);
+    if (lane_index() == 0) atomic_max_not_negative(amax, found);
 }
 
 /// Adds low and high to two adjacent fp32 elements.
