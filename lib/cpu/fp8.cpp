@@ -112,9 +112,9 @@ template void to_fp8_row(const F16* x, const Fp8Matrix& out, std::int64_t row);
 void run(const ToFp8Rows& args) {
     const std::int64_t rows = args.x.size(0);
     const std::int64_t cols = args.x.size(1);
-    GPTRAIN_CHECK(
-        cols % fp8_block == 0 && args.out.scale.shape() == fp8_row_scales(rows, cols), "args.x of ",
-        args.x.shape().to_text(), ", scales of ", args.out.scale.shape().to_text());
+    GPTRAIN_CHECK(cols % fp8_block == 0 && args.out.scale.shape() == fp8_row_scales(rows, cols),
+                  "args.x of ", args.x.shape().to_text(), ", scales of ",
+                  args.out.scale.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
         const auto* x = args.x.as<decltype(type)>();
         const std::int64_t stride = args.x.stride(0);

@@ -52,7 +52,8 @@ public:
         return part != BackwardPart::inputs && needs_input() && !x.is_kept();
     }
     /// True if x by columns is all that backward needs of x: forward converts x to FP8 with one
-    /// scale anyway, and both forms at once take less traffic. Not if the layer gathers slices of x.
+    /// scale anyway, and both forms at once take less traffic. Not if the layer gathers slices of
+    /// x.
     bool keeps_columns() const;
     /// Memory for x [T, I] to keep for backward: its values, or its columns if those are enough.
     LinearOperand reserve_input(Arena& arena, const Shape& shape) const;

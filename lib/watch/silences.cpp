@@ -23,8 +23,7 @@ bool works(const RankRecord& record) {
 
 std::size_t Silences::find_or_add(const RankRecord& record) {
     auto kind = std::ranges::find(kinds_, record.phase, &Kind::phase);
-    if (kind == kinds_.end())
-        kind = kinds_.insert(kind, {.phase = record.phase});
+    if (kind == kinds_.end()) kind = kinds_.insert(kind, {.phase = record.phase});
     return static_cast<std::size_t>(kind - kinds_.begin());
 }
 

@@ -67,8 +67,8 @@ constexpr Variant variants[] = {
     {2, 9, 9, 2, 1, 16, 0, 50, false, 0, false, 2, 12},
     // With the amax, for FP8: ends within a tile, rows that see nothing, heads in groups.
     {1, 131, 131, 2, 2, 64, 0, 0, false, 0, false, 0, 0, Variant::all},
-    {2, 257, 257, 1, 1, 128, 0, 0, false, 0, false, 0, 0, Variant::of_v},
-    {1, 130, 130, 4, 2, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::all},
+    {1, 257, 257, 1, 1, 128, 0, 0, false, 0, false, 0, 0, Variant::of_v},
+    {1, 130, 130, 2, 1, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::all},
     {1, 150, 150, 1, 1, 128, 0, 130, false, 0, false, 0, 0, Variant::all},
     {2, 33, 33, 4, 2, 16, 0, 0, true, 0, false, 0, 0, Variant::all},
     {1, 35, 35, 3, 3, 80, 0, 0, false, 0, false, 2, 0, Variant::of_v},

@@ -112,10 +112,10 @@ TEST_CASE("With scales for blocks meshes are as far from fp32 as one rank is") {
 }
 
 TEST_CASE("Gathered FP8 is what converting after a gather would give") {
-    const auto [recipe, gradients] = GENERATE(table<Fp8Recipe, Precision>(
-        {{Fp8Recipe::tensor, Precision::fp8},
-         {Fp8Recipe::tensor, Precision::bf16},
-         {Fp8Recipe::block, Precision::bf16}}));
+    const auto [recipe, gradients] =
+        GENERATE(table<Fp8Recipe, Precision>({{Fp8Recipe::tensor, Precision::fp8},
+                                              {Fp8Recipe::tensor, Precision::bf16},
+                                              {Fp8Recipe::block, Precision::bf16}}));
     CAPTURE(name_of(recipe), name_of(gradients));
     RunSpec spec = models().front().spec;
     spec.precision.compute = Precision::fp8;

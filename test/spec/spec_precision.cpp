@@ -66,8 +66,7 @@ TEST_CASE("scales for blocks need fp8, and whole blocks of every matrix") {
     CHECK_FALSE(gradients({}));
     CHECK(gradients({"precision.fp8_weight_gradients=fp8"}));
     CHECK(gradients({"precision.fp8_recipe=tensor"}));
-    CHECK_FALSE(
-        gradients({"precision.fp8_recipe=tensor", "precision.fp8_weight_gradients=bf16"}));
+    CHECK_FALSE(gradients({"precision.fp8_recipe=tensor", "precision.fp8_weight_gradients=bf16"}));
     const auto fault = [&](const std::vector<std::string>& changes, std::int64_t ranks = 1) {
         std::vector<std::string> settings = fits;
         settings.insert(settings.end(), changes.begin(), changes.end());
