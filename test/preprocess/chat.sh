@@ -17,7 +17,8 @@ awk 'NF { q = NR * 7 % 13; printf "{\"id\": %d, \"messages\": [{\"role\": \"syst
   printf " {\"role\": \"user\", \"content\": \"line %d?\"}, {\"role\": \"assistant\", \"content\": \"%s\"},", NR, $0
   printf " {\"role\": \"user\", \"content\": \"and then?\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", $1 }' \
   corpus.txt >chats.jsonl
-awk 'NF { printf "{\"prompt\": \"line %d:\", \"response\": \" %s\"}\n", NR, $0 }' corpus.txt >pairs.jsonl
+head -n 300 corpus.txt >few.txt
+awk 'NF { printf "{\"prompt\": \"line %d:\", \"response\": \" %s\"}\n", NR, $0 }' few.txt >pairs.jsonl
 
 # Conversations with a template; any number of workers gives the same bytes.
 chat --input chats.jsonl --template chatml --output-prefix w1 --workers 1
@@ -65,7 +66,7 @@ tail -n 1 out >shown
 printf '%s\n' "line 1:{+ $first<|endoftext|>+}" >wanted
 same shown wanted
 # Their tokens are those of the same texts without masks.
-awk 'NF { printf "{\"text\": \"line %d: %s\"}\n", NR, $0 }' corpus.txt >texts.jsonl
+awk 'NF { printf "{\"text\": \"line %d: %s\"}\n", NR, $0 }' few.txt >texts.jsonl
 expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-prefix texts
 same texts_text_document.bin pairs_text_document.bin
 same texts_text_document.idx pairs_text_document.idx
@@ -98,8 +99,9 @@ expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 409
   model/tokenizer_config.json)")" ] || fail "another template: $(cat own_text_document.chat_template.jinja)"
 says out "user: line 1:"
 says out "assistant: {+ $first<|endoftext|>"
-expect 0 "$tool" chat --tokenizer model --input chats.jsonl --output-prefix own
-says err "warning: 3000 documents have the end-of-document token inside, where data.reset_at_eod"
+head -n 300 chats.jsonl >few.jsonl
+expect 0 "$tool" chat --tokenizer model --input few.jsonl --output-prefix own
+says err "warning: 300 documents have the end-of-document token inside, where data.reset_at_eod"
 printf '%s' "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}|{% endfor %}" \
   >model/chat_template.jinja
 expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
