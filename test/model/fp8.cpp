@@ -118,17 +118,19 @@ TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") 
     const int index = GENERATE(range(0, 7));
     RunSpec spec = block_in_fp8(index);
     spec.recompute = Recompute::none;
-    const Result base = train_steps(spec, 3);
+    // On a device, which may be emulated, one update, and one recomputation for each model: which
+    // ops run does not depend on it.
+    const int steps = tested_backend()->is_host() ? 3 : 2;
+    const Result base = train_steps(spec, steps);
     REQUIRE(std::isfinite(base.losses.back()));
-    // On a device, which may be emulated, one for each model: which ops run does not depend on it.
     const auto on_device = index % 2 == 0 ? Recompute::selective : Recompute::full;
     for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
         spec.recompute = recompute;
         if (tested_backend()->is_host() || recompute == on_device)
-            CHECK(train_steps(spec, 3) == base);
+            CHECK(train_steps(spec, steps) == base);
     }
     spec.parallel.schedule = ScheduleKind::zero_bubble;
-    const Result other = train_steps(spec, 3);
+    const Result other = train_steps(spec, steps);
     // cuBLASLt, or a conversion, sums a bias gradient in another order than W does.
     if (tested_backend()->is_host()) CHECK(other == base);
     CHECK(other.losses.back() == Approx(base.losses.back()).epsilon(1e-3));
