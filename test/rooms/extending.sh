@@ -24,16 +24,18 @@ flags=(-std=c++20 -fsyntax-only -x c++ -Wall -Wextra -Wpedantic -Wshadow -Wconve
     '-DGPTRAIN_TEST_DATA=""')
 for include in "$@"; do flags+=(-idirafter "$include"); done
 
-# compile SOURCE: as the build compiles it, without precompiled headers.
+# compile SOURCE...: those of a folder as one, as the build compiles them (scripts/cmake/Unity.cmake),
+# without precompiled headers.
 compile() {
-    local own=(-I "$folder/lib" -I "$folder/test")
+    local own=(-I "$folder/lib" -I "$folder/test") source
     case $1 in
         cuda/*) own=(-I "$folder/test/emulator" "${own[@]}" -I "$folder") ;;
         app/*) own+=(-I "$folder") ;;
         test/*) own+=(-I "$(dirname "$1")" -I "$folder/test/model" -I "$folder/test/comm" -I "$folder") ;;
     esac
     # A header that is compiled itself brings a warning about its `#pragma once`.
-    "$compiler" "${flags[@]}" "${own[@]}" - <<<"#include \"$folder/$1\"" || echo "$1" >>failed
+    for source in "$@"; do echo "#include \"$folder/$source\""; done |
+        "$compiler" "${flags[@]}" "${own[@]}" - || printf '%s\n' "$@" >>failed
 }
 
 # sources: what the changes touch, and the backends.
@@ -48,9 +50,14 @@ sources() {
 }
 
 mapfile -t all < <(sources | sort -u)
-for ((i = 0; i < ${#all[@]}; ++i)); do
+declare -A together
+for source in "${all[@]}"; do
+    [[ $source == *.cu ]] && part=$source || part=$(dirname "$source")
+    together[$part]+=" $source"
+done
+for part in "${!together[@]}"; do
     while (($(jobs -rp | wc -l) >= 2)); do wait -n || true; done
-    compile "${all[i]}" &
+    compile ${together[$part]} &
 done
 wait
 if [[ -s failed ]]; then
