@@ -35,7 +35,7 @@ void early_release(Version version, const float* in, float* out) {
 }
 
 void diverging_barrier(Version version, const float* in, float* out) {
-    if (version == Version::planted && thread_index() == 5) return;
+    if (version == Version::planted && thread_index() == threads - 1) return;
     block_barrier();
     out[thread_index()] = in[thread_index()];
 }

@@ -30,6 +30,7 @@ void complete_phase_if_due(emulator::BarrierState& state, const emulator::Block&
     if (state.bytes > 0) return;
     state.missing = state.arrivals;
     ++state.phase;
+    ++state.events;
     state.completed_by_others = std::exchange(state.from_others, false);
     const auto time = static_cast<emulator::Time>(state.phase);
     for (const emulator::Operation operation : state.operations)
@@ -64,6 +65,7 @@ void add_load(const Barrier& barrier, emulator::Block& block, std::int64_t bytes
     note_use(barrier);
     if (!state.fenced) emulator::fault("a bulk copy to a barrier without fence_barriers");
     state.copies.push_back({bytes, operation, std::move(work)});
+    ++state.events;
     emulator::note_progress();
 }
 
@@ -174,7 +176,7 @@ void wait_in(Barrier& barrier, int parity, bool of_cluster) {
     emulator::Block& block = *emulator::current().block;
     emulator::BarrierState& state = state_of(barrier, block);
     note_use(barrier);
-    emulator::wait_until("wait for a barrier", [&] {
+    emulator::wait_until("wait for a barrier", state.events, [&] {
         while (state.phase % 2 == parity && !state.copies.empty()) {
             const emulator::BarrierState::Copy copy = std::move(state.copies.front());
             state.copies.pop_front();

@@ -36,7 +36,8 @@ void Clock::join(const Clock& other) {
             parts_.push_back(theirs);
         } else if (mine->times != theirs.times) {
             Times& times = own(*mine, theirs.times->size());
-            for (std::size_t i = 0; i < theirs.times->size(); ++i)
+            const std::size_t known = theirs.times->size();
+            for (std::size_t i = 0; i < known; ++i)
                 times[i] = std::max(times[i], (*theirs.times)[i]);
         }
     }
@@ -47,10 +48,11 @@ void Clock::meet(const Clock& other) {
         const Part* theirs = find(other.parts_, mine.block);
         if (theirs != nullptr && mine.times == theirs->times) continue;
         Times& times = own(mine, 0);
-        for (std::size_t i = 0; i < times.size(); ++i) {
-            const bool known = theirs != nullptr && i < theirs->times->size();
-            times[i] = std::min(times[i], known ? (*theirs->times)[i] : 0);
-        }
+        const std::size_t known =
+            theirs == nullptr ? 0 : std::min(times.size(), theirs->times->size());
+        for (std::size_t i = 0; i < known; ++i)
+            times[i] = std::min(times[i], (*theirs->times)[i]);
+        std::fill(times.begin() + static_cast<std::ptrdiff_t>(known), times.end(), 0);
     }
 }
 

@@ -98,7 +98,8 @@ void barrier_wait(int barrier, int threads, Site where) {
     const std::uint64_t generation = state.generation;
     state.waiting.push_back(&emulator::current());
     arrive(state);
-    emulator::wait_until("barrier_wait", [&] { return state.generation != generation; });
+    emulator::wait_until("barrier_wait", state.generation,
+                         [&] { return state.generation != generation; });
 }
 
 void barrier_arrive(int barrier, int threads, Site where) {
@@ -213,8 +214,8 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_
         const auto half = [widen](std::uint32_t word, int which) {
             return widen(static_cast<std::uint16_t>(word >> (16 * which)));
         };
-        std::array<std::array<float, 16>, 16> left;
-        std::array<std::array<float, 16>, 8> right;
+        std::array<std::array<float, 16>, 16> left;  // by row, then by term
+        std::array<std::array<float, 8>, 16> right;  // by term, then by column
         for (int lane = 0; lane < warp_threads; ++lane) {
             const auto g = static_cast<std::size_t>(lane / 4);
             const auto t = static_cast<std::size_t>(lane % 4 * 2);
@@ -224,24 +225,24 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_
                 left[g + 8][t + i] = half(at(lane).a[1], which);
                 left[g][t + 8 + i] = half(at(lane).a[2], which);
                 left[g + 8][t + 8 + i] = half(at(lane).a[3], which);
-                right[g][t + i] = half(at(lane).b[0], which);
-                right[g][t + 8 + i] = half(at(lane).b[1], which);
+                right[t + i][g] = half(at(lane).b[0], which);
+                right[t + 8 + i][g] = half(at(lane).b[1], which);
             }
         }
-        const auto dot = [&](std::size_t row, std::size_t col) {
-            float sum = 0;
+        std::array<std::array<float, 8>, 16> sums = {};  // a row at once, which compilers vectorise
+        for (std::size_t row = 0; row < 16; ++row) {
             for (std::size_t k = 0; k < 16; ++k)
-                sum += left[row][k] * right[col][k];
-            return sum;
-        };
+                for (std::size_t col = 0; col < 8; ++col)
+                    sums[row][col] += left[row][k] * right[k][col];
+        }
         for (int lane = 0; lane < warp_threads; ++lane) {
             const auto g = static_cast<std::size_t>(lane / 4);
             const auto t = static_cast<std::size_t>(lane % 4 * 2);
             float* out = at(lane).c;
-            out[0] += dot(g, t);
-            out[1] += dot(g, t + 1);
-            out[2] += dot(g + 8, t);
-            out[3] += dot(g + 8, t + 1);
+            out[0] += sums[g][t];
+            out[1] += sums[g][t + 1];
+            out[2] += sums[g + 8][t];
+            out[3] += sums[g + 8][t + 1];
         }
     };
     static constexpr char kind = 0;

@@ -14,7 +14,8 @@
 #endif
 
 // gptrain_switch_stacks(save, to): saves what a callee must preserve on the current stack, stores
-// the stack pointer in *save, and continues where the stack `to` was left.
+// the stack pointer in *save, and continues where the stack `to` was left. A jump, because a
+// processor predicts that `ret` returns to the call on the current stack.
 asm(R"(
 .text
 .globl gptrain_switch_stacks
@@ -34,7 +35,8 @@ gptrain_switch_stacks:
     popq %r12
     popq %rbx
     popq %rbp
-    ret
+    popq %rcx
+    jmpq *%rcx
 .size gptrain_switch_stacks, .-gptrain_switch_stacks
 
 .globl gptrain_enter_fiber

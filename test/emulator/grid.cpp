@@ -59,6 +59,7 @@ std::unique_ptr<Thread> take_thread() {
     thread->products.clear();
     thread->accumulators.clear();
     thread->waits_for = nullptr;
+    thread->awaited = nullptr;
     thread->known = {};
     thread->time = 1;
     return thread;
@@ -99,7 +100,7 @@ public:
             const std::uint64_t before = block_.progress;
             for (const std::int64_t i : order_) {
                 Thread& thread = *threads_[static_cast<std::size_t>(i)];
-                if (thread.fiber.done()) continue;
+                if (thread.fiber.done() || thread.waits_in_vain()) continue;
                 running = &thread;
                 watched = sees_plain_accesses() && settings().races ? running : nullptr;
                 counted = is_counting() ? running : nullptr;
@@ -159,6 +160,7 @@ private:
             if (!failure) failure = std::current_exception();
         }
         --thread.block->live;
+        ++thread.block->barrier_events;
         ++thread.block->progress;
     }
 
@@ -242,12 +244,16 @@ void note_progress() {
     ++current().block->progress;
 }
 
-void wait_until(const char* name, FunctionRef<bool()> ready) {
+void wait_until(const char* name, const std::uint64_t& events, FunctionRef<bool()> ready) {
     Thread& thread = current();
     thread.waits_for = name;
-    while (!ready())
+    while (!ready()) {
+        thread.awaited = &events;
+        thread.seen = events;
         thread.fiber.leave();
+    }
     thread.waits_for = nullptr;
+    thread.awaited = nullptr;
 }
 
 void spin() {
@@ -291,7 +297,7 @@ void meet(int threads, const void* kind, const char* name, void* argument,
         ++block.progress;
         return;
     }
-    wait_until(name, [&] { return meeting.generation != generation; });
+    wait_until(name, meeting.generation, [&] { return meeting.generation != generation; });
 }
 
 void meet_block(const char* name) {
@@ -304,9 +310,10 @@ void meet_block(const char* name) {
         order(block.threads);
         meeting.arrived = 0;
         ++meeting.generation;
+        ++block.barrier_events;
         return;
     }
-    wait_until(name, [&] {
+    wait_until(name, block.barrier_events, [&] {
         if (meeting.generation != generation) return true;
         if (block.live < block.shape.threads) fault("others have ended before a block barrier");
         return false;
@@ -330,7 +337,7 @@ void meet_cluster(const char* name) {
         ++cluster.generation;
         return;
     }
-    wait_until(name, [&] { return cluster.generation != generation; });
+    wait_until(name, cluster.generation, [&] { return cluster.generation != generation; });
 }
 
 Block& block_of_cluster(int rank) {

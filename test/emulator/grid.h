@@ -154,6 +154,9 @@ struct Thread {
     int index = 0;
     Fiber fiber;
     const char* waits_for = nullptr;  ///< for reports; null: it is not waiting
+    /// What it waits for cannot happen before this number changes; null: it may at any time.
+    const std::uint64_t* awaited = nullptr;
+    std::uint64_t seen = 0;  ///< the number when it was last in vain
     bool spins = false;
     bool gives_way = false;
     CopyGroups copies;       ///< by copy_async
@@ -166,6 +169,7 @@ struct Thread {
     Knowledge known;
     Time time = 1;
 
+    bool waits_in_vain() const { return awaited != nullptr && *awaited == seen; }
     /// The knowledge that includes everything that this thread has done so far.
     Knowledge all_so_far() const;
     /// Makes all accesses so far known to those who learn `to`.
@@ -207,6 +211,7 @@ struct BarrierState {
     int phase = 0;
     bool from_others = false;           ///< another block has arrived in this phase
     bool completed_by_others = false;   ///< in the last one
+    std::uint64_t events = 0;           ///< copies that have begun, and phases that are complete
     std::deque<Copy> copies;            ///< in flight
     std::vector<Operation> operations;  ///< that have come in this phase
     Knowledge arriving;                 ///< of those that have come in this phase
@@ -249,6 +254,7 @@ public:
     std::uint64_t progress = 0;
     std::uint64_t rounds = 0;  ///< how often it has been its turn to run
     int live = 0;
+    std::uint64_t barrier_events = 0;  ///< complete block barriers, and ends of threads
 };
 
 /// The running thread; null outside of kernels.
@@ -270,8 +276,9 @@ inline bool looks_for_races() {
     return watched != nullptr;
 }
 
-/// Lets other threads run until `ready()`; `name` appears in reports.
-void wait_until(const char* name, FunctionRef<bool()> ready);
+/// Lets other threads run until `ready()`, which is asked again whenever the number of `events` has
+/// changed; `name` appears in reports.
+void wait_until(const char* name, const std::uint64_t& events, FunctionRef<bool()> ready);
 /// Call it in a loop that waits for another thread, perhaps of another block.
 void spin();
 /// Suspends the thread until the other blocks have run; another one begins first. So blocks that

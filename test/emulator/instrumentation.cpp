@@ -20,9 +20,9 @@ void count(const void* p, std::size_t bytes, const void* place) {
 
 [[gnu::noinline]] void note_in_memory(const void* p, std::size_t bytes, AccessKind kind,
                                       const void* place) {
-    if (counted != nullptr && is_shared(p, 1)) count(p, bytes, place);
-    if (watched == nullptr) return;
-    if (!is_shared(p, 1) && !is_allocated(p, 1)) return;
+    const bool shared = is_shared(p, 1);
+    if (counted != nullptr && shared) count(p, bytes, place);
+    if (watched == nullptr || !(shared || is_allocated(p, 1))) return;
     note_access(p, bytes, kind, kind == AccessKind::read ? "a read" : "a write", place);
 }
 

@@ -22,7 +22,8 @@ std::string error_of(Kernel kernel, Version version, const cuda::LaunchShape& sh
 /// detection, the planted version's results depend on the order or are NaN.
 void check_visible(Kernel kernel, const cuda::LaunchShape& shape);
 
-/// The correct version runs as above. The emulator refuses the planted one with these words.
+/// The correct version runs as above. The emulator refuses the planted one in each order, in the
+/// ascending one with these words.
 void check_refused(Kernel kernel, const cuda::LaunchShape& shape, const std::string& words);
 /// The same for a race, if plain accesses are seen.
 void check_race(Kernel kernel, const cuda::LaunchShape& shape, const std::string& words = "a race");

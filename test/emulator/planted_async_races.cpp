@@ -168,6 +168,24 @@ void operands_of_other_warps(Version version, const float* in, float* out) {
     out[thread_index()] = c[0];
 }
 
+/// Only the first one waits for the last thread, which writes the operands.
+void one_warp_waits(Version version, const float* in, float* out) {
+    OperandShared& shared = shared_memory<OperandShared>();
+    if (thread_index() == threads - 1) {
+        for (int i = 0; i < 64 * 64; ++i)
+            shared.a[i] = shared.b[i] = narrow<Bf16>(in[i % 97]);
+        fence_async_proxy();
+    }
+    const bool waits = warp_index() == 0 || version == Version::right;
+    waits ? barrier_wait(3, threads) : barrier_arrive(3, threads);
+    float c[32] = {};
+    warpgroup_fence();
+    multiply(c, shared);
+    warpgroup_wait<0>();
+    pin_registers(c);
+    out[thread_index()] = c[0];
+}
+
 /// Nor after it: each knows that its own part is done.
 void operand_overwritten(Version version, const float* in, float* out) {
     OperandShared& shared = operands(in, true);
@@ -225,6 +243,7 @@ TEST_CASE("races with bulk copies are found", "[emulator]") {
 TEST_CASE("races with the products of a warpgroup are found", "[emulator]") {
     check_race(unfenced_operands, product_block, "no proxy fence in between");
     check_race(operands_of_other_warps, product_block);
+    check_race(one_warp_waits, product_block);
     check_race(operand_overwritten, product_block);
     check_refused(unfenced_registers, product_block, "no warpgroup_fence precedes");
     check_visible(unpinned_sums, product_block);

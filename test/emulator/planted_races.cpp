@@ -10,6 +10,7 @@ using namespace gptrain::test;
 namespace {
 
 constexpr LaunchShape one_warp = {.threads = warp_threads, .shared_bytes = sizeof(Floats)};
+constexpr LaunchShape two_warps = {.threads = 2 * warp_threads, .shared_bytes = sizeof(Floats)};
 constexpr LaunchShape two_blocks = {.blocks = 2, .threads = warp_threads};
 
 // ---- threads of a block -------------------------------------------------------------------------
@@ -39,9 +40,47 @@ void shuffle_for_barrier(Version version, const float* in, float* out) {
     out[thread_index()] = shared.values[thread_index() ^ 1];
 }
 
-/// A warp's barrier orders no other warps.
+/// The lane that wrote reads first.
+void no_warp_barrier(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    if (lane_index() == 0) shared.values[0] = in[7];
+    if (version == Version::right) warp_barrier();
+    out[thread_index()] = shared.values[0];
+}
+
+/// Lanes of the first warp read at different times, the planted version once more after its
+/// barrier. A thread of the second warp, which knows of the other reads, then writes.
+void late_read(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    auto* turn = reinterpret_cast<unsigned*>(out + counter_place);
+    if (thread_index() == 0) shared.values[0] = in[7];
+    block_barrier();
+    const int thread = thread_index();
+    if (thread >= warp_threads) {
+        barrier_wait(3, 2 * warp_threads);
+        if (thread > warp_threads) return;
+        while (load_acquire(turn) == 0)
+            spin_pause();
+        shared.values[0] = in[8];
+        return;
+    }
+    float sum = 0;
+    if (thread == 1) fence_async_proxy();
+    if (thread == 1 || thread == 2) sum += shared.values[0];
+    barrier_arrive(3, 2 * warp_threads);
+    if (thread == 2 && version == Version::planted) sum += shared.values[0];
+    if (thread == 3) {
+        fence_async_proxy();
+        sum += shared.values[0];
+        store_release(turn, 1);
+    }
+    out[thread] = sum;
+}
+
+/// A warp's barrier orders no other warps, and adds nothing to what an earlier barrier ordered.
 void warp_barrier_for_block(Version version, const float* in, float* out) {
     Floats& shared = shared_memory<Floats>();
+    block_barrier();
     shared.values[thread_index()] = in[thread_index()];
     version == Version::right ? block_barrier() : warp_barrier();
     out[thread_index()] = shared.values[thread_index() ^ 32];
@@ -174,6 +213,8 @@ TEST_CASE("races between the threads of a block are found", "[emulator]") {
     check_race(no_block_barrier, one_block);
     check_race(no_barrier_after_reading, one_block);
     check_race(shuffle_for_barrier, one_warp);
+    check_race(no_warp_barrier, one_warp);
+    check_race(late_read, two_warps);
     check_race(warp_barrier_for_block, one_block);
     check_race(named_barrier_without_one_writer, one_block);
     check_race(plain_counter, one_block);
