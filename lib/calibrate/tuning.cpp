@@ -29,8 +29,11 @@ struct BlockScales {
 };
 BlockScales block_scales(const LinearOp& op) {
     if (op.in_blocks == 0) return {{0}, {0}};
+    // Weights alone have blocks of 128 x 128.
+    const bool weight = op.kind != LinearOp::Kind::weight_grad;
     return {fp8_row_scales(op.first.rows, op.first.cols),
-            fp8_block_scales(op.second.rows, op.second.cols)};
+            weight ? fp8_block_scales(op.second.rows, op.second.cols)
+                   : fp8_row_scales(op.second.rows, op.second.cols)};
 }
 
 std::int64_t bytes(const LinearOp& op) {

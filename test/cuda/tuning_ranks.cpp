@@ -120,6 +120,24 @@ TEST_CASE("rank 0 times the GEMMs of all ranks, and all compute by its choices")
     CHECK(fake_cublas_lt_runs(fake_slow) == slow);
 }
 
+TEST_CASE("a weight gradient in FP8 blocks is tried with the scales that it has") {
+    use_devices();
+    const auto strips = [](std::int64_t rows) {
+        return MatrixLayout{.rows = rows, .cols = 144, .row_stride = 144, .dtype = DType::f8e4m3};
+    };
+    LinearOp op;
+    op.kind = LinearOp::Kind::weight_grad;
+    op.first = strips(32);
+    op.second = strips(48);
+    op.result = {.rows = 32, .cols = 48, .row_stride = 48};
+    op.accumulate = op.in_blocks = 1;
+    const auto backend =
+        cuda::make_backend(0, {.tune_gemms = true, .attention = cuda::AttentionChoice::portable});
+    const OpLimits limits = {
+        .compute = DType::bf16, .sequences = 1, .seq_length = 144, .widest = 48};
+    CHECK(contains(try_linear_ops(*backend, {op}, limits, [] {}), "\nentries 1\n"));
+}
+
 TEST_CASE("all ranks do epilogues apart where rank 0 found that faster") {
     use_devices();
     const RunSpec spec = pipeline_spec(Precision::bf16, false);
