@@ -68,7 +68,8 @@ template <bool summed>
 struct ColumnShared {
     ConvertTile converted;
     WarpColumns amaxes;
-    alignas(16) float factors[tile];
+    /// Padded, so that the lanes of different chunks read from different banks.
+    alignas(16) float factors[chunks_of_row][chunk + 4];
 };
 template <>
 struct ColumnShared<true> : ColumnShared<false> {
@@ -115,13 +116,13 @@ __device__ inline void find_factors(const ColumnArgs<T>& args, ColumnShared<fals
     const int col = thread_index();
     if (col < tile) {
         const BlockScale block = block_scale(column_maximum(shared.amaxes.of, col));
-        shared.factors[col] = block.factor;
+        shared.factors[col / chunk][col % chunk] = block.factor;
         const std::int64_t of_all = std::int64_t{block_index().y} * tile + col;
         if (of_all < args.cols)
             args.scales[std::int64_t{block_index().x} * args.cols + of_all] = block.scale;
     }
     block_barrier();
-    const float* from = shared.factors + ColumnChunks<T>::column();
+    const float* from = shared.factors[ColumnChunks<T>::column() / chunk];
     for (int i = 0; i < chunk / 4; ++i) {
         const auto four = load(reinterpret_cast<const Vec<float, 4>*>(from) + i);
         for (int j = 0; j < 4; ++j)
@@ -129,9 +130,8 @@ __device__ inline void find_factors(const ColumnArgs<T>& args, ColumnShared<fals
     }
 }
 
-/// Three blocks of a multiprocessor have 96 KiB of bf16 under way.
 template <class T, bool summed>
-__global__ void __launch_bounds__(block_size, 3) convert_columns(ColumnArgs<T> args) {
+__global__ void __launch_bounds__(block_size) convert_columns(ColumnArgs<T> args) {
     auto& shared = shared_memory<ColumnShared<summed>>();
     const std::int64_t first_row = std::int64_t{block_index().x} * tile;
     const std::int64_t first_col = std::int64_t{block_index().y} * tile;

@@ -29,20 +29,36 @@ static_assert(block_size % chunks_of_row == 0 && warp_threads % chunks_of_row ==
 
 /// For each warp, a value of its rows of each column of the tile.
 struct WarpColumns {
-    float of[block_warps][tile];
+    alignas(16) float of[block_warps][tile];
 };
 
-/// Combines the values of lanes that have the same columns; the warp stores the results.
+/// Combines the values of two lanes, of which each keeps a half: the second one where its lane has
+/// the bit.
+template <int count, class Combine>
+__device__ inline void combine_half(const float (&x)[count], int lane_bit, const Combine& combine,
+                                    float (&half)[count / 2]) {
+    const bool second = (lane_index() & lane_bit) != 0;
+    for (int i = 0; i < count / 2; ++i) {
+        const float kept = second ? x[count / 2 + i] : x[i];
+        const float given = second ? x[i] : x[count / 2 + i];
+        half[i] = combine(kept, shuffle_xor(given, lane_bit));
+    }
+}
+
+/// Combines the values of the four lanes that have the same columns. Each of them stores four.
 template <class Combine>
 __device__ inline void store_of_warp(const float (&of_thread)[chunk], const Combine& combine,
                                      WarpColumns& columns) {
-    const int warp = warp_index();
-    for (int i = 0; i < chunk; ++i) {
-        float value = of_thread[i];
-        for (int mask = chunks_of_row; mask < warp_threads; mask *= 2)
-            value = combine(value, shuffle_xor(value, mask));
-        if (lane_index() < chunks_of_row) columns.of[warp][lane_index() * chunk + i] = value;
-    }
+    static_assert(4 * chunks_of_row == warp_threads);
+    float half[chunk / 2];
+    float quarter[chunk / 4];
+    combine_half(of_thread, chunks_of_row, combine, half);
+    combine_half(half, 2 * chunks_of_row, combine, quarter);
+    const int lane = lane_index();
+    const int column = lane % chunks_of_row * chunk + lane / chunks_of_row % 2 * (chunk / 2) +
+                       lane / (2 * chunks_of_row) * (chunk / 4);
+    store(reinterpret_cast<Vec<float, 4>*>(columns.of[warp_index()] + column),
+          Vec<float, 4>{quarter[0], quarter[1], quarter[2], quarter[3]});
 }
 
 /// The sum of one thread's chunks; free if not `wanted`.

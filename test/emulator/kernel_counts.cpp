@@ -197,6 +197,19 @@ void add_fp8(std::int64_t width, bool sums_rows, std::vector<Row>& rows) {
                        text(tokens, " x ", width), counts.front()));
 }
 
+/// Conversion by columns, with scales for blocks.
+void add_fp8_columns(std::int64_t width, std::vector<Row>& rows) {
+    const auto counts = counts_of(false, 0, [&](Memory& memory, const OpContext& context) {
+        ToFp8Columns op;
+        op.x = memory.take(DType::bf16, {tokens, width});
+        op.out.columnwise = memory.take(DType::f8e4m3, {width, tokens});
+        op.out.column_scale = memory.take(DType::f32, fp8_row_scales(width, tokens));
+        run(op, context);
+    });
+    rows.push_back(
+        row("ops/fp8_blocks.cu, by columns", text(tokens, " x ", width), counts.front()));
+}
+
 void add_rope(std::int64_t heads, std::int64_t dim, std::vector<Row>& rows) {
     const auto counts = counts_of(false, 0, [&](Memory& memory, const OpContext& context) {
         run(Rope{.x = memory.take(DType::bf16, {1, tokens, heads, dim}),
@@ -228,6 +241,7 @@ int check(bool update) {
     add_norm(1600, rows);
     add_fp8(3072, false, rows);
     add_fp8(3072, true, rows);
+    add_fp8_columns(3072, rows);
     add_rope(32, 64, rows);
     test::DocPage page(GPTRAIN_SOURCES "/docs/kernels.md");
     if (!update) return page.compare(titles, rows, agree) ? 0 : 1;
