@@ -221,12 +221,8 @@ OpCase convert_columns(const Dims& size, DType from, bool with_sum) {
     const auto scales = op.output(DType::f32, fp8_row_scales(size.cols, size.rows));
     const auto sum = with_sum ? op.updated(DType::f32, {size.cols}, random_values()) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(ToFp8Columns{.x = at[x],
-                                 .out = {.rowwise = {},
-                                         .columnwise = at[columns],
-                                         .scale = {},
-                                         .column_scale = at[scales]},
-                                 .row_sum = at[sum]});
+        backend.run(
+            ToFp8Columns{.x = at[x], .out = {{}, at[columns], {}, at[scales]}, .row_sum = at[sum]});
     };
     op.reference = [=](Arrays& at) {
         reference::to_fp8_blocks(at[x], 1, at[columns], at[scales], true);
@@ -261,12 +257,22 @@ Values scale_values() {
     };
 }
 
+/// FP8 [rows, cols] with scales for blocks of 1 x 128.
+struct Strips {
+    Operand values, scales;
+};
+Strips strips(OpCase& op, std::int64_t rows, std::int64_t cols) {
+    return {op.input(DType::f8e4m3, {rows, cols}, random_values(60)),
+            op.input(DType::f32, fp8_row_scales(rows, cols), scale_values())};
+}
+Array values_of(Arrays& at, const Strips& x, bool transpose) {
+    return reference::from_fp8_blocks(at[x.values], at[x.scales], 1, transpose);
+}
+
 OpCase block_forward(const Size& size, bool with_bias) {
     OpCase op = product_case(
         with_bias ? "linear_forward in blocks, bias" : "linear_forward in blocks", size);
-    const auto x = op.input(DType::f8e4m3, {size.tokens, size.inputs}, random_values(60));
-    const auto x_scales =
-        op.input(DType::f32, fp8_row_scales(size.tokens, size.inputs), scale_values());
+    const Strips x = strips(op, size.tokens, size.inputs);
     const auto weight = op.input(DType::f8e4m3, {size.outputs, size.inputs}, random_values(60));
     const auto weight_scales =
         op.input(DType::f32, fp8_block_scales(size.outputs, size.inputs), scale_values());
@@ -277,12 +283,12 @@ OpCase block_forward(const Size& size, bool with_bias) {
                                   .weight = {},
                                   .bias = at[bias],
                                   .y = at[y],
-                                  .x8 = {at[x], {}, at[x_scales]},
+                                  .x8 = {at[x.values], {}, at[x.scales]},
                                   .weight8 = {at[weight], {}, at[weight_scales]}});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(
-            reference::from_fp8_blocks(at[x], at[x_scales], 1, false),
+            values_of(at, x, false),
             reference::from_fp8_blocks(at[weight], at[weight_scales], fp8_block, false), at[bias],
             at[y]);
     };
@@ -291,9 +297,7 @@ OpCase block_forward(const Size& size, bool with_bias) {
 
 OpCase block_input_grad(const Size& size) {
     OpCase op = product_case("linear_input_grad in blocks", size);
-    const auto dy = op.input(DType::f8e4m3, {size.tokens, size.outputs}, random_values(60));
-    const auto dy_scales =
-        op.input(DType::f32, fp8_row_scales(size.tokens, size.outputs), scale_values());
+    const Strips dy = strips(op, size.tokens, size.outputs);
     const auto weight = op.input(DType::f8e4m3, {size.inputs, size.outputs}, random_values(60));
     const auto weight_scales =
         op.input(DType::f32, fp8_block_scales(size.inputs, size.outputs), scale_values());
@@ -304,12 +308,12 @@ OpCase block_input_grad(const Size& size) {
                             .weight = {},
                             .gelu_input = {},
                             .dx = at[dx],
-                            .dy8 = {at[dy], {}, at[dy_scales]},
+                            .dy8 = {at[dy.values], {}, at[dy.scales]},
                             .weight8 = {{}, at[weight], at[weight_scales], at[weight_scales]}});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_input_grad(
-            reference::from_fp8_blocks(at[dy], at[dy_scales], 1, false),
+            values_of(at, dy, false),
             reference::from_fp8_blocks(at[weight], at[weight_scales], fp8_block, true), {}, at[dx]);
     };
     return op;
@@ -319,12 +323,8 @@ OpCase block_weight_grad(const Size& size, reference::Result result) {
     const bool added = result == reference::Result::added;
     OpCase op = product_case(
         added ? "linear_weight_grad in blocks" : "linear_weight_grad in blocks overwrites", size);
-    const auto x = op.input(DType::f8e4m3, {size.inputs, size.tokens}, random_values(60));
-    const auto x_scales =
-        op.input(DType::f32, fp8_row_scales(size.inputs, size.tokens), scale_values());
-    const auto dy = op.input(DType::f8e4m3, {size.outputs, size.tokens}, random_values(60));
-    const auto dy_scales =
-        op.input(DType::f32, fp8_row_scales(size.outputs, size.tokens), scale_values());
+    const Strips x = strips(op, size.inputs, size.tokens);
+    const Strips dy = strips(op, size.outputs, size.tokens);
     const Shape shape = {size.outputs, size.inputs};
     const auto dweight =
         added ? op.updated(DType::f32, shape, random_values()) : op.output(DType::f32, shape);
@@ -333,15 +333,14 @@ OpCase block_weight_grad(const Size& size, reference::Result result) {
                                      .dy = {},
                                      .dweight = at[dweight],
                                      .dbias = {},
-                                     .x8 = {{}, at[x], {}, at[x_scales]},
-                                     .dy8 = {{}, at[dy], {}, at[dy_scales]},
+                                     .x8 = {{}, at[x.values], {}, at[x.scales]},
+                                     .dy8 = {{}, at[dy.values], {}, at[dy.scales]},
                                      .accumulate = added});
     };
     op.reference = [=](Arrays& at) {
         Array no_bias;
-        reference::linear_weight_grad(reference::from_fp8_blocks(at[x], at[x_scales], 1, true),
-                                      reference::from_fp8_blocks(at[dy], at[dy_scales], 1, true),
-                                      at[dweight], no_bias, result);
+        reference::linear_weight_grad(values_of(at, x, true), values_of(at, dy, true), at[dweight],
+                                      no_bias, result);
     };
     return op;
 }
@@ -351,8 +350,7 @@ OpCase block_weight_grad(const Size& size, reference::Result result) {
 std::vector<OpCase> fp8_block_cases() {
     constexpr Dims activations[] = {
         {1, 128}, {7, 256, 16}, {132, 384}, {160, 128, 64}, {16384, 4096, 0, true}};
-    constexpr Dims transposed[] = {
-        {16, 16}, {128, 128}, {144, 272}, {400, 48, 16}, {16384, 4096, 0, true}};
+    constexpr Dims transposed[] = {{16, 16}, {144, 272}, {400, 48, 16}, {16384, 4096, 0, true}};
     constexpr Dims weights[] = {{128, 128}, {256, 640}, {384, 512}, {4096, 4096, 0, true}};
     constexpr Size products[] = {
         {16, 128, 128}, {48, 256, 384}, {160, 640, 128}, {2048, 1536, 6144, true}};

@@ -97,13 +97,11 @@ expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
 expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
 [ "$(cat own_text_document.chat_template.jinja)" = "$(printf '%b' "$(sed 's/.*"chat_template": "//; s/"}$//' \
   model/tokenizer_config.json)")" ] || fail "another template: $(cat own_text_document.chat_template.jinja)"
-says out "user: line 1:"
-says out "assistant: {+ $first<|endoftext|>"
+says out "user: line 1:" "assistant: {+ $first<|endoftext|>"
 head -n 300 chats.jsonl >few.jsonl
 expect 0 "$tool" chat --tokenizer model --input few.jsonl --output-prefix own
 says err "warning: 300 documents have the end-of-document token inside, where data.reset_at_eod"
-printf '%s' "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}|{% endfor %}" \
-  >model/chat_template.jinja
+printf '%s' "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}|{% endfor %}" >model/chat_template.jinja
 expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
 expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
 says out "{+line 1:+}|{+ $first+}|<|endoftext|>"
