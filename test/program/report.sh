@@ -104,7 +104,7 @@ says out '"run": "calm", "name": "tiny"' '"run": "broken", "name": null'
 : >view
 { wait_for view "tokens/s" && printf '\003'; } |
     timeout --signal=KILL 60 "$on_terminal" --talk bash -c \
-        'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 exec "$@"' - "$gptrain" report wild --watch >view 2>err
+        'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 TERM=xterm exec "$@"' - "$gptrain" report wild --watch >view 2>err
 code=${PIPESTATUS[1]}
 ((code == 0)) || fail "the view ended with $code: $(tail -c 300 err)"
 says view "finished: step 20/20" "gradient norm" "step 3: update skipped"
@@ -116,7 +116,7 @@ cp -r wild longer
 { wait_for view "finished: step 20/20" && sed 's/steps: 20/steps: 40/' wild/spec.yaml >longer/spec.yaml &&
     wait_for view "step 20/40" && printf '\003'; } |
     timeout --signal=KILL 60 "$on_terminal" --talk bash -c \
-        'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 exec "$@"' - "$gptrain" report longer --watch >view 2>err
+        'stty cols 70 rows 30 <&1 && LC_ALL=C.UTF-8 TERM=xterm exec "$@"' - "$gptrain" report longer --watch >view 2>err
 says view "step 20/40"
 
 # In tmux the view fits into 80 columns, follows the window, and Ctrl-C ends it.
