@@ -64,6 +64,8 @@ void run(const UpdateAmax& args) {
                   args.x.shape().to_text());
     std::array<float, max_parts> parts{};
     const std::int64_t count = args.x.elements();
+    const std::int64_t width = whole ? 1 : args.x.size(1);
+    const std::int64_t stride = whole ? 1 : args.x.stride(0);
     const std::int64_t rows = whole ? count : args.x.size(0);
     with_compute_type(args.x.dtype(), [&](auto type) {
         const auto* values = args.x.as<decltype(type)>();
@@ -71,11 +73,8 @@ void run(const UpdateAmax& args) {
             const std::int64_t begin = rows * part / max_parts;
             const std::int64_t end = rows * (part + 1) / max_parts;
             float& found = parts[static_cast<std::size_t>(part)];
-            if (whole) found = largest_magnitude(values + begin, end - begin);
-            for (std::int64_t row = begin; row < end && !whole; ++row) {
-                const auto* of_row = values + row * args.x.stride(0);
-                found = std::fmax(found, largest_magnitude(of_row, args.x.size(1)));
-            }
+            for (std::int64_t row = begin; row < end; ++row)
+                found = std::fmax(found, largest_magnitude(values + row * stride, width));
         });
     });
     float& largest = *args.amax.as<float>();
