@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "fp8_case.h"
 
 namespace gptrain {
 namespace {
@@ -169,15 +170,7 @@ OpCase fp8_weight_grad() {
     const Fp8Operand dy(op, DType::f8e5m2, fp8_rows, large_integers, 0.5);
     const Fp8Operand x(op, DType::f8e4m3, fp8_columns, large_integers, 0.25);
     const auto dweight = op.updated(DType::f32, {fp8_rows, fp8_columns}, integers);
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearWeightGrad{.x = {},
-                                     .dy = {},
-                                     .dweight = at[dweight],
-                                     .dbias = {},
-                                     .x8 = x.columns(at),
-                                     .dy8 = dy.columns(at),
-                                     .accumulate = true});
-    };
+    fp8_case::run_weight_grad(op, x, dy, dweight, true);
     return op;
 }
 
@@ -230,15 +223,7 @@ OpCase fp8_strips_weight_grad(std::int64_t outputs, bool accumulate) {
     const Shape shape = {outputs, fp8_columns};
     const auto dweight =
         accumulate ? op.updated(DType::f32, shape, integers) : op.output(DType::f32, shape);
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearWeightGrad{.x = {},
-                                     .dy = {},
-                                     .dweight = at[dweight],
-                                     .dbias = {},
-                                     .x8 = x.columns(at),
-                                     .dy8 = dy.columns(at),
-                                     .accumulate = accumulate});
-    };
+    fp8_case::run_weight_grad(op, x, dy, dweight, accumulate);
     return op;
 }
 

@@ -128,30 +128,28 @@ OpCase input_grad(const Size& size) {
     return op;
 }
 
+/// With one scale, stored by columns.
+struct OneScale {
+    Operand values, scale;
+    Fp8Matrix columns(const Tensors& at) const { return {{}, at[values], at[scale]}; }
+};
+
 OpCase weight_grad(const Size& size, reference::Result result) {
     const bool added = result == reference::Result::added;
     OpCase op = product_case(added ? "linear_weight_grad" : "linear_weight_grad overwrites", size);
-    const auto x = op.input(DType::f8e4m3, {size.inputs, size.tokens}, random_values(60));
-    const auto x_scale = op.input(DType::f32, {1}, constant(0.013));
-    const auto dy = op.input(DType::f8e5m2, {size.outputs, size.tokens}, random_values(9000));
-    const auto dy_scale = op.input(DType::f32, {1}, constant(1.7e-7));
+    const OneScale x = {op.input(DType::f8e4m3, {size.inputs, size.tokens}, random_values(60)),
+                        op.input(DType::f32, {1}, constant(0.013))};
+    const OneScale dy = {op.input(DType::f8e5m2, {size.outputs, size.tokens}, random_values(9000)),
+                         op.input(DType::f32, {1}, constant(1.7e-7))};
     const Shape shape = {size.outputs, size.inputs};
     const auto dweight =
         added ? op.updated(DType::f32, shape, random_values(0.003)) : op.output(DType::f32, shape);
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearWeightGrad{.x = {},
-                                     .dy = {},
-                                     .dweight = at[dweight],
-                                     .dbias = {},
-                                     .x8 = {{}, at[x], at[x_scale]},
-                                     .dy8 = {{}, at[dy], at[dy_scale]},
-                                     .accumulate = added});
-    };
+    run_weight_grad(op, x, dy, dweight, added);
     op.reference = [=](Arrays& at) {
         Array no_bias;
-        reference::linear_weight_grad(reference::from_fp8(at[x], at[x_scale], true),
-                                      reference::from_fp8(at[dy], at[dy_scale], true), at[dweight],
-                                      no_bias, result);
+        reference::linear_weight_grad(reference::from_fp8(at[x.values], at[x.scale], true),
+                                      reference::from_fp8(at[dy.values], at[dy.scale], true),
+                                      at[dweight], no_bias, result);
     };
     return op;
 }

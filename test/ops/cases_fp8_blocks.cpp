@@ -85,6 +85,7 @@ Values scale_values() {
 /// FP8 [rows, cols] with scales for blocks of 1 x 128.
 struct Strips {
     Operand values, scales;
+    Fp8Matrix columns(const Tensors& at) const { return {{}, at[values], {}, at[scales]}; }
 };
 Strips strips(OpCase& op, std::int64_t rows, std::int64_t cols) {
     return {op.input(DType::f8e4m3, {rows, cols}, random_values(60)),
@@ -153,15 +154,7 @@ OpCase block_weight_grad(const Size& size, reference::Result result) {
     const Shape shape = {size.outputs, size.inputs};
     const auto dweight =
         added ? op.updated(DType::f32, shape, random_values()) : op.output(DType::f32, shape);
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(LinearWeightGrad{.x = {},
-                                     .dy = {},
-                                     .dweight = at[dweight],
-                                     .dbias = {},
-                                     .x8 = {{}, at[x.values], {}, at[x.scales]},
-                                     .dy8 = {{}, at[dy.values], {}, at[dy.scales]},
-                                     .accumulate = added});
-    };
+    run_weight_grad(op, x, dy, dweight, added);
     op.reference = [=](Arrays& at) {
         Array no_bias;
         reference::linear_weight_grad(values_of(at, x, true), values_of(at, dy, true), at[dweight],

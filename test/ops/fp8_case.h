@@ -1,4 +1,4 @@
-// What the cases of FP8 ops share.
+// Sizes and ops that several cases of FP8 share.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +36,21 @@ inline OpCase product_case(std::string_view op, const Size& size) {
     result.flops = 2.0 * static_cast<double>(size.tokens * size.inputs * size.outputs);
     result.limits.widest = std::max(size.inputs, size.outputs);
     return result;
+}
+
+/// The op then computes dweight from the operands' `Fp8Matrix columns(const Tensors&) const`.
+template <class Columns>
+void run_weight_grad(OpCase& op, const Columns& x, const Columns& dy, Operand dweight,
+                     bool accumulate) {
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearWeightGrad{.x = {},
+                                     .dy = {},
+                                     .dweight = at[dweight],
+                                     .dbias = {},
+                                     .x8 = x.columns(at),
+                                     .dy8 = dy.columns(at),
+                                     .accumulate = accumulate});
+    };
 }
 
 }  // namespace gptrain::fp8_case
