@@ -145,27 +145,27 @@ constexpr LaunchShape two_bulk_blocks = {
 
 // ---- products of a warpgroup --------------------------------------------------------------------
 
-void unfenced_operands(Version version, const float* in, float* out) {
-    const OperandShared& shared = operands(in, version == Version::right);
-    block_barrier();
+/// A thread's first sum of the operands' product.
+float first_sum(const OperandShared& shared) {
     float c[32] = {};
     warpgroup_fence();
     multiply(c, shared);
     warpgroup_wait<0>();
     pin_registers(c);
-    out[thread_index()] = c[0];
+    return c[0];
+}
+
+void unfenced_operands(Version version, const float* in, float* out) {
+    const OperandShared& shared = operands(in, version == Version::right);
+    block_barrier();
+    out[thread_index()] = first_sum(shared);
 }
 
 /// The warps of a warpgroup do not wait for each other before a product.
 void operands_of_other_warps(Version version, const float* in, float* out) {
     const OperandShared& shared = operands(in, true);
     version == Version::right ? block_barrier() : warp_barrier();
-    float c[32] = {};
-    warpgroup_fence();
-    multiply(c, shared);
-    warpgroup_wait<0>();
-    pin_registers(c);
-    out[thread_index()] = c[0];
+    out[thread_index()] = first_sum(shared);
 }
 
 /// Only the first one waits for the last thread, which writes the operands.
@@ -178,26 +178,17 @@ void one_warp_waits(Version version, const float* in, float* out) {
     }
     const bool waits = warp_index() == 0 || version == Version::right;
     waits ? barrier_wait(3, threads) : barrier_arrive(3, threads);
-    float c[32] = {};
-    warpgroup_fence();
-    multiply(c, shared);
-    warpgroup_wait<0>();
-    pin_registers(c);
-    out[thread_index()] = c[0];
+    out[thread_index()] = first_sum(shared);
 }
 
 /// Nor after it: each knows that its own part is done.
 void operand_overwritten(Version version, const float* in, float* out) {
     OperandShared& shared = operands(in, true);
     block_barrier();
-    float c[32] = {};
-    warpgroup_fence();
-    multiply(c, shared);
-    warpgroup_wait<0>();
-    pin_registers(c);
+    const float sum = first_sum(shared);
     if (version == Version::right) block_barrier();
     shared.b[thread_index()] = narrow<Bf16>(0);
-    out[thread_index()] = c[0];
+    out[thread_index()] = sum;
 }
 
 void unfenced_registers(Version version, const float* in, float* out) {
