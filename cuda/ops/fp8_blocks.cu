@@ -83,7 +83,7 @@ class ColumnChunks {
 public:
     static constexpr int count = tile * chunks_of_row / block_size;
 
-    /// Those outside of the matrix are 0.
+    /// Chunks outside the matrix are 0.
     __device__ explicit ColumnChunks(const ColumnArgs<T>& args) {
         const std::int64_t col = std::int64_t{block_index().y} * tile + column();
         for (int i = 0; i < count; ++i) {

@@ -154,7 +154,7 @@ struct Thread {
     int index = 0;
     Fiber fiber;
     const char* waits_for = nullptr;  ///< for reports; null: it is not waiting
-    /// What it waits for cannot happen before this number changes; null: it may at any time.
+    /// Its wait cannot end before this number changes; null: it may end at any time.
     const std::uint64_t* awaited = nullptr;
     std::uint64_t seen = 0;  ///< the number when it was last in vain
     bool spins = false;

@@ -67,7 +67,7 @@ std::vector<Combination> combinations() {
                  spec.precision.grad_reduce = Precision::bf16;
                  return spec;
              }},
-            {"masked tokens, with moments in 8 bits",
+            {"masked language modelling with 8-bit moments",
              [] {
                  RunSpec spec = wide_model();
                  spec.optimizer.state = MomentFormat::eight_bit;
