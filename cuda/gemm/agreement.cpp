@@ -102,7 +102,7 @@ std::string result_difference(const Gemm& gemm, const std::function<void()>& ref
     };
     struct Results {
         std::vector<Row> c;
-        std::vector<Row> gelu;
+        std::vector<Row> activated;
         std::vector<Row> totals;
     };
     const auto read_if_any = [&](const Matrix& matrix) {
@@ -110,22 +110,23 @@ std::string result_difference(const Gemm& gemm, const std::function<void()>& ref
     };
     const Matrix totals =
         gemm.a_totals == nullptr ? Matrix() : Matrix(gemm.a_totals, 1, gemm.a.rows);
+    const Matrix& c = gemm.swiglu_grad.data != nullptr ? gemm.swiglu_grad : gemm.c;
+    const Matrix& activated = gemm.swiglu.data != nullptr ? gemm.swiglu : gemm.gelu;
     const auto run = [&](const std::function<void()>& work) {
-        clear(gemm.c, gemm.accumulate ? 0 : 0xff);
-        if (gemm.gelu.data != nullptr) clear(gemm.gelu, 0xff);
+        clear(c, gemm.accumulate ? 0 : 0xff);
+        if (activated.data != nullptr) clear(activated, 0xff);
         if (totals.data != nullptr) clear(totals, 0);
         work();
-        return Results{read(gemm.c, stream), read_if_any(gemm.gelu), read_if_any(totals)};
+        return Results{read(c, stream), read_if_any(activated), read_if_any(totals)};
     };
     const Results expected = run(reference);
     const Results results = run(other);
     const float noise = noise_of(gemm);
-    const std::string in_c =
-        difference_of("c", gemm.c.dtype, noise, expected.c, results.c, gemm.c.rows);
+    const std::string in_c = difference_of("c", c.dtype, noise, expected.c, results.c, c.rows);
     if (!in_c.empty()) return in_c;
-    const std::string in_gelu =
-        difference_of("gelu", gemm.gelu.dtype, noise, expected.gelu, results.gelu, gemm.c.rows);
-    if (!in_gelu.empty()) return in_gelu;
+    const std::string in_activated = difference_of("activated", activated.dtype, noise,
+                                                   expected.activated, results.activated, c.rows);
+    if (!in_activated.empty()) return in_activated;
     return difference_of("a_totals", DType::f32, noise, expected.totals, results.totals, 1);
 }
 

@@ -11,13 +11,16 @@ constexpr std::int64_t fast_multiple = 8;
 
 /// c = a b, or c += a b with `accumulate`.
 ///
-/// `bias`, `gelu_input` and `accumulate` exclude each other; `gelu` works alone or with `bias`, and
-/// `a_sums` alone or with `accumulate`:
+/// `bias`, `gelu_input`, `swiglu_input` and `accumulate` exclude each other; `gelu` and `swiglu`
+/// work alone or with `bias`, and `a_sums` alone or with `accumulate`:
 ///  - `bias` (a row of c's width and dtype) is added to every row before the sum is rounded.
 ///  - `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form; the
 ///    library rounds a b to 16 bits first, as a layer without the epilogue would.
 ///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(c), tanh form; the library does so
 ///    before it rounds the sums to c.
+///  - `swiglu`: also computes swiglu = swiglu(c) of c as rounded; the library does not.
+///  - `swiglu_input` u and `swiglu_grad` (of c's dtype): swiglu_grad = the gradient of u, from a b
+///    as rounded to c, which may hold anything afterwards. Not the library.
 ///  - `a_totals` (a vector): also adds the sum of each row of a to it. `a_sums` is memory for these
 ///    sums, because the library overwrites. Requires an fp32 c and no FP8 operands, because the
 ///    library stores the sums in c's dtype, or in bf16 for FP8.
@@ -42,6 +45,9 @@ struct Gemm {
     const std::byte* bias = nullptr;  ///< [N]
     Matrix gelu_input = {};           ///< [M, N]; no data: not used
     Matrix gelu = {};                 ///< [M, N]; no data: not used
+    Matrix swiglu = {};               ///< [M, N / 2]; no data: not used
+    Matrix swiglu_input = {};         ///< [M, 2 N]; no data: not used
+    Matrix swiglu_grad = {};          ///< [M, 2 N], only and always with swiglu_input
     float* a_sums = nullptr;          ///< [M]
     float* a_totals = nullptr;        ///< [M], += a_sums; only and always with a_sums
     bool accumulate = false;
@@ -52,8 +58,9 @@ struct Gemm {
 
     bool has_epilogue() const {
         return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr ||
-               a_sums != nullptr;
+               a_sums != nullptr || has_swiglu();
     }
+    bool has_swiglu() const { return swiglu.data != nullptr || swiglu_input.data != nullptr; }
 };
 
 /// True if the epilogue is GELU or its derivative.

@@ -138,6 +138,14 @@ bool is_plain_in_blocks(const Gemm& gemm) {
            (!gemm.accumulate || (gemm.c.dtype == DType::f32 && gemm.bias == nullptr));
 }
 
+/// The epilogue as the key has it: the library's, or those that only our kernel has.
+std::int64_t epilogue_number_of(const Gemm& gemm) {
+    constexpr std::int64_t swiglu = std::int64_t{1} << 32;
+    if (gemm.swiglu_input.data != nullptr) return 2 * swiglu;
+    if (gemm.swiglu.data != nullptr) return swiglu + (gemm.bias != nullptr ? 1 : 0);
+    return epilogue_of(gemm);
+}
+
 }  // namespace
 
 // ---- the key ------------------------------------------------------------------------------------
@@ -157,7 +165,7 @@ GemmKey key_of(const Gemm& gemm) {
             static_cast<std::int64_t>(gemm.a.dtype),
             static_cast<std::int64_t>(gemm.b.dtype),
             static_cast<std::int64_t>(gemm.c.dtype),
-            epilogue_of(gemm),
+            epilogue_number_of(gemm),
             gemm.accumulate,
             sums_of(gemm),
             alignment_of(gemm.a),

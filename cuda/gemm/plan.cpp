@@ -85,6 +85,7 @@ bool can_fuse_gelu(const Gemm& gemm, const GemmRules& rules) {
 
 /// True if one call of the library may compute the GEMM with its epilogue.
 bool can_fuse(const Gemm& gemm, const GemmRules& rules) {
+    if (gemm.has_swiglu()) return false;
     // The library applies GELU to the sums before it rounds them; recomputed from what was stored,
     // it has other bits.
     if (gemm.gelu.data != nullptr && rules.deterministic) return false;
@@ -146,13 +147,18 @@ void add_separate(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
 
 void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules);
 
-/// With gelu or a_sums, which the library computes for all of c or not at all.
+/// True if the epilogue belongs to all of c.
+bool is_whole(const Gemm& gemm) {
+    return gemm.gelu.data != nullptr || gemm.has_swiglu() || gemm.a_sums != nullptr;
+}
+
+/// Such a GEMM is one kernel, or another one follows it.
 void add_whole(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
     if (add_sm90(plan, gemm, rules)) return;
     const bool fused = add_call(plan, gemm, rules);
     if (!fused) {
         Gemm plain = gemm;
-        plain.gelu = {};
+        plain.gelu = plain.swiglu = plain.swiglu_input = plain.swiglu_grad = {};
         plain.a_sums = plain.a_totals = nullptr;
         add(plan, plain, rules);
     }
@@ -160,13 +166,15 @@ void add_whole(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
         plan.push_back(
             {.kind = fused ? GemmPart::Kind::add_sums : GemmPart::Kind::row_sums, .gemm = gemm});
     } else if (!fused) {
-        plan.push_back({.kind = GemmPart::Kind::gelu, .gemm = gemm});
+        const bool gelu = gemm.gelu.data != nullptr;
+        plan.push_back(
+            {.kind = gelu ? GemmPart::Kind::gelu : GemmPart::Kind::swiglu, .gemm = gemm});
     }
 }
 
 void add(GemmPlan& plan, const Gemm& gemm, const GemmRules& rules) {
     if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
-    if (gemm.gelu.data != nullptr || gemm.a_sums != nullptr) return add_whole(plan, gemm, rules);
+    if (is_whole(gemm)) return add_whole(plan, gemm, rules);
     const bool by_rows = is_weight_gradient(gemm);
     for (const Range& range : ranges_of(gemm, by_rows ? gemm.c.rows : gemm.c.cols)) {
         const Gemm part = by_rows ? part_of(gemm, range, {0, gemm.c.cols})

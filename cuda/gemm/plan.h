@@ -50,6 +50,7 @@ struct GemmPart {
         sm90,        ///< computes `gemm` in our kernel for sm_90a, with a_totals if it has them
         epilogue,    ///< c = round((sums + bias) gelu'(gelu_input)), or c = round(c + sums)
         gelu,        ///< gelu = gelu(c)
+        swiglu,      ///< swiglu = swiglu(c), or swiglu_grad from c
         row_sums,    ///< a_totals += the sum of each row of a
         add_sums,    ///< a_totals += a_sums
         plain_rows,  ///< the rows of c that tuning compares, where there is no other way

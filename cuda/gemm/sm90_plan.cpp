@@ -64,7 +64,8 @@ bool has_strip_scales(const Gemm& gemm) {
 bool covers_fp8(const Gemm& gemm) {
     const bool wide = gemm.c.dtype == DType::f32;
     const bool outputs = gemm.a.dtype == DType::f8e4m3;
-    if (gemm.b.dtype != DType::f8e4m3 || has_gelu_epilogue(gemm) || gemm.a_sums != nullptr)
+    if (gemm.b.dtype != DType::f8e4m3 || has_gelu_epilogue(gemm) || gemm.has_swiglu() ||
+        gemm.a_sums != nullptr)
         return false;
     if (gemm.a.col_stride != 1 || gemm.b.row_stride != 1 || !has_result(gemm, DType::bf16))
         return false;
@@ -73,10 +74,26 @@ bool covers_fp8(const Gemm& gemm) {
     return outputs ? gemm.fast_accumulation && !wide : !gemm.fast_accumulation;
 }
 
+bool is_contiguous(const Matrix& matrix) {
+    return matrix.col_stride == 1 && matrix.row_stride == matrix.cols && has_whole_pieces(matrix);
+}
+
+/// True if all halves of [fc | gate] have whole pieces, and maps can address both.
+bool covers_swiglu(const Gemm& gemm) {
+    if (gemm.swiglu.data != nullptr) {
+        return layout_of(gemm) == GemmLayout::k_k && gemm.swiglu.cols % piece == 0 &&
+               is_contiguous(gemm.swiglu) && is_contiguous(gemm.c) &&
+               gemm.b.col_stride == gemm.b.rows;
+    }
+    return layout_of(gemm) == GemmLayout::k_mn && is_contiguous(gemm.swiglu_input) &&
+           is_contiguous(gemm.swiglu_grad);
+}
+
 bool covers_16_bits(const Gemm& gemm) {
     const bool wide = gemm.c.dtype == DType::f32;
     if (gemm.a.dtype != gemm.b.dtype || !has_layout(gemm) || !has_result(gemm, gemm.a.dtype))
         return false;
+    if (gemm.has_swiglu()) return !wide && covers_swiglu(gemm);
     if (gemm.gelu.data != nullptr)
         return !wide && layout_of(gemm) == GemmLayout::k_k && has_whole_pieces(gemm.gelu);
     if (gemm.gelu_input.data != nullptr)
@@ -118,7 +135,8 @@ bool covers_gemm(const Gemm& gemm) {
 
 UnitPlan::UnitPlan(const Gemm& gemm, std::int64_t parts_)
     : pairs(div_ceil(gemm.c.rows, tile_rows * cluster_blocks)),
-      columns(div_ceil(gemm.c.cols, tile_columns)),
+      columns(gemm.swiglu.data != nullptr ? div_ceil(gemm.swiglu.cols, half_columns)
+                                          : div_ceil(gemm.c.cols, tile_columns)),
       steps(div_ceil(gemm.a.cols * size_of(gemm.a.dtype), step_bytes)),
       parts(std::min(parts_, steps)),
       row_sums(gemm.a_sums != nullptr ? parts * gemm.c.rows : 0) {}

@@ -21,6 +21,8 @@ constexpr int cluster_blocks = 2;
 /// Rows of a tile that one warpgroup computes.
 constexpr int group_rows = 64;
 constexpr int tile_groups = tile_rows / group_rows;
+/// With SwiGLU a tile of [fc | gate] has so many columns of each.
+constexpr int half_columns = tile_columns / 2;
 
 /// The summed dim may be divided in at most so many parts.
 constexpr std::int64_t most_parts = 16;
@@ -35,12 +37,13 @@ enum class GemmLayout {
 /// True if the kernel computes this GEMM, but not a_sums: 16-bit operands, all matrices with a
 /// contiguous dim that is a multiple of 8 and rows aligned to 16 bytes, and a c that the linear op
 /// of its layout has: of the operands' dtype, or fp32 of a weight gradient, or either of a forward
-/// GEMM. GELU and its derivative only with a 16-bit c of the op that has them.
+/// GEMM. GELU, SwiGLU and their derivatives only with a 16-bit c of the op that has them; SwiGLU
+/// only where its matrices and the weight are contiguous.
 ///
 /// Or FP8 operands, with the summed dim contiguous in both and a multiple of 16, as the recipes of
 /// a run have them: x and weight in f8e4m3 with fast accumulation or scales for blocks, dy in
 /// f8e5m2 without, or in f8e4m3 with scales for blocks. c is bf16, or fp32 of a weight gradient; a
-/// bias or accumulation is possible, GELU not.
+/// bias or accumulation is possible, GELU and SwiGLU are not.
 bool covers_gemm(const Gemm& gemm);
 /// Of a GEMM that is covered.
 GemmLayout layout_of(const Gemm& gemm);

@@ -102,8 +102,25 @@ Tensor tensor_of(const Matrix& matrix) {
         .slice(1, 0, matrix.cols);
 }
 
+Matrix matrix_of(const Tensor& tensor) {
+    return tensor.empty() ? Matrix() : Matrix(tensor);
+}
+
 Tensor vector_of(float* values, std::int64_t count) {
     return Tensor(reinterpret_cast<std::byte*>(values), DType::f32, {count});
+}
+
+void run_swiglu(const Gemm& gemm, const OpContext& context) {
+    constexpr Activation swiglu = Activation::swiglu;
+    const Tensor c = tensor_of(gemm.c);
+    if (gemm.swiglu.data != nullptr)
+        return run(ActivationForward{.activation = swiglu, .u = c, .y = tensor_of(gemm.swiglu)},
+                   context);
+    run(ActivationBackward{.activation = swiglu,
+                           .u = tensor_of(gemm.swiglu_input),
+                           .dy = c,
+                           .du = tensor_of(gemm.swiglu_grad)},
+        context);
 }
 
 void run_part(const GemmPart& part, const OpContext& context) {
@@ -117,6 +134,7 @@ void run_part(const GemmPart& part, const OpContext& context) {
         case GemmPart::Kind::gelu:
             return run(ActivationForward{.u = tensor_of(gemm.c), .y = tensor_of(gemm.gelu)},
                        context);
+        case GemmPart::Kind::swiglu: return run_swiglu(gemm, context);
         case GemmPart::Kind::row_sums:
             context.scratch.reset();
             return run(BiasGrad{.dy = tensor_of(gemm.a.transposed()),
@@ -143,7 +161,8 @@ void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
                .b = matrix_by_rows(args.weight, args.weight8).transposed(),
                .c = Matrix(args.y),
                .bias = separate_bias ? nullptr : args.bias.data(),
-               .gelu = args.gelu.empty() ? Matrix() : Matrix(args.gelu),
+               .gelu = matrix_of(args.gelu),
+               .swiglu = matrix_of(args.swiglu),
                .accumulate = args.accumulate,
                .fast_accumulation = !args.x8.empty() && !args.x8.in_blocks()},
               run_part, context);
@@ -154,7 +173,9 @@ void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
     gemms.run({.a = matrix_by_rows(args.dy, args.dy8),
                .b = matrix_by_columns(args.weight, args.weight8),
                .c = Matrix(args.dx),
-               .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input),
+               .gelu_input = matrix_of(args.gelu_input),
+               .swiglu_input = matrix_of(args.swiglu_input),
+               .swiglu_grad = matrix_of(args.du),
                .accumulate = args.accumulate},
               run_part, context);
 }

@@ -37,6 +37,7 @@ LinearOp::LinearOp(const LinearForward& args)
       extra(form_of(args.bias)),
       result(form_of(args.y)),
       gelu(form_of(args.gelu)),
+      swiglu(form_of(args.swiglu)),
       accumulate(args.accumulate ? 1 : 0),
       in_blocks(args.x8.in_blocks() ? 1 : 0) {}
 
@@ -44,8 +45,9 @@ LinearOp::LinearOp(const LinearInputGrad& args)
     : kind(Kind::input_grad),
       first(form_of(rows_of(args.dy, args.dy8))),
       second(form_of(columns_of(args.weight, args.weight8))),
-      extra(form_of(args.gelu_input)),
+      extra(form_of(args.swiglu_input.empty() ? args.gelu_input : args.swiglu_input)),
       result(form_of(args.dx)),
+      swiglu(form_of(args.du)),
       accumulate(args.accumulate ? 1 : 0),
       in_blocks(args.dy8.in_blocks() ? 1 : 0) {}
 

@@ -37,9 +37,10 @@ struct LinearOp {
     /// A weight of experts, its gradient or bias [P, E, ..] has the rows of all matrices here.
     MatrixLayout first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
     MatrixLayout second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
-    MatrixLayout extra;   ///< bias, or gelu_input; for weight_grad dbias
+    MatrixLayout extra;   ///< bias, or gelu_input or swiglu_input; for weight_grad dbias
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
+    MatrixLayout swiglu;  ///< swiglu(y); for input_grad du
     std::int64_t accumulate = 0;  ///< adds to the result
     std::int64_t in_blocks = 0;   ///< FP8 with scales for blocks
     std::int64_t experts = 0;     ///< E and P of the grouped kinds, else 0

@@ -21,23 +21,25 @@ namespace gptrain {
 // GPU scales the sums of 128 products in fp32, the CPU the elements. A weight gradient has no
 // operands in blocks.
 
-/// y (+)= x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored.
-/// Only a backend that need not be deterministic may use y before rounding.
+/// y (+)= x weight^T + bias; gelu = gelu(y), or swiglu = swiglu(y), as in ActivationForward,
+/// computed from y as stored. Only a backend that need not be deterministic may use y before
+/// rounding, for gelu.
 struct LinearForward {
     static constexpr std::string_view name = "linear_forward";
     Tensor x;       ///< [T, I] rows
     Tensor weight;  ///< [O, I]
     Tensor bias;    ///< [O] or empty
-    /// [T, O] rows; += if `accumulate`, rounded once, else =; contiguous with gelu. Of the compute
-    /// dtype, or fp32 without gelu, FP8 and `accumulate`.
+    /// [T, O] rows; += if `accumulate`, rounded once, else =; contiguous with gelu or swiglu. Of
+    /// the compute dtype, or fp32 without gelu, swiglu, FP8 and `accumulate`.
     Tensor y;
     Tensor gelu = {};         ///< [T, O] or empty, =; not with FP8 operands
     Fp8Matrix x8 = {};        ///< its rows
     Fp8Matrix weight8 = {};   ///< its rows
-    bool accumulate = false;  ///< only without bias and gelu
+    bool accumulate = false;  ///< only without bias, gelu and swiglu
+    Tensor swiglu = {};       ///< [T, O / 2] or empty, =; not with FP8 operands
     void tensors(const auto& list) const {
         list.reads(x, weight, bias, x8.rowwise, x8.scale, weight8.rowwise, weight8.scale)
-            .writes(gelu);
+            .writes(gelu, swiglu);
         accumulate ? list.updates(y) : list.writes(y);
     }
 };
@@ -57,19 +59,24 @@ struct Int8LinearForward {
     }
 };
 
-/// dx (+)= dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
+/// dx (+)= dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once. With
+/// `swiglu_input` u, du is the gradient of u as in ActivationBackward, from dy weight as rounded to
+/// dx, which may hold anything afterwards.
 struct LinearInputGrad {
     static constexpr std::string_view name = "linear_input_grad";
-    Tensor dy;                ///< [T, O] rows
-    Tensor weight;            ///< [O, I]
-    Tensor gelu_input;        ///< [T, I] rows or empty
-    Tensor dx;                ///< [T, I] rows; += if `accumulate`, rounded once, else =
-    Fp8Matrix dy8 = {};       ///< its rows
-    Fp8Matrix weight8 = {};   ///< its columns
-    bool accumulate = false;  ///< only without gelu_input
+    Tensor dy;                 ///< [T, O] rows
+    Tensor weight;             ///< [O, I]
+    Tensor gelu_input;         ///< [T, I] rows or empty
+    Tensor dx;                 ///< [T, I] rows; += if `accumulate`, rounded once, else =
+    Fp8Matrix dy8 = {};        ///< its rows
+    Fp8Matrix weight8 = {};    ///< its columns
+    bool accumulate = false;   ///< only without gelu_input and swiglu_input
+    Tensor swiglu_input = {};  ///< [T, 2 I] or empty, contiguous; not with FP8 operands
+    Tensor du = {};            ///< [T, 2 I] with swiglu_input, =, contiguous, as dx then
     void tensors(const auto& list) const {
-        list.reads(dy, weight, gelu_input, dy8.rowwise, dy8.scale, weight8.columnwise,
-                   weight8.in_blocks() ? weight8.column_scale : weight8.scale);
+        list.reads(dy, weight, gelu_input, swiglu_input, dy8.rowwise, dy8.scale, weight8.columnwise,
+                   weight8.in_blocks() ? weight8.column_scale : weight8.scale)
+            .writes(du);
         accumulate ? list.updates(dx) : list.writes(dx);
     }
 };

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/op_parts.h"
 #include "backend/passing_backend.h"
 #include "hardware/op_work.h"
 #include "meter/work_of.h"
@@ -27,10 +28,12 @@ public:
 
     void on(const auto& op) {
         if (!timing_) return inner().run(op);
-        stopwatch_->lap();
-        inner().run(op);
-        stopwatch_->lap();
-        works_.push_back(work_of(op));
+        each_part(op, [&](const auto& part) {
+            stopwatch_->lap();
+            inner().run(part);
+            stopwatch_->lap();
+            works_.push_back(work_of(part));
+        });
     }
 
 private:

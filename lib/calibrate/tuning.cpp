@@ -39,7 +39,8 @@ BlockScales block_scales(const LinearOp& op) {
 std::int64_t bytes(const LinearOp& op) {
     const auto [first, second] = block_scales(op);
     std::int64_t sum = round_up((op.experts + 1) * size_of(DType::i32), Arena::alignment);
-    for (const MatrixLayout* form : {&op.first, &op.second, &op.extra, &op.result, &op.gelu})
+    for (const MatrixLayout* form :
+         {&op.first, &op.second, &op.extra, &op.result, &op.gelu, &op.swiglu})
         sum += bytes(*form);
     for (const Shape* scales : {&first, &second})
         sum += round_up(4 * scales->elements(), Arena::alignment);
@@ -100,6 +101,7 @@ private:
         const Tensor extra = matrix(op.extra);
         const Tensor result = matrix(op.result);
         const Tensor gelu = matrix(op.gelu);
+        const Tensor swiglu = matrix(op.swiglu);
         const bool fp8 = op.first.is_fp8();
         const auto plain = [&](const Tensor& x) { return fp8 ? Tensor() : x; };
         const BlockScales shapes = block_scales(op);
@@ -125,15 +127,19 @@ private:
                                                   .gelu = gelu,
                                                   .x8 = rows(first, first_scale),
                                                   .weight8 = rows(second, second_scale),
-                                                  .accumulate = op.accumulate != 0});
+                                                  .accumulate = op.accumulate != 0,
+                                                  .swiglu = swiglu});
             case LinearOp::Kind::input_grad:
-                return backend_.run(LinearInputGrad{.dy = plain(first),
-                                                    .weight = plain(second),
-                                                    .gelu_input = extra,
-                                                    .dx = result,
-                                                    .dy8 = rows(first, first_scale),
-                                                    .weight8 = columns(second, second_scale),
-                                                    .accumulate = op.accumulate != 0});
+                return backend_.run(
+                    LinearInputGrad{.dy = plain(first),
+                                    .weight = plain(second),
+                                    .gelu_input = swiglu.empty() ? extra : Tensor(),
+                                    .dx = result,
+                                    .dy8 = rows(first, first_scale),
+                                    .weight8 = columns(second, second_scale),
+                                    .accumulate = op.accumulate != 0,
+                                    .swiglu_input = swiglu.empty() ? Tensor() : extra,
+                                    .du = swiglu});
             case LinearOp::Kind::weight_grad:
                 return backend_.run(LinearWeightGrad{.x = plain(second),
                                                      .dy = plain(first),

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <omp.h>
 
+#include "backend/op_parts.h"
 #include "cpu/activation.h"
 #include "cpu/attention.h"
 #include "cpu/checksum.h"
@@ -60,8 +61,13 @@ public:
     }
     void synchronize() override {}
 
-    /// A kernel takes what it needs besides its op.
     void on(const auto& op) {
+        each_part(op, [&](const auto& part) { on_part(part); });
+    }
+
+private:
+    /// A kernel takes what it needs besides its op.
+    void on_part(const auto& op) {
         if constexpr (requires { cpu::run(op, gemms_, scratch_); }) {
             cpu::run(op, gemms_, fresh_scratch());
         } else if constexpr (requires { cpu::run(op, scratch_); }) {
@@ -70,8 +76,6 @@ public:
             cpu::run(op);
         }
     }
-
-private:
     void release(std::byte* data, std::int64_t bytes, MemorySpace /*space*/) noexcept override {
         release_pages(data, bytes);
     }

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/linear_op.h"
+#include "backend/op_parts.h"
 #include "meter/op_listener.h"
 #include "meter/work_of.h"
 
@@ -57,7 +58,8 @@ public:
 
     void on(const auto& op) {
         count(op);
-        if (listener_ != nullptr) listener_->on_op(work_of(op));
+        if (listener_ == nullptr) return;
+        each_part(op, [&](const auto& part) { listener_->on_op(work_of(part)); });
     }
 
 private:

@@ -270,8 +270,7 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad,
                             context_.kept_or_temporary(deferred.du, linears_.u_shape(tokens))};
     if (inputs && ops_find_gradient_amax()) du.amax = grad.amax_pool.next();
     const Tensor d_o = inputs ? context_.temporary(linears_.a_shape(tokens)) : Tensor();
-    linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o, .gelu_input = {}}, pass,
-                             part);
+    linears_.proj().backward({.x = saved.linears.a, .dy = dy, .dx = d_o}, pass, part);
     if (inputs) attention_backward(saved, d_o, du, pass);
     branch_.input_gradient(linears_.input_gradient(saved.linears, du, pass, part), saved.branch,
                            grad, branch_dropout, pass);

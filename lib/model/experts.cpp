@@ -355,8 +355,7 @@ void Experts::shared_backward(const SavedExperts& saved, const Tensor& dy, const
     const Tensor du = context_.kept_or_temporary(deferred.shared_du, linears.u.shape());
     Tensor da;
     if (inputs) da = context_.temporary(shared_->a_shape(linears.u.size(0)));
-    shared_->proj().backward({.x = linears.a, .dy = {.values = dout}, .dx = da, .gelu_input = {}},
-                             pass, part);
+    shared_->proj().backward({.x = linears.a, .dy = {.values = dout}, .dx = da}, pass, part);
     if (inputs)
         context_.backend.run(
             ActivationBackward{.activation = activation(), .u = linears.u, .dy = da, .du = du});

@@ -41,15 +41,16 @@ LinearOperand Linear::with_rows8(LinearOperand x, const Shape& shape) const {
 }
 
 void Linear::multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
-                      const Tensor& gelu) const {
+                      const Tensor& a) const {
     if (quantised() && weight.empty()) {
-        GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on a quantised weight");
+        GPTRAIN_CHECK(a.empty(), "activation epilogue on a quantised weight");
         return multiply_few(context_.backend, weight_, x.values, bias, y);
     }
-    LinearForward args = {.x = x.values, .weight = weight, .bias = bias, .y = y, .gelu = gelu};
+    LinearForward args = {.x = x.values, .weight = weight, .bias = bias, .y = y};
+    (gated(context_.shape.activation) ? args.swiglu : args.gelu) = a;
     const ArenaFrame frame(context_.workspace());
     if (fp8()) {
-        GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
+        GPTRAIN_CHECK(a.empty(), "activation epilogue on an FP8 GEMM");
         args.x = {};
         args.x8 = x.in8.empty() ? in_blocks(x.values) : x.in8;
         args.weight8 = weight_.weight8;
@@ -83,16 +84,16 @@ Fp8Matrix Linear::transposed(const Fp8Matrix& x) const {
 }
 
 void Linear::forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
-                     const Tensor& gelu) const {
+                     const Tensor& a) const {
     const ArenaFrame frame(context_.workspace());
-    if (split_ == Split::column) return column_forward(x, y, pass, gelu);
-    GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on a row-parallel layer");
+    if (split_ == Split::column) return column_forward(x, y, pass, a);
+    GPTRAIN_CHECK(a.empty(), "activation epilogue on a row-parallel layer");
     row_forward(x, y, pass);
 }
 
 void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
-                            const Tensor& gelu) const {
-    GPTRAIN_CHECK(gelu.empty() || !has_adapter(), "GELU epilogue before the adapter");
+                            const Tensor& a) const {
+    GPTRAIN_CHECK(a.empty() || !has_adapter(), "activation epilogue before the adapter");
     const Tensor weight = forward_weight(context_, weight_, y.size(0));
     const Factor slice = to_gather(x, DType::f8e4m3);
     ArrivingRows rows(context_, slice.values);
@@ -110,7 +111,7 @@ void Linear::column_forward(const LinearOperand& x, const Tensor& y, const Pass&
         multiply(weight,
                  {.values = rows_of_piece(context_, rows.whole(), i),
                   .in8 = rows_of_piece(context_, x8, i)},
-                 bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
+                 bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, a, i));
     }
     if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
 }
@@ -182,11 +183,16 @@ Fp8Matrix Linear::columns_in_blocks(const Tensor& x, const Tensor& row_sum) cons
 
 void Linear::input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                         const Fp8Matrix& dy8) const {
-    LinearInputGrad grad = {
-        .dy = args.dy.values, .weight = weight, .gelu_input = args.gelu_input, .dx = args.dx};
+    const bool to_du = !args.du.empty();
+    LinearInputGrad grad = {.dy = args.dy.values,
+                            .weight = weight,
+                            .gelu_input = to_du ? Tensor() : args.activation_input,
+                            .dx = args.dx,
+                            .swiglu_input = to_du ? args.activation_input : Tensor(),
+                            .du = args.du};
     const ArenaFrame frame(context_.workspace());
     if (fp8()) {
-        GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
+        GPTRAIN_CHECK(args.activation_input.empty(), "activation epilogue on an FP8 GEMM");
         grad.dy = {};
         grad.dy8 = dy8.empty() ? in_blocks(args.dy.values) : dy8;
         grad.weight8 = weight_.weight8;
@@ -246,7 +252,8 @@ Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
     return {.x = {},
             .dy = {.values = piece(args.dy.values), .amax = args.dy.amax},
             .dx = piece(args.dx),
-            .gelu_input = piece(args.gelu_input)};
+            .activation_input = piece(args.activation_input),
+            .du = piece(args.du)};
 }
 
 void Linear::bias_grad(const Tensor& dy, BackwardPart part) const {
@@ -342,7 +349,8 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
 
 void Linear::backward(const Backward& args, const Pass& pass, BackwardPart part) const {
     if (part == BackwardPart::weights && !needs_input()) return;
-    GPTRAIN_CHECK(args.gelu_input.empty() || !has_adapter(), "GELU epilogue before the adapter");
+    GPTRAIN_CHECK(args.activation_input.empty() || !has_adapter(),
+                  "activation epilogue before the adapter");
     const ArenaFrame frame(context_.workspace());
     split_ == Split::column ? column_backward(args, pass, part) : row_backward(args, pass, part);
 }

@@ -59,18 +59,21 @@ public:
     LinearOperand reserve_input(Arena& arena, const Shape& shape) const;
 
     /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
-    /// parallelism). Fills x.columns8 unless it is empty. `gelu` [T, O], unless empty, receives
-    /// gelu(y): column layers only, not in FP8 and not with an adapter.
+    /// parallelism). Fills x.columns8 unless it is empty. `a`, unless empty, receives the model's
+    /// activation function of y, GELU [T, O] or SwiGLU [T, O / 2]: column layers only, not in FP8
+    /// and not with an adapter.
     void forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
-                 const Tensor& gelu = {}) const;
+                 const Tensor& a = {}) const;
 
     struct Backward {
-        LinearOperand x;    ///< [T, I]; not read if only inputs are asked for (B), and only
-                            ///< its columns if they are given
-        LinearOperand dy;   ///< [T, O]
-        Tensor dx;          ///< [T, I], =; not written if only weights are asked for (W)
-        Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
-                            ///< in FP8 and not with an adapter
+        LinearOperand x;   ///< [T, I]; not read if only inputs are asked for (B), and only
+                           ///< its columns if they are given
+        LinearOperand dy;  ///< [T, O]
+        Tensor dx;         ///< [T, I], =; not written if only weights are asked for (W)
+        /// The input of a GELU [T, I], whose gradient dx then is, or of a SwiGLU [T, 2 I], whose
+        /// gradient du is; or empty. Not in FP8 and not with an adapter.
+        Tensor activation_input = {};
+        Tensor du = {};  ///< as the input of a SwiGLU, =
     };
     /// Sums dx over tp while it computes the gradients of what is trained.
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
@@ -90,7 +93,7 @@ private:
     };
     /// `weight`: what forward_weight returned; empty: use the quantised form.
     void multiply(const Tensor& weight, const Factor& x, const Tensor& bias, const Tensor& y,
-                  const Tensor& gelu = {}) const;
+                  const Tensor& a = {}) const;
     /// True if ranks gather FP8: each converts its slice by the amax of all rows, and one byte of
     /// each element travels. An adapter, or the gradient of the weight, may read whole rows in the
     /// compute dtype.
@@ -105,7 +108,7 @@ private:
     /// The arguments of the input gradient for piece i of the rows (slices.h).
     Backward piece_of(const Backward& args, std::int64_t i) const;
     void column_forward(const LinearOperand& x, const Tensor& y, const Pass& pass,
-                        const Tensor& gelu) const;
+                        const Tensor& a) const;
     void row_forward(const LinearOperand& x, const Tensor& y, const Pass& pass) const;
     void column_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
     void row_backward(const Backward& args, const Pass& pass, BackwardPart part) const;

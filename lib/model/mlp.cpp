@@ -35,9 +35,9 @@ void Mlp::forward(Stream& stream, const SavedMlp& saved, const Pass& pass) const
         const ArenaFrame frame(context_.workspace());
         const LinearOperand n = linears_.normed_input(kept_n, branch_, pass.batch);
         branch_.enter(stream, saved.branch, n, pass);
-        linears_.in().forward(n, u, pass, fuses_gelu() ? a.values : Tensor());
+        linears_.in().forward(n, u, pass, fuses() ? a.values : Tensor());
     }
-    if (fuses_gelu()) return;
+    if (fuses()) return;
     context_.backend.run(ActivationForward{
         .activation = activation(), .u = u, .y = a.values, .amax = a.amax, .y8 = a.rows8});
 }
@@ -70,11 +70,15 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     if (linears_.in().takes_dy8() && inputs)
         du.rows8 = context_.temporary_rows8(linears_.u_shape(tokens));
     Tensor da = du.values;
-    if (gated(activation()) && inputs) da = context_.temporary(linears_.a_shape(tokens));
-    linears_.proj().backward(
-        {.x = saved.a, .dy = dy, .dx = da, .gelu_input = fuses_gelu() ? saved.u : Tensor()}, pass,
-        part);
-    if (inputs && !fuses_gelu()) {
+    const bool apart = gated(activation());
+    if (apart && inputs) da = context_.temporary(linears_.a_shape(tokens));
+    linears_.proj().backward({.x = saved.a,
+                              .dy = dy,
+                              .dx = da,
+                              .activation_input = fuses() ? saved.u : Tensor(),
+                              .du = fuses() && apart ? du.values : Tensor()},
+                             pass, part);
+    if (inputs && !fuses()) {
         context_.backend.run(ActivationBackward{.activation = activation(),
                                                 .u = saved.u,
                                                 .dy = da,

@@ -48,9 +48,10 @@ public:
 
 private:
     Activation activation() const { return context_.shape.activation; }
-    /// GEMMs do the GELU and its gradient in their epilogues.
-    bool fuses_gelu() const {
-        return activation() == Activation::gelu && linears_.takes_epilogues();
+    /// GEMMs do the activation function and its gradient in their epilogues.
+    bool fuses() const {
+        return (activation() == Activation::gelu || activation() == Activation::swiglu) &&
+               linears_.takes_epilogues();
     }
     /// Recomputes n and a if the part needs them and they were not kept.
     SavedLinears rebuilt(const SavedMlp& kept, const Pass& pass, BackwardPart part) const;

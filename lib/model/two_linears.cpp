@@ -46,7 +46,7 @@ Tensor TwoLinears::input_gradient(const SavedLinears& saved, const LinearOperand
     Tensor dn;
     if (part != BackwardPart::weights)
         dn = context_.temporary(context_.stream_shape(pass.batch.tokens()));
-    in_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, pass, part);
+    in_.backward({.x = saved.n, .dy = du, .dx = dn}, pass, part);
     return dn;
 }
 

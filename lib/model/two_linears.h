@@ -37,7 +37,8 @@ public:
     Shape a_shape(std::int64_t tokens) const { return {tokens, proj_.inputs()}; }
     /// True if its GEMMs are FP8 with one scale for each matrix (Linear::one_scale).
     bool one_scale() const { return in_.one_scale(); }
-    /// True if GELU and its gradient can be epilogues of the GEMMs: nothing is added in between.
+    /// True if an activation function and its gradient can be epilogues of the GEMMs: nothing is
+    /// added in between.
     bool takes_epilogues() const {
         return !in_.fp8() && !in_.quantised() && !in_.has_adapter() && !proj_.has_adapter();
     }

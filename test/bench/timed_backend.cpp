@@ -24,6 +24,7 @@ void TimedBackend::upload(const Tensor& to, std::span<const std::byte> from) {
 }
 
 void TimedBackend::on(const LinearForward& op) {
+    if (!op.swiglu.empty()) return each_part(op, [&](const auto& part) { on(part); });
     LinearForward product = op;
     product.gelu = {};
     const Tensor& y = op.y;
@@ -35,6 +36,7 @@ void TimedBackend::on(const LinearForward& op) {
 }
 
 void TimedBackend::on(const LinearInputGrad& op) {
+    if (!op.du.empty()) return each_part(op, [&](const auto& part) { on(part); });
     const Tensor& dy = op.dy.empty() ? op.dy8.rowwise : op.dy;
     timed(
         op.name, [&] { inner().run(op); },

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/op_parts.h"
 #include "backend/passing_backend.h"
 
 namespace gptrain::bench {
@@ -40,10 +41,11 @@ public:
     void on(const Op& op) {
         timed(Op::name, [&] { inner().run(op); });
     }
+    /// An activation function after a linear layer is timed as what it is, and so is the gradient
+    /// of a SwiGLU.
+    void on(const LinearForward& op);
     void on(const LinearInputGrad& op);
     void on(const LinearWeightGrad& op);
-    /// A gelu after a linear layer is timed as what it is.
-    void on(const LinearForward& op);
 
 private:
     struct TimedOp {

@@ -263,6 +263,27 @@ TEST_CASE("GELU is a kernel on what was stored, or the library's where bits may 
     CHECK(apart[1].gemm.gelu.data == address(5));
 }
 
+TEST_CASE("SwiGLU and its gradient are kernels on what was stored") {
+    GemmRules differing = rules();
+    differing.deterministic = false;
+    Gemm forward = Layer().with_bias();
+    forward.swiglu = matrix(5, DType::bf16, 64, 24);
+    const GemmPlan plan = plan_of(forward, differing);
+    REQUIRE(kinds_of(plan) == Kinds{library, swiglu});
+    CHECK(plan[0].gemm.bias == address(4));
+    CHECK_FALSE(plan[0].gemm.has_swiglu());
+    CHECK(plan[1].gemm.swiglu.data == address(5));
+    CHECK(is_separable(forward));
+    Gemm gradient = Layer().input_gradient();
+    gradient.gelu_input = {};
+    gradient.swiglu_input = matrix(5, DType::bf16, 64, 64);
+    gradient.swiglu_grad = matrix(6, DType::bf16, 64, 64);
+    const GemmPlan back = plan_of(gradient, differing);
+    REQUIRE(kinds_of(back) == Kinds{library, swiglu});
+    CHECK_FALSE(back[0].gemm.has_epilogue());
+    CHECK(back[1].gemm.swiglu_grad.data == address(6));
+}
+
 TEST_CASE("the library's GELU epilogues need a new device, 16 bits and even strides") {
     const auto fuses = [](const Layer& layer, int major) {
         GemmRules free = rules();

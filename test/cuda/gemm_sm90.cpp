@@ -171,6 +171,12 @@ TEST_CASE("results of a GEMM that differ are told from those that are rounded ot
     CHECK(result_difference(fast, all(8), all(8.1875f), stream).empty());
     CHECK_FALSE(difference(all(std::numeric_limits<float>::quiet_NaN())).empty());
     CHECK_FALSE(difference(all(std::numeric_limits<float>::infinity())).empty());
+    // The c of a gradient through SwiGLU is memory alone.
+    Gemm through_swiglu = gemm;
+    through_swiglu.c = gemm.a;
+    through_swiglu.swiglu_input = through_swiglu.swiglu_grad = gemm.c;
+    CHECK(result_difference(through_swiglu, all(8), all(8), stream).empty());
+    CHECK_FALSE(result_difference(through_swiglu, all(8), all(8.25f), stream).empty());
     // The last row is compared as well.
     CHECK(contains(difference([&] {
                        all(8)();

@@ -99,6 +99,31 @@ TEST_CASE("the GEMM kernel for sm_90a takes what bulk copies can address", "[sm9
     CHECK_FALSE(sm90::covers_gemm(other));
 }
 
+TEST_CASE("the GEMM kernel for sm_90a has the same columns of fc and gate in a tile", "[sm90]") {
+    Gemm gemm = forward(DType::bf16, 64, 272);
+    gemm.swiglu = matrix(4, DType::bf16, 32, 136);
+    CHECK(sm90::covers_gemm(gemm));
+    CHECK(sm90::UnitPlan(gemm, 1).columns == 2);
+    gemm.c = matrix(3, DType::f32, 32, 272);
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    // The rows of gate's weight and the columns of gate begin at a piece of 16 bytes.
+    gemm = forward(DType::bf16, 64, 264);
+    gemm.swiglu = matrix(4, DType::bf16, 32, 132);
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+    gemm = forward(DType::bf16, 64, 272);
+    gemm.swiglu = matrix(4, DType::bf16, 32, 136);
+    gemm.c.row_stride = 280;
+    CHECK_FALSE(sm90::covers_gemm(gemm));
+
+    Gemm gradient = input_gradient();
+    gradient.gelu_input = {};
+    gradient.swiglu_input = matrix(4, DType::bf16, 32, 128);
+    gradient.swiglu_grad = matrix(5, DType::bf16, 32, 128);
+    CHECK(sm90::covers_gemm(gradient));
+    gradient.swiglu_grad.row_stride = 136;
+    CHECK_FALSE(sm90::covers_gemm(gradient));
+}
+
 namespace {
 
 Matrix fp8(std::int64_t number, DType dtype, std::int64_t rows, std::int64_t cols) {

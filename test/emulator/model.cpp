@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "catch.h"
+#include "emulator/grid.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -80,6 +81,24 @@ TEST_CASE("a restored state goes on bit for bit on the emulated backend", "[emul
         resumed.set_state(group, straight.state(group));
     resumed.engine().restore(straight.engine().read_state());
     CHECK(train(resumed, 3, 4) == train(straight, 3, 4));
+}
+
+TEST_CASE("activation functions in GEMMs for sm_90a change no bit with recomputation",
+          "[emulator]") {
+    RunSpec spec = GENERATE(tiny_spec(), tiny_llama_spec());
+    spec.model.num_layers = 1;
+    spec.precision.compute = Precision::bf16;
+    const auto train_on_hopper = [&](Recompute recompute) {
+        spec.recompute = recompute;
+        TinyRun run(spec);
+        emulator::settings().major = 9;
+        emulator::settings().shared_bytes = 227 << 10;
+        emulator::settings().sm90_gemm_parts = 1;
+        return train(run, 1, 2);
+    };
+    const Result none = train_on_hopper(Recompute::none);
+    CHECK(none.losses.back() == Approx(train(spec).losses.back()).epsilon(1e-3));
+    CHECK(train_on_hopper(Recompute::full) == none);
 }
 
 // For scripts/check_bits.sh, which compares the lines of two commits.

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "fp8_case.h"
+#include "swiglu_case.h"
 
 namespace gptrain {
 namespace {
@@ -54,6 +55,31 @@ OpCase forward(std::string_view name, DType dtype, const Forward& with) {
                                   .gelu = at[gelu],
                                   .accumulate = with.accumulate});
     };
+    return op;
+}
+
+/// fc and gate each fill a half of one tile, and less than a panel of the next.
+OpCase forward_swiglu(DType dtype, bool with_bias) {
+    constexpr std::int64_t width = 136;
+    OpCase op = make_case(with_bias ? "forward bias swiglu" : "forward swiglu", dtype);
+    const auto x = op.input(dtype, {rows, length}, integers, gap);
+    const auto weight = op.input(dtype, {2 * width, length}, integers);
+    const auto bias = with_bias ? op.input(dtype, {2 * width}, integers) : none;
+    const auto u = op.output(dtype, {rows, 2 * width});
+    const auto a = op.output(dtype, {rows, width});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{
+            .x = at[x], .weight = at[weight], .bias = at[bias], .y = at[u], .swiglu = at[a]});
+    };
+    return op;
+}
+
+OpCase swiglu_input_grad(DType dtype) {
+    OpCase op = make_case("input_grad swiglu", dtype);
+    const auto dy = op.input(dtype, {rows, length}, integers);
+    const auto weight = op.input(dtype, {length, columns}, integers);
+    const auto u = op.input(dtype, {rows, 2 * columns}, integers);
+    swiglu_case::run_input_grad(op, dy, weight, u, dtype, {rows, columns});
     return op;
 }
 
@@ -323,10 +349,13 @@ std::vector<OpCase> sm90_gemm_cases(DType dtype) {
         forward("forward", dtype, {.result = dtype}),
         forward("forward bias", dtype, {.result = dtype, .bias = true}),
         forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
+        forward_swiglu(dtype, false),
+        forward_swiglu(dtype, true),
         forward("forward accumulate", dtype, {.result = dtype, .accumulate = true}),
         forward("forward to fp32 bias", dtype, {.result = f32, .bias = true}),
         input_grad("input_grad", dtype, false, false),
         input_grad("input_grad gelu", dtype, true, false),
+        swiglu_input_grad(dtype),
         input_grad("input_grad accumulate", dtype, false, true),
         weight_grad("weight_grad", dtype, false, false),
         weight_grad("weight_grad accumulate bias", dtype, true, true),
@@ -356,6 +385,8 @@ std::vector<OpCase> few_sm90_gemm_cases() {
     return {
         forward("forward bias gelu", dtype, {.result = dtype, .bias = true, .gelu = true}),
         input_grad("input_grad gelu", dtype, true, false),
+        forward_swiglu(dtype, true),
+        swiglu_input_grad(dtype),
         weight_grad("weight_grad accumulate bias", dtype, true, true),
         grouped_forward(dtype),
         grouped_weight_grad(dtype, true),

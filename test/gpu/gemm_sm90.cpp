@@ -125,15 +125,31 @@ TEST_CASE("GEMMs by the kernel for sm_90a agree with cuBLASLt", "[sm90-gemm]") {
     forward_op.gelu = gelu.tensor();
     CHECK(gpu.difference(forward, 1, forward_op) == "");
 
-    const Gemm input_grad = {.a = Matrix(gelu.tensor()),
-                             .b = Matrix(weight.tensor()),
-                             .c = Matrix(dx.tensor()),
-                             .gelu_input = Matrix(x.tensor())};
-    CHECK(gpu.difference(input_grad, 1,
-                         LinearInputGrad{.dy = gelu.tensor(),
-                                         .weight = weight.tensor(),
-                                         .gelu_input = x.tensor(),
-                                         .dx = dx.tensor()}) == "");
+    const Tensor halves(gelu.tensor().data(), dtype, {tokens, outputs / 2});
+    forward.gelu = {};
+    forward.swiglu = Matrix(halves);
+    forward_op.gelu = {};
+    forward_op.swiglu = halves;
+    CHECK(gpu.difference(forward, 1, forward_op) == "");
+
+    Gemm input_grad = {.a = Matrix(gelu.tensor()),
+                       .b = Matrix(weight.tensor()),
+                       .c = Matrix(dx.tensor()),
+                       .gelu_input = Matrix(x.tensor())};
+    LinearInputGrad input_grad_op = {.dy = gelu.tensor(),
+                                     .weight = weight.tensor(),
+                                     .gelu_input = x.tensor(),
+                                     .dx = dx.tensor()};
+    CHECK(gpu.difference(input_grad, 1, input_grad_op) == "");
+    const Integers u = integers(tokens, 2 * inputs, dtype),
+                   du = integers(tokens, 2 * inputs, dtype);
+    input_grad.gelu_input = {};
+    input_grad.swiglu_input = Matrix(u.tensor());
+    input_grad.swiglu_grad = Matrix(du.tensor());
+    input_grad_op.gelu_input = {};
+    input_grad_op.swiglu_input = u.tensor();
+    input_grad_op.du = du.tensor();
+    CHECK(gpu.difference(input_grad, 1, input_grad_op) == "");
 
     const Integers dbias = integers(1, outputs, DType::f32);
     const Tensor dbias_row(dbias.tensor().data(), DType::f32, {outputs});

@@ -35,6 +35,12 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     meter.run(GroupedForward{.x = x, .weight = experts, .offsets = offsets, .y = y});
     meter.run(GroupedInputGrad{.dy = y, .weight = experts, .offsets = offsets, .dx = x});
     meter.run(GroupedWeightGrad{.x = x, .dy = y, .offsets = offsets, .dweight = experts});
+    const Tensor half = y.view({8, 8}).slice(0, 0, 4);
+    LinearForward with_swiglu = forward;
+    with_swiglu.swiglu = half;
+    meter.run(with_swiglu);
+    meter.run(LinearInputGrad{
+        .dy = y, .weight = weight, .gelu_input = {}, .dx = x, .swiglu_input = y, .du = y});
     meter.run(Fill{.x = x, .value = 0});
     AdamWPiece piece;
     piece.main_param = piece.main_grad = piece.exp_avg = piece.exp_avg_sq =
@@ -42,15 +48,17 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     const AdamWPiece pieces[] = {piece, piece};
     meter.run(AdamW{.pieces = pieces});
     meter.run(MuonUpdate{.main_param = weight, .x = weight, .weight = {}, .step = {}});
-    CHECK(meter.work().gemms == 7 * 2 * 4 * 8 * 16);
+    CHECK(meter.work().gemms == 9 * 2 * 4 * 8 * 16);
     CHECK(meter.work().attention == 0);
     CHECK(meter.work().total() == meter.work().gemms);
     CHECK(meter.work().updates == 2 * 100 + 16 * 8);
-    CHECK(meter.linear_ops().size() == 5);
+    CHECK(meter.linear_ops().size() == 7);
     CHECK(listed.names ==
           std::vector<std::string>{"linear_forward", "linear_forward", "linear_input_grad",
                                    "int8_linear_forward", "grouped_forward", "grouped_input_grad",
-                                   "grouped_weight_grad", "fill", "adamw", "muon_update"});
+                                   "grouped_weight_grad", "linear_forward", "activation_forward",
+                                   "linear_input_grad", "activation_backward", "fill", "adamw",
+                                   "muon_update"});
     meter.clear_work();
     CHECK(meter.work().total() == 0);
     std::vector<float> values(32, 1);

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "cases.h"
+#include "swiglu_case.h"
 
 namespace gptrain {
 namespace {
@@ -107,6 +110,12 @@ OpCase forward_added(const Size& size, DType dtype) {
     return op;
 }
 
+Array as_stored(Array sums, DType dtype) {
+    for (Bounded& sum : sums.values())
+        sum = stored(sum, dtype);
+    return sums;
+}
+
 OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
     OpCase op =
         make_case(with_bias ? "linear_forward bias gelu" : "linear_forward gelu", size, dtype);
@@ -120,11 +129,46 @@ OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(at[x], at[weight], at[bias], at[y]);
-        // GELU of the sums as stored; the bound also allows for sums that are not rounded.
-        Array sums = at[y];
-        for (Bounded& sum : sums.values())
-            sum = stored(sum, dtype);
-        reference::activation_forward(Activation::gelu, sums, at[gelu]);
+        // The bound also allows for sums that are not rounded.
+        reference::activation_forward(Activation::gelu, as_stored(at[y], dtype), at[gelu]);
+    };
+    return op;
+}
+
+OpCase forward_and_swiglu(const Size& size, DType dtype, bool with_bias) {
+    OpCase op =
+        make_case(with_bias ? "linear_forward bias swiglu" : "linear_forward swiglu", size, dtype);
+    const std::int64_t outputs = 2 * size.outputs;
+    op.limits.widest = std::max(op.limits.widest, outputs);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {outputs, size.inputs}, random_values(0.5));
+    const auto bias = with_bias ? op.input(dtype, {outputs}, random_values()) : none;
+    const auto y = op.output(dtype, {size.tokens, outputs});
+    const auto swiglu = op.output(dtype, {size.tokens, size.outputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{
+            .x = at[x], .weight = at[weight], .bias = at[bias], .y = at[y], .swiglu = at[swiglu]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(at[x], at[weight], at[bias], at[y]);
+        reference::activation_forward(Activation::swiglu, as_stored(at[y], dtype), at[swiglu]);
+    };
+    return op;
+}
+
+OpCase input_grad_through_swiglu(const Size& size, DType dtype) {
+    OpCase op = make_case("linear_input_grad swiglu", size, dtype);
+    op.limits.widest = std::max(op.limits.widest, 2 * size.inputs);
+    const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto u = op.input(dtype, {size.tokens, 2 * size.inputs}, random_values(2));
+    const auto [dx, du] =
+        swiglu_case::run_input_grad(op, dy, weight, u, dtype, {size.tokens, size.inputs});
+    op.reference = [=, dx = dx, du = du](Arrays& at) {
+        reference::linear_input_grad(at[dy], at[weight], at[none], at[dx]);
+        reference::activation_backward(Activation::swiglu, at[u], as_stored(at[dx], dtype), at[du]);
+        for (Bounded& x : at[dx].values())
+            x = 0;
     };
     return op;
 }
@@ -222,6 +266,7 @@ std::vector<OpCase> linear_cases() {
             for (const bool extra : {false, true}) {
                 cases.push_back(forward(size, dtype, extra));
                 if (size.use == Use::check) cases.push_back(forward_and_gelu(size, dtype, extra));
+                if (size.gap > 0) cases.push_back(forward_and_swiglu(size, dtype, extra));
                 if (dtype != DType::f32) cases.push_back(forward_to_fp32(size, dtype, extra));
                 cases.push_back(input_grad(size, dtype, extra));
                 cases.push_back(weight_grad(size, dtype, extra, added));
@@ -232,6 +277,7 @@ std::vector<OpCase> linear_cases() {
                 cases.push_back(forward_added(size, dtype));
                 cases.push_back(input_grad_added(size, dtype));
             }
+            if (size.gap > 0) cases.push_back(input_grad_through_swiglu(size, dtype));
             cases.push_back(bias_grad(size, dtype));
             cases.push_back(add_bias(size, dtype, dtype));
             if (dtype != DType::f32) cases.push_back(add_bias(size, dtype, DType::f32));

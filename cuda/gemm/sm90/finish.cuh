@@ -75,18 +75,25 @@ public:
         : work_(work), shared_(shared), group_(group) {}
 
     __device__ void store_tile(const UnitPlace& place, const Sums& c) {
+        constexpr bool halves = result == GemmResult::swiglu;
         // Columns come in pieces of 8, so if the first of a lane's pair exists, both do.
         const int row =
             place.row + group_ * group_rows + warp_index() % group_warps * 16 + lane_index() / 4;
-        const int column = place.column + lane_index() % 4 * 2;
-        unrolled<tile_columns / panel_columns>([&](int panel) {
+        const int first = halves ? place.column / 2 : place.column;
+        const int column = first + lane_index() % 4 * 2;
+        unrolled<(halves ? half_columns : tile_columns) / panel_columns>([&](int panel) {
             const int begin = panel * panel_columns;
-            if (place.column + begin >= work_.cols) return;
+            if (first + begin >= work_.cols) return;
+            const BoxPlace box = {first + begin, 0, place.row + group_ * group_rows, 0};
+            const float* sums = c + begin / 2;
             if constexpr (result == GemmResult::sums) {
-                store_sums(c + begin / 2, row, column + begin);
+                store_sums(sums, row, column + begin);
+            } else if constexpr (result == GemmResult::swiglu) {
+                store_swiglu(sums, sums + half_columns / 2, column + begin, box);
+            } else if constexpr (result == GemmResult::swiglu_slope) {
+                store_swiglu_slope(sums, row, column + begin, box);
             } else {
-                store_panel(c + begin / 2, row, column + begin,
-                            {place.column + begin, 0, place.row + group_ * group_rows, 0});
+                store_panel(sums, row, column + begin, box);
             }
         });
     }
@@ -141,34 +148,95 @@ private:
     __device__ void store_panel(const float* c, int row, int column, const BoxPlace& box) {
         std::uint32_t words[2 * pairs];
         round(words, c, row, column);
-        free_buffers();
-        put_rows(shared_.results[group_][buffer_], words);
         if constexpr (result == GemmResult::gelu) {
-            unrolled<2 * pairs>([&](int i) {
-                words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
-            });
-            put_rows(shared_.results[group_][1 - buffer_], words);
+            store_with_gelu(words, box);
+        } else {
+            store_words(work_.c, box, words);
         }
+    }
+    __device__ void store_with_gelu(std::uint32_t (&words)[2 * pairs], const BoxPlace& box) {
+        bulk_wait_read<0>();
+        barrier_wait(barrier::group + group_, group_threads);
+        put_rows(shared_.results[group_][buffer_], words);
+        unrolled<2 * pairs>([&](int i) {
+            words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
+        });
+        put_rows(shared_.results[group_][1 - buffer_], words);
         fence_async_proxy();
         barrier_wait(barrier::group + group_, group_threads);
         if (thread_index() % group_threads == 0) {
             store_box(work_.c, box, shared_.results[group_][buffer_]);
-            if constexpr (result == GemmResult::gelu)
-                store_box(work_.gelu, box, shared_.results[group_][1 - buffer_]);
+            store_box(work_.activated, box, shared_.results[group_][1 - buffer_]);
             bulk_commit();
         }
         warp_barrier();
         buffer_ = 1 - buffer_;
     }
-    /// Waits until the stores from the buffers that come next have read them. Only the group's
-    /// first thread has stores.
-    __device__ void free_buffers() const {
-        if constexpr (result == GemmResult::gelu) {
-            bulk_wait_read<0>();
-        } else {
-            bulk_wait_read<store_buffers - 1>();
-        }
+    /// Stores a panel of one matrix, and may return before that has ended.
+    __device__ void store_words(const TensorMap& to, const BoxPlace& box,
+                                const std::uint32_t (&words)[2 * pairs]) {
+        // The store before the last one used this buffer. Only the group's first thread has stores.
+        bulk_wait_read<store_buffers - 1>();
         barrier_wait(barrier::group + group_, group_threads);
+        put_rows(shared_.results[group_][buffer_], words);
+        fence_async_proxy();
+        barrier_wait(barrier::group + group_, group_threads);
+        if (thread_index() % group_threads == 0) {
+            store_box(to, box, shared_.results[group_][buffer_]);
+            bulk_commit();
+        }
+        warp_barrier();
+        buffer_ = 1 - buffer_;
+    }
+
+    // ---- SwiGLU ----
+
+    /// Stores a panel of fc, of gate, and of their SwiGLU. The box is that of fc.
+    __device__ void store_swiglu(const float* fc_sums, const float* gate_sums, int column,
+                                 BoxPlace box) {
+        std::uint32_t fc[2 * pairs];
+        std::uint32_t gate[2 * pairs];
+        round_with_bias(fc, fc_sums, work_.bias, column);
+        round_with_bias(gate, gate_sums, gate_of(work_.bias), column);
+        store_words(work_.c, box, fc);
+        unrolled<2 * pairs>([&](int i) {
+            fc[i] = narrow2<T>(swiglu_of(fc[i] & 0xffffu, gate[i] & 0xffffu),
+                               swiglu_of(fc[i] >> 16, gate[i] >> 16));
+        });
+        store_words(work_.activated, box, fc);
+        box.head = 1;
+        store_words(work_.c, box, gate);
+    }
+    /// Stores a panel of the gradient of fc, and of gate. The box is that of fc.
+    __device__ void store_swiglu_slope(const float* c, int row, int column, BoxPlace box) {
+        Vec<T, 2> fc[2 * pairs];
+        Vec<T, 2> gate[2 * pairs];
+        load_pairs(fc, work_.activation_input, work_.activation_stride, row, column);
+        load_pairs(gate, gate_of(work_.activation_input), work_.activation_stride, row, column);
+        std::uint32_t fc_words[2 * pairs];
+        std::uint32_t gate_words[2 * pairs];
+        unrolled<2 * pairs>([&](int i) {
+            float gradient[2][2];
+            unrolled<2>([&](int j) {
+                const float x = value_of(narrow2<T>(c[2 * i + j], 0.0f) & 0xffffu);
+                const GatedCurve at = swiglu(widen(fc[i][j]), widen(gate[i][j]));
+                gradient[0][j] = x * at.up_slope;
+                gradient[1][j] = x * at.of_up * at.gate_slope;
+            });
+            fc_words[i] = narrow2<T>(gradient[0][0], gradient[0][1]);
+            gate_words[i] = narrow2<T>(gradient[1][0], gradient[1][1]);
+        });
+        store_words(work_.c, box, fc_words);
+        box.head = 1;
+        store_words(work_.c, box, gate_words);
+    }
+    /// The same place for gate, in a row of [fc | gate].
+    __device__ const std::byte* gate_of(const std::byte* row) const {
+        return row == nullptr ? row : row + work_.cols * static_cast<int>(sizeof(T));
+    }
+    __device__ static float swiglu_of(std::uint32_t fc, std::uint32_t gate) {
+        const GatedCurve at = swiglu(value_of(fc), value_of(gate));
+        return at.of_gate * at.of_up;
     }
 
     /// Rounds the sums of this lane, word i being the pair in row i % 2 * 8 and column i / 2 * 8.
@@ -178,16 +246,10 @@ private:
         unrolled<4 * pairs>([&](int i) { x[i] = c[i]; });
         if constexpr (result == GemmResult::gelu_slope) {
             Vec<T, 2> u[2 * pairs];
-            load_pairs(u, work_.gelu_input, work_.gelu_stride, row, column);
+            load_pairs(u, work_.activation_input, work_.activation_stride, row, column);
             unrolled<4 * pairs>([&](int i) { x[i] = x[i] * gelu(widen(u[i / 2][i % 2])).slope; });
         } else if (work_.bias != nullptr) {
-            const auto* bias = reinterpret_cast<const T*>(work_.bias);
-            unrolled<pairs>([&](int j) {
-                Vec<T, 2> b = {};
-                if (column + 8 * j < work_.cols)
-                    b = load(reinterpret_cast<const Vec<T, 2>*>(bias + column + 8 * j));
-                unrolled<4>([&](int i) { x[4 * j + i] = x[4 * j + i] + widen(b[i % 2]); });
-            });
+            add_bias(x, work_.bias, column);
         }
         if (result != GemmResult::gelu && work_.accumulate) {
             Vec<T, 2> before[2 * pairs];
@@ -197,9 +259,28 @@ private:
         unrolled<2 * pairs>([&](int i) { words[i] = narrow2<T>(x[2 * i], x[2 * i + 1]); });
     }
 
-    __device__ static float gelu_of(std::uint32_t bits) {
-        return gelu(widen(T{static_cast<std::uint16_t>(bits)})).value;
+    /// Adds a bias, which begins with that of column 0, to sums from this column on.
+    __device__ void add_bias(float (&x)[4 * pairs], const std::byte* row, int column) const {
+        const auto* bias = reinterpret_cast<const T*>(row);
+        unrolled<pairs>([&](int j) {
+            Vec<T, 2> b = {};
+            if (column + 8 * j < work_.cols)
+                b = load(reinterpret_cast<const Vec<T, 2>*>(bias + column + 8 * j));
+            unrolled<4>([&](int i) { x[4 * j + i] = x[4 * j + i] + widen(b[i % 2]); });
+        });
     }
+    __device__ void round_with_bias(std::uint32_t (&words)[2 * pairs], const float* c,
+                                    const std::byte* bias, int column) const {
+        float x[4 * pairs];
+        unrolled<4 * pairs>([&](int i) { x[i] = c[i]; });
+        if (bias != nullptr) add_bias(x, bias, column);
+        unrolled<2 * pairs>([&](int i) { words[i] = narrow2<T>(x[2 * i], x[2 * i + 1]); });
+    }
+
+    __device__ static float value_of(std::uint32_t bits) {
+        return widen(T{static_cast<std::uint16_t>(bits)});
+    }
+    __device__ static float gelu_of(std::uint32_t bits) { return gelu(value_of(bits)).value; }
 
     const GemmWork& work_;
     GemmShared& shared_;

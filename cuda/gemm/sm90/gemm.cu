@@ -31,11 +31,15 @@ void run_as(const Gemm& gemm, std::int64_t parts, const OpContext& context) {
     const bool wide = gemm.c.dtype == DType::f32;
     switch (layout_of(gemm)) {
         case GemmLayout::k_k:
+            if (gemm.swiglu.data != nullptr)
+                return run<T, Major::k, Major::k, swiglu>(gemm, parts, context);
             if (gemm.gelu.data != nullptr)
                 return run<T, Major::k, Major::k, GemmResult::gelu>(gemm, parts, context);
             return wide ? run<T, Major::k, Major::k, sums>(gemm, parts, context)
                         : run<T, Major::k, Major::k, rounded>(gemm, parts, context);
         case GemmLayout::k_mn:
+            if (gemm.swiglu_input.data != nullptr)
+                return run<T, Major::k, Major::mn, swiglu_slope>(gemm, parts, context);
             if (gemm.gelu_input.data != nullptr)
                 return run<T, Major::k, Major::mn, gelu_slope>(gemm, parts, context);
             return run<T, Major::k, Major::mn, rounded>(gemm, parts, context);

@@ -96,7 +96,7 @@ __device__ inline void run_block(const GemmWork& work) {
         lower_registers<loader_registers>();
         const int warp = warp_index();
         if (warp == 0 && lane_index() == 0) {
-            load_steps<Products>(work, shared);
+            load_steps<Products, result>(work, shared);
         } else if (warp == 1 && lane_index() == 0 && cluster_rank() == 0) {
             take_units(work, shared);
         }
@@ -132,24 +132,45 @@ inline void take_scratch(GemmWork& work, const UnitPlan& plan, const OpContext& 
     work.row_sums = plan.row_sums > 0 ? context.scratch.take<float>(plan.row_sums) : nullptr;
 }
 
+/// A contiguous [fc | gate], as a map has it: its rows in two parts.
+inline Tensor in_halves(const Matrix& matrix) {
+    return {matrix.data, matrix.dtype, {1, matrix.rows, 2, matrix.cols / 2}};
+}
+
+/// The maps of the operands and of results of 16 bits.
+template <class Products, GemmResult result>
+void make_maps(GemmWork& work, const Gemm& gemm) {
+    using enum GemmResult;
+    constexpr int map_rows = 128;
+    constexpr bool a_by_k = Products::a_major == Major::k;
+    constexpr bool b_by_k = Products::b_major == Major::k;
+    work.a = matrix_map(by_contiguous_dim(gemm.a, a_by_k), a_by_k ? map_rows : step_length);
+    work.b = matrix_map(by_contiguous_dim(gemm.b, !b_by_k), b_by_k ? map_rows : step_length);
+    if constexpr (result == swiglu) {
+        // The weights of fc and gate, one after the other.
+        const Tensor weights(gemm.b.data, gemm.b.dtype, {2, gemm.b.cols / 2, 1, gemm.b.rows});
+        work.b = padded_tensor_map(weights, map_rows);
+        work.c = padded_tensor_map(in_halves(gemm.c), group_rows);
+        work.activated = matrix_map(by_contiguous_dim(gemm.swiglu, true), group_rows);
+    } else if constexpr (result == swiglu_slope) {
+        work.c = padded_tensor_map(in_halves(gemm.swiglu_grad), group_rows);
+    } else if constexpr (result != sums) {
+        work.c = matrix_map(by_contiguous_dim(gemm.c, true), group_rows);
+        if constexpr (result == gelu)
+            work.activated = matrix_map(by_contiguous_dim(gemm.gelu, true), group_rows);
+    }
+}
+
 /// Launches a kernel that calls run_block<Products, T, result>.
 template <class Products, GemmResult result>
 void launch_gemm(void (*kernel)(GemmWork), const Gemm& gemm, std::int64_t parts,
                  const OpContext& context) {
-    constexpr int map_rows = 128;
-    constexpr bool a_by_k = Products::a_major == Major::k;
-    constexpr bool b_by_k = Products::b_major == Major::k;
     const UnitPlan plan(gemm, Products::divided ? parts : 1);
-    const bool maps = result != GemmResult::sums;
-    GemmWork work;
-    work.a = matrix_map(by_contiguous_dim(gemm.a, a_by_k), a_by_k ? map_rows : step_length);
-    work.b = matrix_map(by_contiguous_dim(gemm.b, !b_by_k), b_by_k ? map_rows : step_length);
-    work.c = maps ? matrix_map(by_contiguous_dim(gemm.c, true), group_rows) : TensorMap{};
-    work.gelu = result == GemmResult::gelu
-                    ? matrix_map(by_contiguous_dim(gemm.gelu, true), group_rows)
-                    : TensorMap{};
+    const Matrix& input = result == GemmResult::swiglu_slope ? gemm.swiglu_input : gemm.gelu_input;
+    GemmWork work = {};
+    make_maps<Products, result>(work, gemm);
     work.rows = gptrain::narrow<int>(gemm.c.rows);
-    work.cols = gptrain::narrow<int>(gemm.c.cols);
+    work.cols = gptrain::narrow<int>(result == GemmResult::swiglu ? gemm.c.cols / 2 : gemm.c.cols);
     work.pairs = gptrain::narrow<int>(plan.pairs);
     work.columns = gptrain::narrow<int>(plan.columns);
     work.steps = gptrain::narrow<int>(plan.steps);
@@ -158,8 +179,8 @@ void launch_gemm(void (*kernel)(GemmWork), const Gemm& gemm, std::int64_t parts,
     work.to = gemm.c.data;
     work.to_stride = gemm.c.row_stride;
     work.bias = gemm.bias;
-    work.gelu_input = gemm.gelu_input.data;
-    work.gelu_stride = gemm.gelu_input.row_stride;
+    work.activation_input = input.data;
+    work.activation_stride = input.row_stride;
     work.accumulate = gemm.accumulate;
     work.a_scale = gemm.a.scale;
     work.b_scale = gemm.b.scale;

@@ -118,8 +118,16 @@ __device__ inline void load_step(GemmShared& shared, const Ring<stages>& ring, c
     });
 }
 
+/// The rows or columns of b that a block loads of a tile: a half of them.
+template <GemmResult result>
+__device__ inline OperandPlace half_of_b(const UnitPlace& place, int rank, int k) {
+    // The first half are rows of fc's weight, the second those of gate's.
+    if constexpr (result == GemmResult::swiglu) return {place.column / 2, k, 0, rank};
+    return {place.column + rank * half_columns, k};
+}
+
 /// Called by one thread of each block.
-template <class Products>
+template <class Products, GemmResult result>
 __device__ inline void load_steps(const GemmWork& work, GemmShared& shared) {
     const int rank = cluster_rank();
     Ring<stages> ring;
@@ -131,9 +139,9 @@ __device__ inline void load_steps(const GemmWork& work, GemmShared& shared) {
         for (int step = place.first_step; step < place.last_step; ++step, ring.advance()) {
             const int k = step * step_length;
             constexpr bool strips = Products::scaling == Scaling::strips;
-            load_step<Products::a_major, Products::b_major>(shared, ring, work.a, {place.row, k},
-                                                            work.b, {place.column + rank * 128, k},
-                                                            strips ? scales.bytes() : 0);
+            load_step<Products::a_major, Products::b_major>(
+                shared, ring, work.a, {place.row, k}, work.b, half_of_b<result>(place, rank, k),
+                strips ? scales.bytes() : 0);
             if constexpr (strips)
                 scales.load(shared.scales[ring.at()], step, shared.steps[ring.at()].full);
         }

@@ -5,9 +5,8 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// The multiplies of a step cover the columns of a tile in halves of so many.
-constexpr int half_columns = tile_columns / 2;
-/// A thread's sums of a step, for a half.
+/// The multiplies of a step cover the columns of a tile in halves. A thread's sums of a step, for a
+/// half.
 using StepSums = float[half_columns / 2];
 
 /// c = sums with one scale for each operand. The product of both comes first, so that a sum is

@@ -28,15 +28,21 @@ enum class GemmResult {
     gelu,        ///< the same with a bias, and its GELU
     gelu_slope,  ///< 16 bits: of the sums times the derivative of GELU
     sums,        ///< fp32, plus a bias or what c held
+    /// 16 bits [fc | gate], plus a bias, and their SwiGLU. A tile has the same columns of both.
+    swiglu,
+    swiglu_slope,  ///< 16 bits: the gradient of [fc | gate], from the rounded sums
 };
 
 /// Arguments of the kernel.
 struct GemmWork {
     /// In elements of 16 bits. Boxes of 128 rows, or of step_length rows if k is not contiguous.
     TensorMap a, b;
-    TensorMap c, gelu;  ///< boxes of group_rows; unused if c is fp32
+    /// Boxes of group_rows; unused if c is fp32. With SwiGLU, places in c are {column, 0 for fc or
+    /// 1 for gate, row, 0}, c being its gradient for swiglu_slope.
+    TensorMap c;
+    TensorMap activated;  ///< the same of gelu or swiglu
     int rows;
-    int cols;
+    int cols;     ///< of c, with SwiGLU of fc or gate alone
     int pairs;    ///< of tiles, as in UnitPlan
     int columns;  ///< of tiles
     int steps;
@@ -50,8 +56,8 @@ struct GemmWork {
     std::byte* to;    ///< c
     std::int64_t to_stride;
     const std::byte* bias;
-    const std::byte* gelu_input;
-    std::int64_t gelu_stride;
+    const std::byte* activation_input;  ///< of GELU, or [fc | gate]
+    std::int64_t activation_stride;
     bool accumulate;
     const float* a_scale;  ///< FP8: the first
     const float* b_scale;
