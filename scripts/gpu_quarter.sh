@@ -5,7 +5,7 @@
 #
 #   scripts/gpu_quarter.sh [--minutes N] [--output DIR]
 #
-#   --minutes N    for all of it (15), of which experiments take two fifths at most
+#   --minutes N    for all of it (15), of which experiments take three fifths at most
 #   --output DIR   experiments.txt, experiments.jsonl (a line for each that ended) and the files of
 #                  gpu_check.sh (runs/gpu-quarter)
 #   BUILD=DIR      the build folder, if not build/cuda
@@ -31,7 +31,7 @@ say() { echo "$*" | tee -a "$output/experiments.txt"; }
 
 # experiment NAME SECONDS COMMAND...: with a limit; the last line of stdout is its result.
 experiment() {
-    local name=$1 limit=$2 left=$((seconds * 2 / 5 - (SECONDS - began))) start=$SECONDS code=0
+    local name=$1 limit=$2 left=$((seconds * 3 / 5 - (SECONDS - began))) start=$SECONDS code=0
     shift 2
     ((limit <= left)) || limit=$left
     if ((limit < 5)); then
@@ -63,6 +63,19 @@ say "gptrain $commit on $(nvidia-smi --query-gpu=name,driver_version --format=cs
     head -n 1 || true)"
 choose_attention "$gptrain"
 
+# GEMMs of gptrain and the recipes of FP8.
+step "124M" gpt2-124m
+GPTRAIN_SM90_GEMMS=1 step "124M, GEMMs of gptrain" gpt2-124m
+step "124M, FP8 tensor" gpt2-124m --precision fp8 --fp8-recipe tensor
+GPTRAIN_SM90_GEMMS=1 step "124M, FP8 block, GEMMs of gptrain" gpt2-124m --precision fp8 --fp8-recipe block
+seven=(llama-7b --layers 8 --microbatches 8 --recompute none)
+step "8 layers of 7B" "${seven[@]}"
+GPTRAIN_SM90_GEMMS=1 step "8 layers of 7B, GEMMs of gptrain" "${seven[@]}"
+GPTRAIN_SM90_GEMMS=1 step "8 layers of 7B, FP8 block, GEMMs of gptrain" "${seven[@]}" \
+    --precision fp8 --fp8-recipe block
+GPTRAIN_SM90_GEMMS=1 step "8 layers of 7B, FP8 block and gradients, GEMMs of gptrain" "${seven[@]}" \
+    --precision fp8 --fp8-recipe block --fp8-weight-gradients fp8
+
 # GEMMs beside messages, as they are and as if they had fewer multiprocessors.
 held="24 16 8 2"
 experiment contention 60 "$bench" contention --held "0,${held// /,}"
@@ -73,7 +86,6 @@ for blocks in ${multiprocessors:+$held}; do
         env GPTRAIN_GEMM_SMS=$target "$bench" contention --held "0,$blocks"
 done
 experiment "workspace and residual" 60 "$bench" gemms
-step "124M" gpt2-124m
 step "124M, tuned at the clock under load" gpt2-124m --warm 3
 step "124M, deterministic: false" gpt2-124m --not-deterministic
 step "1.5B, 32 sequences" gpt2-1.5b

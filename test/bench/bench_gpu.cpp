@@ -17,12 +17,17 @@ const std::map<std::string, Precision> precisions = {{"fp32", Precision::fp32},
                                                      {"bf16", Precision::bf16},
                                                      {"fp16", Precision::fp16},
                                                      {"fp8", Precision::fp8}};
+const std::map<std::string, Fp8Recipe> recipes = {{"tensor", Fp8Recipe::tensor},
+                                                  {"block", Fp8Recipe::block}};
+const std::map<std::string, Precision> gradients = {{"bf16", Precision::bf16},
+                                                    {"fp8", Precision::fp8}};
 const std::map<std::string, Recompute> recomputes = {
     {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
 
 void add_step(CLI::App& app, StepOptions& options) {
     CLI::App* step = app.add_subcommand("step", "Whole training steps of a model");
-    step->add_option("model", options.model, "gpt2-124m | gpt2-1.5b | gpt3-6.7b")->required();
+    step->add_option("model", options.model, "gpt2-124m | gpt2-1.5b | gpt3-6.7b | llama-7b")
+        ->required();
     step->add_option("--microbatches", options.microbatches, "Microbatches of a step")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -34,6 +39,11 @@ void add_step(CLI::App& app, StepOptions& options) {
         ->check(CLI::PositiveNumber);
     step->add_option("--precision", options.precision, "fp32 | bf16 | fp16 | fp8 (bf16)")
         ->transform(CLI::CheckedTransformer(precisions));
+    step->add_option("--fp8-recipe", options.fp8_recipe, "tensor | block (tensor)")
+        ->transform(CLI::CheckedTransformer(recipes));
+    step->add_option("--fp8-weight-gradients", options.fp8_weight_gradients,
+                     "bf16 | fp8 (those of the recipe)")
+        ->transform(CLI::CheckedTransformer(gradients));
     step->add_option("--recompute", options.recompute,
                      "none | selective | full (the first of them that fits)")
         ->transform(CLI::CheckedTransformer(recomputes));

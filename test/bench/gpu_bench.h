@@ -21,6 +21,8 @@ struct StepOptions {
     std::int64_t microbatches = 1;
     std::optional<std::int64_t> micro_batch_size;  ///< default: the model's
     Precision precision = Precision::bf16;
+    std::optional<Fp8Recipe> fp8_recipe;            ///< default: that of a run
+    std::optional<Precision> fp8_weight_gradients;  ///< default: those of the recipe
     /// Default: the first of none, selective and full whose plan fits in free memory.
     std::optional<Recompute> recompute;
     double seconds = 60;      ///< for the timed steps, of which there are 5 to 20
@@ -32,8 +34,8 @@ struct StepOptions {
     std::int64_t vocab = 0;   ///< 0: the model's
 };
 
-/// gpt2-124m (64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b (4 x 2048): layers, hidden size, heads
-/// and a microbatch. Any other name is an Error (usage).
+/// gpt2-124m (64 x 1024), gpt2-1.5b (32 x 1024), gpt3-6.7b (4 x 2048) or llama-7b (1 x 4096):
+/// layers, hidden size, heads and a microbatch. Any other name is an Error (usage).
 RunSpec model_spec(const StepOptions& options);
 
 /// Whole training steps, including data loading and the optimizer, then the time of each op.

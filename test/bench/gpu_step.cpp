@@ -42,11 +42,11 @@ double median(std::vector<double> values) {
 struct ModelSize {
     std::string_view name;
     std::int64_t layers, hidden, heads, seq_length, sequences, vocab;
+    std::int64_t swiglu = 0;  ///< its width, of a model like Llama; 0: like GPT-2
 };
 constexpr ModelSize sizes[] = {
-    {"gpt2-124m", 12, 768, 12, 1024, 64, 50257},
-    {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
-    {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257},
+    {"gpt2-124m", 12, 768, 12, 1024, 64, 50257}, {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
+    {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257}, {"llama-7b", 32, 4096, 32, 4096, 1, 32000, 11008},
     {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the benchmark itself
 };
 
@@ -180,6 +180,15 @@ StepTimes times_of(TimedBackend& backend, StepLoop& loop) {
     return result;
 }
 
+void make_llama(ModelSpec& model, std::int64_t ffn) {
+    model.ffn_hidden_size = ffn;
+    model.position_embedding = PositionEmbedding::rope;
+    model.normalization = Normalization::rmsnorm;
+    model.activation = Activation::swiglu;
+    model.bias = false;
+    model.tie_embeddings = false;
+}
+
 }  // namespace
 
 RunSpec model_spec(const StepOptions& options) {
@@ -199,12 +208,15 @@ RunSpec model_spec(const StepOptions& options) {
     spec.model.hidden_size = size->hidden;
     spec.model.num_attention_heads = size->heads;
     spec.model.vocab_size = options.vocab > 0 ? options.vocab : size->vocab;
+    if (size->swiglu > 0) make_llama(spec.model, size->swiglu);
     spec.training.seq_length = size->seq_length;
     spec.training.micro_batch_size = options.micro_batch_size.value_or(size->sequences);
     spec.training.global_batch_size = spec.training.micro_batch_size * options.microbatches;
     // One step is always in flight, and the first step timed by op does not count.
     spec.training.steps = warmup_steps + most_steps + steps_by_op + 2;
     spec.precision.compute = options.precision;
+    spec.precision.fp8_recipe = options.fp8_recipe;
+    spec.precision.fp8_weight_gradients = options.fp8_weight_gradients;
     spec.optimizer.lr = 1e-4;
     spec.checkpoint.async = false;
     spec.deterministic = options.deterministic;

@@ -188,16 +188,17 @@ programs_that 'case ${0##*/}:$1 in
         echo "{\"step_time_s\":0.125}" ;;
     bench_gpu:*) echo "{}" ;;
 esac
-[ "${0##*/}" != bench_gpu ] || echo "$* ${GPTRAIN_GEMM_SMS-}" >>'"$work/seen"
+[ "${0##*/}" != bench_gpu ] || echo "$* ${GPTRAIN_GEMM_SMS-}${GPTRAIN_SM90_GEMMS+ours}" >>'"$work/seen"
 : >seen
 PATH=$work/bin:$PATH timeout 60 "$(dirname "$check")/gpu_quarter.sh" --minutes 1 --output quarter >out 2>err ||
     fail "gpu_quarter.sh: exit code $?: $(tail -c 600 out err)"
 says seen "contention --held 0,24,16,8,2 " "contention --held 0,24 108" "contention --held 0,2 130" \
-    "gemms " "step gpt2-124m --seconds 8 " "step gpt2-124m --not-deterministic --seconds 8" \
+    "gemms " "step gpt2-124m --seconds 8 " "step gpt2-124m --seconds 8 ours" \
+    "step llama-7b --layers 8 --microbatches 8 --recompute none --seconds 8 ours" "step gpt2-124m --not-deterministic --seconds 8" \
     "step gpt2-1.5b --micro-batch-size 16 --recompute none --seconds 8"
 says quarter/experiments.txt "contention, GEMMs for 108: 0,24 held" "124M: 125.00 ms a step" \
     "124M, tuned at the clock under load: exit code 3"
-(($(wc -l <quarter/experiments.jsonl) == 10)) || fail "results: $(<quarter/experiments.jsonl)"
+(($(wc -l <quarter/experiments.jsonl) == 17)) || fail "results: $(<quarter/experiments.jsonl)"
 says quarter/results.txt "messages.nccl-shared-8    passed" "sanitizer.races-others    not run"
 
 # Parts that there was no time for have neither passed nor failed.
