@@ -1,4 +1,5 @@
 // The counting backend and its communicator.
+#include <map>
 #include <vector>
 
 #include "catch.h"
@@ -9,8 +10,12 @@ namespace {
 
 class Listed final : public OpListener {
 public:
-    void on_op(const OpWork& op) override { names.emplace_back(op.name); }
+    void on_op(const OpWork& op) override {
+        names.emplace_back(op.name);
+        last_of[names.back()] = op;
+    }
     std::vector<std::string> names;
+    std::map<std::string, OpWork> last_of;
 };
 
 }  // namespace
@@ -39,6 +44,7 @@ TEST_CASE("the meter adds up GEMMs, attention and updates, and keeps distinct li
     LinearForward with_swiglu = forward;
     with_swiglu.swiglu = half;
     meter.run(with_swiglu);
+    CHECK(listed.last_of.at("linear_forward") == work_of(forward));
     meter.run(LinearInputGrad{
         .dy = y, .weight = weight, .gelu_input = {}, .dx = x, .swiglu_input = y, .du = y});
     meter.run(Fill{.x = x, .value = 0});
