@@ -11,6 +11,7 @@
 #include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/ops/attention.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/random.h"
 #include "cuda/ops/values.h"
 
@@ -29,13 +30,16 @@ struct TrialSize {
     bool everything = false;
     /// With the amax of o and of the gradients, for kernels that find it.
     bool maxima = false;
+    /// With o8, for kernels that write it.
+    bool o8 = false;
     /// So many sequences that the sums of the sm_90a backward share memory (sm90::BackwardPlan).
     bool many_sequences = false;
 
     std::string name() const {
         return text("head_dim ", head_dim, ", ", queries, " queries",
                     everything ? ", dropout, documents, fp32 gradients" : "",
-                    maxima ? ", maxima" : "", many_sequences ? ", many sequences" : "");
+                    maxima ? ", maxima" : "", o8 ? ", o8" : "",
+                    many_sequences ? ", many sequences" : "");
     }
     std::int64_t sequences(const DeviceProperties& device) const {
         return many_sequences ? 2 * device.multiprocessors + 5 : 1;
@@ -46,6 +50,7 @@ constexpr TrialSize trial_sizes[] = {{.head_dim = 64, .queries = 150},
                                      {.head_dim = 64, .queries = 300},
                                      {.head_dim = 64, .queries = 150, .maxima = true},
                                      {.head_dim = 128, .queries = 150, .maxima = true},
+                                     {.head_dim = 128, .queries = 150, .o8 = true},
                                      {.head_dim = 64, .queries = 150, .everything = true},
                                      {.head_dim = 128, .queries = 300, .everything = true},
                                      {.head_dim = 64, .queries = 70, .many_sequences = true},
@@ -77,6 +82,8 @@ struct Results {
     std::vector<float> o, lse, dq, dk, dv;
     std::vector<float> amax;     ///< of o, and of the gradients
     std::vector<float> largest;  ///< the same, from these values
+    std::vector<std::byte> o8;
+    std::vector<std::byte> converted;  ///< the same, from o
 };
 
 float largest_magnitude(std::initializer_list<const std::vector<float>*> arrays) {
@@ -122,6 +129,10 @@ public:
             forward.amax = memory_.take(DType::f32, {1});
             backward_.amax = memory_.take(DType::f32, {1});
         }
+        if (size.o8) {
+            forward.o8 = fp8_rows();
+            converted_ = fp8_rows();
+        }
     }
 
     Results run(const AttentionKernels& kernels) {
@@ -131,6 +142,7 @@ public:
              backward_.accumulate ? 0.125F : std::numeric_limits<float>::quiet_NaN());
         const bool maxima = !backward_.amax.empty();
         if (maxima) fill({forward.amax, backward_.amax}, 0);
+        if (!forward.o8.empty()) fill({forward.o8.scale}, 0);
         kernels.forward(forward, context());
         kernels.backward(backward_, context());
         Results results{.o = values(forward.o),
@@ -139,11 +151,18 @@ public:
                         .dk = values(backward_.dk),
                         .dv = values(backward_.dv),
                         .amax = {},
-                        .largest = {}};
+                        .largest = {},
+                        .o8 = {},
+                        .converted = {}};
         if (maxima) {
             results.amax = {values(forward.amax)[0], values(backward_.amax)[0]};
             results.largest = {largest_magnitude({&results.o}),
                                largest_magnitude({&results.dq, &results.dk, &results.dv})};
+        }
+        if (!forward.o8.empty()) {
+            cuda::run(ToFp8Rows{.x = rows_of_heads(forward.o), .out = converted_}, context());
+            results.o8 = bytes_of(forward.o8);
+            results.converted = bytes_of(converted_);
         }
         return results;
     }
@@ -189,6 +208,22 @@ private:
         cuda::run(Cast{.to = rounded, .from = normal}, context());
         return rounded;
     }
+    Fp8Matrix fp8_rows() {
+        const std::int64_t rows = q_shape_[0] * q_shape_[1];
+        const std::int64_t columns = q_shape_[2] * q_shape_[3];
+        return {.rowwise = memory_.take(DType::f8e4m3, {rows, columns}),
+                .columnwise = {},
+                .scale = memory_.take(DType::f32, fp8_row_scales(rows, columns))};
+    }
+    /// Values and scales.
+    std::vector<std::byte> bytes_of(const Fp8Matrix& x) {
+        const std::int64_t values = x.rowwise.bytes();
+        std::vector<std::byte> result(static_cast<std::size_t>(values + x.scale.bytes()));
+        copy(result.data(), x.rowwise.data(), values, stream_);
+        copy(result.data() + values, x.scale.data(), x.scale.bytes(), stream_);
+        stream_.synchronize();
+        return result;
+    }
     std::vector<float> values(const Tensor& tensor) {
         const Tensor widened(widened_.data(), DType::f32, tensor.shape());
         cuda::run(Cast{.to = widened, .from = tensor}, context());
@@ -207,6 +242,7 @@ private:
     Shape q_shape_;
     Shape k_shape_;
     AttentionBackward backward_;
+    Fp8Matrix converted_;
     Tensor widened_;
 };
 
@@ -231,7 +267,7 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     constexpr double tolerance = 4 * 0x1p-8;
     std::string differences;
     for (const TrialSize& size : trial_sizes) {
-        if (size.maxima && !kernels.find_amax) continue;
+        if ((size.maxima || size.o8) && !kernels.serve_fp8) continue;
         Trial trial(size, device, stream);
         const Results right = trial.run(reference);
         const Results own = trial.run(kernels);
@@ -249,6 +285,7 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
         compare("dk", &Results::dk);
         compare("dv", &Results::dv);
         if (own.amax != own.largest) add("amax for " + size.name());
+        if (own.o8 != own.converted) add("o8 for " + size.name());
     }
     return differences;
 }
@@ -257,7 +294,7 @@ std::string sm90_attention_difference(const DeviceProperties& device, const Stre
     return attention_difference(
         {.forward = sm90::attention_forward,
          .backward = sm90::attention_backward,
-         .find_amax = true},
+         .serve_fp8 = true},
         {.forward = portable_attention_forward, .backward = portable_attention_backward}, device,
         stream);
 }

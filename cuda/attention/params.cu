@@ -40,6 +40,8 @@ AttentionParams attention_params(const AttentionForward& args) {
     GPTRAIN_CHECK(args.lse.contiguous() &&
                       args.lse.elements() == std::int64_t{p.sequences} * p.heads * p.queries,
                   "lse is contiguous [B, N, Sq]");
+    GPTRAIN_CHECK(args.o8.empty() || (p.head_dim == fp8_block && args.amax.empty()),
+                  "FP8 rows of heads of ", p.head_dim);
     p.q = HeadTensor(args.q);
     p.k = HeadTensor(args.k);
     p.v = HeadTensor(args.v);

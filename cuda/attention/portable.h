@@ -7,7 +7,7 @@
 
 namespace gptrain::cuda {
 
-/// They do not find the amax of an op.
+/// They do not find the amax of an op, nor write o8.
 void portable_attention_forward(const AttentionForward& args, const OpContext& context);
 void portable_attention_backward(const AttentionBackward& args, const OpContext& context);
 

@@ -21,6 +21,17 @@ __device__ inline BlockScale block_scale(float amax) {
             .scale = given ? amax / F8E4M3::largest : 1.0f};
 }
 
+/// Eight values times the factor of their block.
+__device__ inline Vec<std::uint32_t, 2> converted_by(float factor, const float (&x)[8]) {
+    Vec<std::uint32_t, 2> words;
+    for (int i = 0; i < 2; ++i) {
+        const float* of_word = x + 4 * i;
+        words[i] = narrow2_fp8<F8E4M3>(of_word[0] * factor, of_word[1] * factor) |
+                   narrow2_fp8<F8E4M3>(of_word[2] * factor, of_word[3] * factor) << 16;
+    }
+    return words;
+}
+
 /// A kernel's second result, made of its output.
 enum class Beside { nothing, amax, fp8_rows };
 
@@ -62,16 +73,13 @@ struct Fp8Rows {
             amax = maximum(amax, shuffle_xor(amax, mask));
         if (!inside) return;
         const BlockScale block = block_scale(amax);
-        Vec<std::uint32_t, 2> words;
-        for (int i = 0; i < 2; ++i) {
-            const float* of_word = x + 4 * i;
-            words[i] = narrow2_fp8<F8E4M3>(of_word[0] * block.factor, of_word[1] * block.factor) |
-                       narrow2_fp8<F8E4M3>(of_word[2] * block.factor, of_word[3] * block.factor)
-                           << 16;
-        }
-        store(reinterpret_cast<Vec<std::uint32_t, 2>*>(stored + row * cols + at), words);
-        if (at % fp8_block == 0)
-            scales[std::int64_t{at / static_cast<int>(fp8_block)} * rows + row] = block.scale;
+        store(reinterpret_cast<Vec<std::uint32_t, 2>*>(stored + row * cols + at),
+              converted_by(block.factor, x));
+        if (at % fp8_block == 0) store_scale(row, at, block);
+    }
+    /// Of the block that begins at element `at` of a row.
+    __device__ void store_scale(std::int64_t row, int at, const BlockScale& block) const {
+        scales[std::int64_t{at / static_cast<int>(fp8_block)} * rows + row] = block.scale;
     }
 };
 

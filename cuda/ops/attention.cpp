@@ -18,13 +18,15 @@ void read_amax(const auto& args, const OpContext& context) {
 void run(const AttentionForward& args, const OpContext& context) {
     const bool on_sm90 = context.sm90_attention && sm90::covers_attention(args);
     on_sm90 ? sm90::attention_forward(args, context) : portable_attention_forward(args, context);
-    if (!on_sm90 || !sm90::finds_amax(args)) read_amax(args, context);
+    if (on_sm90 && sm90::serves_fp8(args)) return;
+    read_amax(args, context);
+    if (!args.o8.empty()) run(ToFp8Rows{.x = rows_of_heads(args.o), .out = args.o8}, context);
 }
 
 void run(const AttentionBackward& args, const OpContext& context) {
     const bool on_sm90 = context.sm90_attention && sm90::covers_attention(args);
     on_sm90 ? sm90::attention_backward(args, context) : portable_attention_backward(args, context);
-    if (!on_sm90 || !sm90::finds_amax(args.forward)) read_amax(args, context);
+    if (!on_sm90 || !sm90::serves_fp8(args.forward)) read_amax(args, context);
 }
 
 }  // namespace gptrain::cuda

@@ -27,7 +27,8 @@ struct AttentionForward {
     Dropout dropout;    ///< of the probabilities, at the positions above
     float softcap = 0;  ///< 0: none
     Alibi alibi = {};
-    Tensor amax = {};  ///< of o, which then is rows_of_heads; backward ignores it
+    Tensor amax = {};   ///< of o, which then is rows_of_heads; backward ignores it
+    Fp8Matrix o8 = {};  ///< the same rows by ToFp8Rows, =, or empty; only with D = fp8_block
     /// Calls f(rows) for each tensor of the amax.
     void each_of_amax(const auto& f) const {
         if (!amax.empty()) f(rows_of_heads(o));
@@ -35,7 +36,7 @@ struct AttentionForward {
     /// True if scores are more than scaled products.
     bool changes_scores() const { return softcap > 0 || alibi.on(); }
     void tensors(const auto& list) const {
-        list.reads(q, k, v, first_visible).writes(o, lse).updates(amax);
+        list.reads(q, k, v, first_visible).writes(o, lse, o8.rowwise, o8.scale).updates(amax);
     }
 };
 

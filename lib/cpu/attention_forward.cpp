@@ -210,6 +210,7 @@ void attend(const AttentionForward& args, Scratch& scratch) {
 void run(const AttentionForward& args, Scratch& scratch) {
     attend(args, scratch);
     args.each_of_amax([&](const Tensor& x) { run(UpdateAmax{.x = x, .amax = args.amax}); });
+    if (!args.o8.empty()) run(ToFp8Rows{.x = rows_of_heads(args.o), .out = args.o8});
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {

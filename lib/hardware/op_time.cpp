@@ -57,16 +57,18 @@ const AttentionRate& attention_rate(const DeviceProfile& device, std::int64_t he
                              });
 }
 
+double seconds_of_bytes(const DeviceProfile& device, double bytes) {
+    return bytes / (device.memory_bandwidth * device.memory_efficiency);
+}
+
 double attention_seconds(const DeviceProfile& device, const OpWork& op) {
     const AttentionRate& rate = attention_rate(device, op.head_dim);
     const auto length = static_cast<double>(op.length);
     const double share = length / (length + device.attention_half_length);
     const bool forward = op.kind == OpWork::Kind::attention_forward;
-    return op.flops / (share * (forward ? rate.forward : rate.backward));
-}
-
-double seconds_of_bytes(const DeviceProfile& device, double bytes) {
-    return bytes / (device.memory_bandwidth * device.memory_efficiency);
+    // The rates are of attention without FP8. As if no multiply hid its bytes.
+    return op.flops / (share * (forward ? rate.forward : rate.backward)) +
+           seconds_of_bytes(device, op.fp8_bytes);
 }
 
 double traffic_seconds(const DeviceProfile& device, const OpWork& op) {

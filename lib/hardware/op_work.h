@@ -32,6 +32,8 @@ struct OpWork {
     /// GEMM.
     double gelu_bytes = 0;
     double gelu_gradient_bytes = 0;
+    /// The bytes that attention writes in FP8 beside its output.
+    double fp8_bytes = 0;
 
     bool operator==(const OpWork&) const = default;
 };

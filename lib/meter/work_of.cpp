@@ -149,7 +149,10 @@ OpWork work_of(const GroupedFromNf4& op) {
 }
 
 OpWork work_of(const AttentionForward& op) {
-    return attention(op, op, OpWork::Kind::attention_forward, 2);
+    OpWork work = attention(op, op, OpWork::Kind::attention_forward, 2);
+    if (!op.o8.empty())
+        work.fp8_bytes = static_cast<double>(op.o8.rowwise.bytes() + op.o8.scale.bytes());
+    return work;
 }
 
 OpWork work_of(const AttentionBackward& op) {

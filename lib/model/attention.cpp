@@ -54,10 +54,13 @@ SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tenso
     const Shape lse = {batch.sequences(), context_.shape.heads, batch.seq_length()};
     const Shape u = linears_.u_shape(batch.tokens());
     const SavedBranch branch = branch_.with_workspace(kept.branch, stream, batch.tokens());
+    SavedLinears linears = linears_.with_workspace(
+        kept.linears, batch.tokens(),
+        {.n = branch_.unnormed_input(branch), .n8 = branch_.has_norm() && !for_backward});
+    if (writes_rows8() && !for_backward)
+        linears.a = linears_.proj().with_rows8(linears.a, linears_.a_shape(batch.tokens()));
     return {.branch = branch,
-            .linears = linears_.with_workspace(
-                kept.linears, batch.tokens(),
-                {.n = branch_.unnormed_input(branch), .n8 = branch_.has_norm() && !for_backward}),
+            .linears = linears,
             .lse = kept.lse.empty() ? context_.temporary_f32(lse) : kept.lse,
             .normalised = normalises() ? context_.kept_or_temporary(kept.normalised, u) : Tensor(),
             .squares = normalises_rows() && kept.squares.empty()
@@ -128,7 +131,8 @@ AttentionForward Attention::local_args(const PackedQkv& heads, const SavedAttent
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_),
             .softcap = softcap(),
             .alibi = alibi(),
-            .amax = one_op_attends() ? saved.linears.a.amax : Tensor()};
+            .amax = one_op_attends() ? saved.linears.a.amax : Tensor(),
+            .o8 = saved.linears.a.rows8};
 }
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {

@@ -150,6 +150,8 @@ private:
     bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
     /// True if o is what one op writes, which then finds its amax, too.
     bool one_op_attends() const { return !shares_sequence() && !sinks_.present(); }
+    /// True if that op can write its rows in FP8, too.
+    bool writes_rows8() const { return one_op_attends() && context_.shape.head_dim == fp8_block; }
     /// True if the ops that write du last find its amax: attention for dv, and for dq and dk unless
     /// Rope turns all of them back.
     bool ops_find_gradient_amax() const {

@@ -99,10 +99,11 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
                 other.dk = args.dv;
                 portable_attention_backward(other, context);
             },
-        .find_amax = true};
+        .serve_fp8 = true};
     const std::string all = difference(sees_all_and_forgets);
     CHECK(all.find("dk for head_dim 128, 150 queries by") != std::string::npos);
     CHECK(all.find("amax for head_dim 128") != std::string::npos);
+    CHECK(all.find("o8 for head_dim 128") != std::string::npos);
     const std::size_t of_o = all.find("o for head_dim");
     REQUIRE(of_o != std::string::npos);
     CHECK(all.substr(of_o).starts_with("o for head_dim 64, 150 queries, dropout"));

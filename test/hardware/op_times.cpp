@@ -120,6 +120,9 @@ TEST_CASE("attention has the rate of the nearest head size and falls off for sho
     CHECK(op_seconds(short_is_slow, op) == Approx(10));
     op.head_dim = 128;
     CHECK(op_seconds(short_is_slow, op) == Approx(5));
+    op.fp8_bytes = 100;
+    CHECK(op_seconds(short_is_slow, op) == Approx(5 + 100 / 50.0));
+    op.fp8_bytes = 0;
     op.kind = OpWork::Kind::attention_backward;
     CHECK(op_seconds(short_is_slow, op) == Approx(10));
     short_is_slow.attention_half_length = 100;

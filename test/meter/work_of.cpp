@@ -184,4 +184,23 @@ TEST_CASE("attention has two GEMMs forward and five backward, of the visible pai
     }
 }
 
+TEST_CASE("attention writes o8 after its GEMMs") {
+    constexpr std::int64_t B = 2, S = 5, N = 3;
+    const Tensor q = shaped(DType::bf16, {B, S, N, fp8_block});
+    AttentionForward op = {.q = q,
+                           .k = q,
+                           .v = q,
+                           .o = q,
+                           .lse = shaped(DType::f32, {B, N, S}),
+                           .first_visible = {},
+                           .dropout = {}};
+    const OpWork without = work_of(op);
+    CHECK(without.fp8_bytes == 0);
+    op.o8 = {.rowwise = shaped(DType::f8e4m3, {B * S, N * fp8_block}),
+             .columnwise = {},
+             .scale = shaped(DType::f32, fp8_row_scales(B * S, N * fp8_block))};
+    CHECK(work_of(op).fp8_bytes == B * S * N * (fp8_block + 4));
+    CHECK(work_of(op).bytes == without.bytes + work_of(op).fp8_bytes);
+}
+
 }  // namespace gptrain::test

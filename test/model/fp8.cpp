@@ -29,7 +29,8 @@ RunSpec all_in_blocks(RunSpec spec) {
 }
 
 /// The same, or a block with norms behind its halves, or with parallel halves, and weight gradients
-/// in bf16; then with scales for blocks, with adapters too, and with weight gradients in FP8.
+/// in bf16; then with scales for blocks and heads as wide as those, with adapters, and with weight
+/// gradients in FP8.
 RunSpec block_in_fp8(int index) {
     if (index < 2) {
         RunSpec spec = spec_in(Precision::fp8, index == 1);
@@ -37,7 +38,7 @@ RunSpec block_in_fp8(int index) {
         spec.model.init_std = 0.5;
         return spec;
     }
-    if (index == 4) return in_blocks(tiny_spec());
+    if (index == 4) return with_wide_heads(in_blocks(tiny_spec()));
     if (index == 5) return with_lora(in_blocks(tiny_llama_spec()));
     if (index == 6) return all_in_blocks(tiny_spec());
     RunSpec spec = index == 2 ? tiny_olmo_spec() : tiny_falcon_spec();

@@ -135,6 +135,11 @@ RunSpec in_blocks(RunSpec spec) {
     return spec;
 }
 
+RunSpec with_wide_heads(RunSpec spec) {
+    spec.model.num_attention_heads = 2;
+    return spec;
+}
+
 RunSpec with_lora(RunSpec spec, bool all_layers) {
     using enum LinearName;
     spec.init_from = "unused";

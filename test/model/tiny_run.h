@@ -44,6 +44,8 @@ RunSpec tiny_shared_experts_spec();
 /// The same in FP8 with scales for blocks, in sizes that have whole blocks on up to two ranks of
 /// tp.
 RunSpec in_blocks(RunSpec spec);
+/// That with heads of 128, which attention writes in FP8, too.
+RunSpec with_wide_heads(RunSpec spec);
 
 /// Trains LoRA instead, of all linear layers or of some that share their input with others; with
 /// experts, of attention.

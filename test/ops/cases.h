@@ -19,6 +19,7 @@ std::vector<OpCase> row_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();
+std::vector<OpCase> merged_attention_cases();  ///< among these
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> router_cases();
 std::vector<OpCase> expert_cases();
@@ -37,9 +38,12 @@ struct Rows8 {
     Fp8Matrix matrix(const Tensors& at) const {
         return {.rowwise = at[rows], .columnwise = {}, .scale = at[scales]};
     }
-    /// As ToFp8Rows makes it from x as stored.
+    /// As ToFp8Rows makes it from x as stored: this matrix, or its rows as heads.
     void reference(Arrays& at, Operand x) const {
-        if (rows != none) reference::to_fp8_blocks(at.result(x), 1, at[rows], at[scales], false);
+        if (rows == none) return;
+        Array matrix(at[rows].shape());
+        matrix.values() = at.result(x).values();
+        reference::to_fp8_blocks(matrix, 1, at[rows], at[scales], false);
     }
     Operand rows = none;
     Operand scales = none;

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "cases.h"
@@ -13,8 +14,9 @@ struct Variant {
     float dropout = 0;
     bool large = false;
     float softcap = 0;
-    std::int64_t alibi_heads = 0;               ///< of the whole model
-    enum Amax { none, all, of_v } amax = none;  ///< of o; of all gradients, or of dv
+    std::int64_t alibi_heads = 0;  ///< of the whole model
+    /// The amax of o, and of all gradients or of dv; or o8, in bf16.
+    enum Fp8 { none, amax, amax_of_v, o8 } fp8 = none;
 };
 
 // B, Sq, Sk, N, G, D, then the members above.
@@ -25,7 +27,6 @@ constexpr Variant variants[] = {
     {2, 33, 33, 4, 2, 16, 0, 0, true},
     {1, 131, 131, 2, 2, 64},
     {1, 67, 67, 2, 1, 80, 0, 0, false, 0.2f},
-    {1, 65, 65, 2, 1, 128, 0, 0, true, 0.5f},
     {1, 35, 35, 1, 1, 256},
     {1, 300, 300, 1, 1, 32},
     // A KV cache: new queries after the keys that it holds.
@@ -46,9 +47,7 @@ constexpr Variant variants[] = {
     {1, 300, 300, 4, 2, 64},
     {2, 257, 257, 1, 1, 128},
     {1, 270, 270, 2, 1, 64, 0, 0, true, 0.2f},
-    {2, 100, 300, 4, 2, 128, 200, 0, true},
     {1, 200, 200, 1, 1, 64, 100, 37, false, 0.1f},
-    {1, 150, 150, 1, 1, 128, 0, 130},
     // Bidirectional: queries right behind all keys.
     {1, 140, 140, 2, 1, 64, 140, 0, false, 0.1f},
     {1, 140, 140, 2, 1, 128, 140, 0},
@@ -66,12 +65,16 @@ constexpr Variant variants[] = {
     {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f, false, 2, 12},
     {2, 9, 9, 2, 1, 16, 0, 50, false, 0, false, 2, 12},
     // With the amax, for FP8: ends within a tile, rows that see nothing, heads in groups.
-    {1, 131, 131, 2, 2, 64, 0, 0, false, 0, false, 0, 0, Variant::all},
-    {1, 257, 257, 1, 1, 128, 0, 0, false, 0, false, 0, 0, Variant::of_v},
-    {1, 130, 130, 2, 1, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::all},
-    {1, 150, 150, 1, 1, 128, 0, 130, false, 0, false, 0, 0, Variant::all},
-    {2, 33, 33, 4, 2, 16, 0, 0, true, 0, false, 0, 0, Variant::all},
-    {1, 35, 35, 3, 3, 80, 0, 0, false, 0, false, 2, 0, Variant::of_v},
+    {1, 131, 131, 2, 2, 64, 0, 0, false, 0, false, 0, 0, Variant::amax},
+    {1, 257, 257, 1, 1, 128, 0, 0, false, 0, false, 0, 0, Variant::amax_of_v},
+    {1, 130, 130, 2, 1, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::amax},
+    {1, 150, 150, 1, 1, 128, 0, 130, false, 0, false, 0, 0, Variant::amax},
+    {2, 33, 33, 4, 2, 16, 0, 0, true, 0, false, 0, 0, Variant::amax},
+    {1, 35, 35, 3, 3, 80, 0, 0, false, 0, false, 2, 0, Variant::amax_of_v},
+    // With o8: blocks of the emulated device that take three tiles, rows that see nothing, dropout.
+    {2, 100, 300, 4, 2, 128, 200, 0, true, 0, false, 0, 0, Variant::o8},
+    {1, 150, 150, 1, 1, 128, 0, 130, false, 0, false, 0, 0, Variant::o8},
+    {1, 65, 65, 2, 1, 128, 0, 0, true, 0.5f, false, 0, 0, Variant::o8},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 16, 4, 128, 0, 0, false, 0, true},
@@ -89,9 +92,7 @@ OpCase make_case(std::string_view name, const Variant& v, DType dtype) {
                    " N", v.heads, " G", v.groups, " D", v.head_dim, " q_begin ", v.q_begin,
                    " k_begin ", v.k_begin, v.documents ? " documents" : "", " dropout ", v.dropout,
                    v.softcap > 0 ? " softcap" : "", v.alibi_heads > 0 ? " alibi" : "",
-                   v.amax == Variant::none  ? ""
-                   : v.amax == Variant::all ? " amax"
-                                            : " amax of v"),
+                   std::array{"", " amax", " amax of v", " o8"}[v.fp8]),
               limits);
     op.large = v.large;
     // Causal: half of the square.
@@ -182,8 +183,11 @@ AttentionForward forward_args(const Tensors& at, const Qkv& in, const Variant& v
     return args;
 }
 
+bool finds_amax(const Variant& v) {
+    return v.fp8 == Variant::amax || v.fp8 == Variant::amax_of_v;
+}
 Operand amax_of(OpCase& op, const Variant& v) {
-    return v.amax == Variant::none ? none : op.updated(DType::f32, {1}, constant(0x1p-20));
+    return finds_amax(v) ? op.updated(DType::f32, {1}, constant(0x1p-20)) : none;
 }
 
 OpCase forward(const Variant& v, DType dtype) {
@@ -192,6 +196,9 @@ OpCase forward(const Variant& v, DType dtype) {
     const auto o = op.output(dtype, {v.sequences, v.queries, v.heads, v.head_dim});
     const auto lse = op.output(DType::f32, {v.sequences, v.heads, v.queries});
     const auto amax = amax_of(op, v);
+    Rows8 o8;
+    if (v.fp8 == Variant::o8 && dtype == DType::bf16)
+        o8 = Rows8(op, {v.sequences * v.queries, v.heads * v.head_dim});
     const auto first = first_visible(op, v);
     const auto mask = use_dropout(op, dropout_with(v));
     op.run = [=](Backend& backend, const Tensors& at) {
@@ -199,11 +206,13 @@ OpCase forward(const Variant& v, DType dtype) {
         args.o = at[o];
         args.lse = at[lse];
         args.amax = at[amax];
+        args.o8 = o8.matrix(at);
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         reference::attention_forward(input_of(at, in, v, first, mask), at[o], at[lse]);
         reference::update_amax(at.result(o), at[amax]);
+        o8.reference(at, o);
     };
     return op;
 }
@@ -221,7 +230,7 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
     const Qkv in = operands(op, v, Role::input, dtype, random_values(0.8));
     const Shape q_shape = {v.sequences, v.queries, v.heads, v.head_dim};
     // With large ones dq and dk, but not dv, are large.
-    const auto o = op.input(dtype, q_shape, random_values(v.amax == Variant::all ? 20 : 0.5));
+    const auto o = op.input(dtype, q_shape, random_values(v.fp8 == Variant::amax ? 20 : 0.5));
     const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, merged_lse(v));
     const auto d_o = op.input(dtype, q_shape, random_values());
     const auto first = first_visible(op, v);
@@ -240,7 +249,7 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
         args.dv = at[out.v];
         args.accumulate = accumulate;
         args.amax = at[amax];
-        args.amax_of_dv = v.amax == Variant::of_v;
+        args.amax_of_dv = v.fp8 == Variant::amax_of_v;
         backend.run(args);
     };
     op.reference = [=](Arrays& at) {
@@ -250,128 +259,9 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
         reference::attention_backward(input_of(at, in, v, first, mask), at[o], at[lse], at[d_o],
                                       at[out.q], at[out.k], at[out.v]);
         reference::update_amax(at.result(out.v), at[amax]);
-        if (v.amax == Variant::of_v) return;
+        if (v.fp8 == Variant::amax_of_v) return;
         reference::update_amax(at.result(out.q), at[amax]);
         reference::update_amax(at.result(out.k), at[amax]);
-    };
-    return op;
-}
-
-struct MergeVariant {
-    std::int64_t sequences, queries, heads, head_dim;
-    bool large = false;
-};
-
-// B, Sq, N, D.
-constexpr MergeVariant merge_variants[] = {
-    {1, 1, 1, 1},
-    {2, 3, 2, 5},
-    {2, 65, 3, 16},
-    {1, 130, 2, 64},
-    {2, 33, 1, 80},
-    {1, 20, 5, 128},
-    {1, 7, 2, 256},
-    {1, 70, 3, 40},
-    {1, 4096, 16, 128, true},
-    {1, 4096, 12, 64, true},
-};
-
-/// Keeps o at 0 where a side has seen nothing, one row in every `period`.
-Values merged_o(const MergeVariant& v, std::int64_t period) {
-    return [=, values = random_values()](std::int64_t i, PhiloxKey stream) {
-        const std::int64_t query = i / (v.heads * v.head_dim) % v.queries;
-        return query % period == 1 ? 0 : values(i, stream);
-    };
-}
-Values lse_of_side(const MergeVariant& v, std::int64_t period) {
-    return [=, values = random_values(3, 5)](std::int64_t i, PhiloxKey stream) {
-        return i % v.queries % period == 1 ? -INFINITY : values(i, stream);
-    };
-}
-
-/// Sums over all queries, some of which come later.
-OpCase merge(const MergeVariant& v, DType dtype, bool accumulate) {
-    OpLimits limits;
-    limits.compute = dtype;
-    OpCase op(text("merge_attention", accumulate ? " accumulate " : " ", name_of(dtype), " B",
-                   v.sequences, " Sq", v.queries, " N", v.heads, " D", v.head_dim),
-              limits);
-    op.large = v.large;
-    const std::int64_t before = v.head_dim % 2 == 0 ? 4 : 3;
-    const auto some = [=](int dim) {
-        return [=](const Tensor& all) { return all.slice(dim, before, v.queries); };
-    };
-    const Role role = accumulate ? Role::updated : Role::output;
-    const Shape rows = {v.sequences, v.queries, v.heads, v.head_dim};
-    const auto o = op.input(dtype, rows, merged_o(v, 5));
-    const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, lse_of_side(v, 5));
-    const auto o_sum = op.part(
-        role, op.storage(DType::f32, {v.sequences, v.queries + before + 1, v.heads, v.head_dim}),
-        some(1), merged_o(v, 7));
-    const auto lse_sum =
-        op.part(role, op.storage(DType::f32, {v.sequences, v.heads, v.queries + before + 1}),
-                some(2), lse_of_side(v, 7));
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(MergeAttention{at[o], at[lse], at[o_sum], at[lse_sum], accumulate});
-    };
-    op.reference = [=](Arrays& at) {
-        if (!accumulate) {
-            for (Bounded& x : at[lse_sum].values())
-                x = -INFINITY;
-            for (Bounded& x : at[o_sum].values())
-                x = 0;
-        }
-        reference::merge_attention(at[o], at[lse], at[o_sum], at[lse_sum]);
-    };
-    return op;
-}
-
-OpCase sink_case(std::string_view name, const MergeVariant& v, DType dtype) {
-    OpLimits limits;
-    limits.compute = dtype;
-    limits.sequences = v.sequences;
-    limits.seq_length = v.queries;
-    limits.heads = limits.groups = v.heads;
-    limits.head_dim = v.head_dim;
-    OpCase op(text(name, " ", name_of(dtype), " B", v.sequences, " Sq", v.queries, " N", v.heads,
-                   " D", v.head_dim),
-              limits);
-    op.large = v.large;
-    return op;
-}
-
-/// o of some queries; others come before and after.
-Operand some_rows(OpCase& op, const MergeVariant& v, Role role, DType dtype, const Values& values) {
-    return op.part(
-        role, op.storage(dtype, {v.sequences, v.queries + 4, v.heads, v.head_dim}),
-        [=](const Tensor& all) { return all.slice(1, 2, v.queries); }, values);
-}
-
-/// `merged`: o is in fp32, as after MergeAttention.
-OpCase sink_forward(const MergeVariant& v, DType dtype, bool merged) {
-    OpCase op = sink_case(merged ? "sink_forward merged" : "sink_forward", v, dtype);
-    const auto sinks = op.input(dtype, {v.heads}, random_values(3, 5));
-    const auto o = some_rows(op, v, Role::updated, merged ? DType::f32 : dtype, merged_o(v, 5));
-    const auto lse = op.updated(DType::f32, {v.sequences, v.heads, v.queries}, lse_of_side(v, 5));
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(SinkForward{at[sinks], at[o], at[lse]});
-    };
-    op.reference = [=](Arrays& at) { reference::sink_forward(at[sinks], at[o], at[lse]); };
-    return op;
-}
-
-OpCase sink_backward(const MergeVariant& v, DType dtype) {
-    OpCase op = sink_case("sink_backward", v, dtype);
-    const auto sinks = op.input(dtype, {v.heads}, random_values(1, 2));
-    const auto o = some_rows(op, v, Role::input, dtype, random_values());
-    const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, random_values(0.5, 4));
-    const auto d_o = some_rows(op, v, Role::input, dtype, random_values());
-    const auto dsinks = op.updated(DType::f32, {v.heads}, random_values());
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(SinkBackward{at[sinks], at[o], at[lse], at[d_o], at[dsinks]});
-    };
-    op.reference = [=](Arrays& at) {
-        reference::sink_backward(at[sinks], at[o], at[lse], at[d_o], at[dsinks]);
     };
     return op;
 }
@@ -379,19 +269,12 @@ OpCase sink_backward(const MergeVariant& v, DType dtype) {
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
-    std::vector<OpCase> cases;
+    std::vector<OpCase> cases = merged_attention_cases();
     for (const DType dtype : compute_dtypes) {
-        for (const MergeVariant& variant : merge_variants) {
-            cases.push_back(merge(variant, dtype, false));
-            cases.push_back(merge(variant, dtype, true));
-            cases.push_back(sink_forward(variant, dtype, false));
-            if (dtype != DType::f32) cases.push_back(sink_forward(variant, dtype, true));
-            cases.push_back(sink_backward(variant, dtype));
-        }
         for (const Variant& variant : variants) {
             cases.push_back(forward(variant, dtype));
             cases.push_back(backward(variant, dtype, false));
-            if (variant.amax == Variant::none) cases.push_back(backward(variant, dtype, true));
+            if (!finds_amax(variant)) cases.push_back(backward(variant, dtype, true));
         }
     }
     return cases;

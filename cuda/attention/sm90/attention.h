@@ -14,8 +14,9 @@ namespace gptrain::cuda::sm90 {
 bool covers_attention(const AttentionForward& args);
 bool covers_attention(const AttentionBackward& args);
 
-/// True if the functions below find the amax of an op that wants it; with dropout they do not.
-inline bool finds_amax(const AttentionForward& args) {
+/// True if the functions below find the amax, or write o8, of an op that wants it; with dropout
+/// they do not.
+inline bool serves_fp8(const AttentionForward& args) {
     return args.dropout.probability == 0;
 }
 void attention_forward(const AttentionForward& args, const OpContext& context);

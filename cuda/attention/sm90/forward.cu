@@ -5,63 +5,11 @@
 // start matrix multiplies, so that one computes exponentials while the other uses the tensor cores.
 #include "cuda/attention/launch.h"
 #include "cuda/attention/sm90/attention.h"
-#include "cuda/attention/sm90/tiles.cuh"
+#include "cuda/attention/sm90/forward_shared.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda::sm90 {
 namespace {
-
-/// Sizes of the kernel for one D.
-template <int dim_>
-struct ForwardShape {
-    static constexpr int dim = dim_;
-    static constexpr int rows = computing_groups * mma_rows;  ///< of a tile of queries
-    static constexpr int key_buffers = dim == 64 ? 4 : 2;
-    static constexpr int query_buffers = 2;
-    /// Registers per thread; together all registers of a multiprocessor.
-    static constexpr int loader_registers = 48;
-    static constexpr int compute_registers = 224;
-};
-
-/// Arguments of the kernel.
-struct ForwardWork {
-    TensorMap q, k, v;  ///< boxes of a tile's rows
-    TensorMap o;        ///< boxes of mma_rows
-    AttentionParams p;
-    BlockOrder order;  ///< order of the tiles of queries
-    int all_tiles;
-    unsigned* next_tile;  ///< index of the next tile that a block takes
-    float* amax;          ///< of o, for the variant that finds it
-};
-
-/// A tile of queries and the tiles of keys that it visits, from the last to the first.
-struct QueryTile {
-    int sequence;
-    int head;
-    int query;
-    int key;        ///< first key of the last tile of keys
-    int key_tiles;  ///< 0: no more work
-    KeyRange visible;
-};
-
-template <class Shape>
-struct ForwardShared {
-    Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];  ///< later holds o
-    Tile<key_rows, Shape::dim> k[Shape::key_buffers];
-    Tile<key_rows, Shape::dim> v[Shape::key_buffers];
-    BufferBarriers queries[Shape::query_buffers];
-    BufferBarriers k_barriers[Shape::key_buffers];
-    BufferBarriers v_barriers[Shape::key_buffers];
-    Barrier results[Shape::query_buffers][computing_groups];  ///< o has been written
-    QueryTile tiles[Shape::query_buffers];
-};
-
-/// Barrier numbers; add the group.
-namespace barrier {
-constexpr int turn = 1;   ///< the group's turn to start matrix multiplies
-constexpr int group = 3;  ///< the warps of one group
-constexpr int both_groups = computing_groups * group_threads;
-}  // namespace barrier
 
 // ---- loading warp -------------------------------------------------------------------------------
 
@@ -305,6 +253,12 @@ private:
                       factors[1]);
         fence_async_proxy();
         warp_barrier();
+        if constexpr (variant == Variant::rows8) {
+            const int first = first_row();
+            store_rows8(work_.o8, q, first - tile().query,
+                        std::int64_t{tile().sequence} * p_.queries + first,
+                        tile().head * Shape::dim, p_.queries - first);
+        }
         if (lane_index() == 0) arrive(shared_.results[ring_.at()][group_]);
     }
 
@@ -369,13 +323,18 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
     work.next_tile = context.scratch.take<unsigned>(1);
     set_bytes(work.next_tile, 0, sizeof(unsigned), context.stream);
     static_assert(sizeof(ForwardShared<Shape>) <= shared_bytes_of_block);
+    auto* kernel =
+        kernel_of(variant_of(work.p, work.amax), forward_kernel<Shape, Variant::plain>,
+                  forward_kernel<Shape, Variant::dropout>, forward_kernel<Shape, Variant::amax>);
+    if constexpr (Shape::dim == fp8_block) {
+        work.o8 = Fp8Rows(args.o8);
+        if (!args.o8.empty() && serves_fp8(args)) kernel = forward_kernel<Shape, Variant::rows8>;
+    }
     launch(context.stream,
            {.blocks = std::min<std::int64_t>(work.order.blocks(), context.device.multiprocessors),
             .threads = threads_of_block,
             .shared_bytes = sizeof(ForwardShared<Shape>)},
-           kernel_of(variant_of(work.p, work.amax), forward_kernel<Shape, Variant::plain>,
-                     forward_kernel<Shape, Variant::dropout>, forward_kernel<Shape, Variant::amax>),
-           work);
+           kernel, work);
 }
 
 }  // namespace

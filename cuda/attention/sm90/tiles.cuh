@@ -10,6 +10,7 @@
 #include "cuda/attention/mask.cuh"
 #include "cuda/attention/sm90/plan.h"
 #include "cuda/attention/tiles.cuh"
+#include "cuda/device/fp8_rows.cuh"
 #include "cuda/device/pipeline.cuh"
 #include "cuda/device/reduce.cuh"
 
@@ -19,9 +20,9 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 static_assert(row_bytes == 2 * panel_columns);
 constexpr int threads_of_block = (1 + computing_groups) * group_threads;
 
-/// Variants of a kernel: plain, with dropout, or finding the amax of its results. Backward has no
-/// registers for both.
-enum class Variant { plain, dropout, amax };
+/// Variants of a kernel: plain, with dropout, finding the amax of its results, or writing them in
+/// FP8 too (forward with D = fp8_block). Backward has no registers for dropout and amax.
+enum class Variant { plain, dropout, amax, rows8 };
 
 /// `amax` may be null.
 inline Variant variant_of(const AttentionParams& p, const float* amax) {
@@ -150,6 +151,47 @@ __device__ inline void update_amax(float* amax, int first, int count, const floa
     });
     found = warp_maximum(found);
     if (lane_index() == 0) atomic_max_not_negative(amax, found);
+}
+
+/// Writes this warp's 16 rows of a tile from `first` on in FP8, as store_rounded left them, to rows
+/// of `out` from `row` on, but for those that are not among the `count` of the head. A row of the
+/// tile is a block of a row of `out`. All lanes have read the tile when it returns.
+template <class Tile>
+__device__ inline void store_rows8(const Fp8Rows& out, const Tile& tile, int first,
+                                   std::int64_t row, int column, int count) {
+    static_assert(Tile::width == fp8_block);
+    // Two lanes have a row and take 16 elements in turn.
+    const int own = lane_index() / 2;
+    const int half = lane_index() % 2;
+    const int turn = (first + own) % 8 * 16;
+    const std::byte* from = tile.bytes + (first + own) * row_bytes;
+    Vec16<Bf16> pieces[8];
+    float tops[4] = {};
+    unrolled<8>([&](int i) {
+        const int column_bytes = (i / 2 % 2 * 64 + half * 32 + i % 2 * 16) ^ turn;
+        pieces[i] = load(
+            reinterpret_cast<const Vec16<Bf16>*>(from + i / 4 * Tile::panel_bytes + column_bytes));
+        unrolled<8>(
+            [&](int j) { tops[j % 4] = maximum(tops[j % 4], absolute(widen(pieces[i][j]))); });
+    });
+    warp_barrier();
+    float amax = maximum(maximum(tops[0], tops[1]), maximum(tops[2], tops[3]));
+    amax = maximum(amax, shuffle_xor(amax, 1));
+    if (own >= count) return;
+    const BlockScale block = block_scale(amax);
+    if (half == 0) out.store_scale(row + own, column, block);
+    F8E4M3* to = out.stored + (row + own) * out.cols + column + half * 16;
+    unrolled<4>([&](int i) {
+        float x[8];
+        Vec<std::uint32_t, 4> words;
+        unrolled<2>([&](int j) {
+            widen(pieces[2 * i + j], x);
+            const Vec<std::uint32_t, 2> two = converted_by(block.factor, x);
+            words[2 * j] = two[0];
+            words[2 * j + 1] = two[1];
+        });
+        store(reinterpret_cast<Vec<std::uint32_t, 4>*>(to + 32 * i), words);
+    });
 }
 
 /// Adds low and high to two adjacent fp32 elements.
