@@ -148,29 +148,13 @@ private:
     __device__ void store_panel(const float* c, int row, int column, const BoxPlace& box) {
         std::uint32_t words[2 * pairs];
         round(words, c, row, column);
+        store_words(work_.c, box, words);
         if constexpr (result == GemmResult::gelu) {
-            store_with_gelu(words, box);
-        } else {
-            store_words(work_.c, box, words);
+            unrolled<2 * pairs>([&](int i) {
+                words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
+            });
+            store_words(work_.activated, box, words);
         }
-    }
-    __device__ void store_with_gelu(std::uint32_t (&words)[2 * pairs], const BoxPlace& box) {
-        bulk_wait_read<0>();
-        barrier_wait(barrier::group + group_, group_threads);
-        put_rows(shared_.results[group_][buffer_], words);
-        unrolled<2 * pairs>([&](int i) {
-            words[i] = narrow2<T>(gelu_of(words[i] & 0xffffu), gelu_of(words[i] >> 16));
-        });
-        put_rows(shared_.results[group_][1 - buffer_], words);
-        fence_async_proxy();
-        barrier_wait(barrier::group + group_, group_threads);
-        if (thread_index() % group_threads == 0) {
-            store_box(work_.c, box, shared_.results[group_][buffer_]);
-            store_box(work_.activated, box, shared_.results[group_][1 - buffer_]);
-            bulk_commit();
-        }
-        warp_barrier();
-        buffer_ = 1 - buffer_;
     }
     /// Stores a panel of one matrix, and may return before that has ended.
     __device__ void store_words(const TensorMap& to, const BoxPlace& box,
