@@ -95,7 +95,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::ExtrasError&) {
         return report(extras_message(app), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
-        return report(error.what() + help_hint(app), gptrain::ExitCode::usage);
+        return report(gptrain::parse_error_text(error) + help_hint(app), gptrain::ExitCode::usage);
     }
     if (const std::string option = gptrain::misplaced_option(app); !option.empty())
         return report(option, gptrain::ExitCode::usage);

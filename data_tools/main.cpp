@@ -62,7 +62,7 @@ public:
                  no_prefix ? "inspect: give the PREFIX of token files, their path without .bin or "
                              ".idx"
                  : unexpected ? unexpected_words(app_)
-                              : error.what(),
+                              : parse_error_text(error),
                  " (gpt-preprocess --help explains)");
         }
         if (help_app_->parsed()) {

@@ -49,6 +49,12 @@ std::string unexpected_words(const CLI::App& app) {
     return message;
 }
 
+std::string parse_error_text(const CLI::ParseError& error) {
+    const std::string message = error.what();
+    const std::size_t end = message.find(": At Most 1 required");
+    return end == std::string::npos ? message : message.substr(0, end) + ": give it once";
+}
+
 std::string misplaced_option(const CLI::App& app) {
     if (app.get_subcommands().empty()) return "";
     for (const CLI::Option* option : app.get_options()) {
