@@ -43,16 +43,6 @@ CLI::Validator ranks_range() {
     return whole_number(1, max_planned_ranks).description("");
 }
 
-/// The tokenizer given or, where its file lies next to the token files, the one that made them.
-std::string tokenizer_of(const NewOptions& options, const IndexedDataset& data) {
-    if (!options.tokenizer.empty() || !data.meta()) return options.tokenizer;
-    const auto path = data.prefix().parent_path() / data.meta()->tokenizer_file;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) return "";
-    const bool own = text(Tokenizer(path).fingerprint()) == text(data.meta()->tokenizer_crc32c);
-    return own ? path.string() : "";
-}
-
 std::int64_t vocabulary_of(const IndexedDataset& data, const std::string& tokenizer_path) {
     if (!tokenizer_path.empty()) {
         const Tokenizer tokenizer(tokenizer_path);

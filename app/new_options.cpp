@@ -9,6 +9,7 @@
 #include "device.h"
 #include "hardware.h"
 #include "help/shell_text.h"
+#include "tokenizer/tokenizer.h"
 
 namespace gptrain {
 namespace {
@@ -39,6 +40,15 @@ HardwareProfile hardware_of(const NewOptions& options) {
     profile.name = text("the CPU of this machine, ", counted(profile.node.devices, "core"));
     check_cores(options, profile);
     return profile;
+}
+
+std::string tokenizer_of(const NewOptions& options, const IndexedDataset& data) {
+    if (!options.tokenizer.empty() || !data.meta()) return options.tokenizer;
+    const auto path = data.prefix().parent_path() / data.meta()->tokenizer_file;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return "";
+    const bool own = text(Tokenizer(path).fingerprint()) == text(data.meta()->tokenizer_crc32c);
+    return own ? path.string() : "";
 }
 
 std::string split_of(const IndexedDataset& data) {

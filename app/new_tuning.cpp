@@ -40,11 +40,12 @@ std::string spec_text(const RunSpec& spec) {
     return to_yaml(root);
 }
 
-const WayOutcome& chosen(const WaysAnswer& answer, const NewOptions& options) {
+const WayOutcome& chosen(const WaysAnswer& answer, const NewOptions& options,
+                         const std::string& hardware) {
     const auto fits = std::find_if(answer.outcomes.begin(), answer.outcomes.end(),
                                    [](const WayOutcome& each) { return each.fastest.has_value(); });
     if (fits != answer.outcomes.end()) return *fits;
-    fail(ExitCode::usage, "new: ", options.model, " cannot be trained on ", options.hardware,
+    fail(ExitCode::usage, "new: ", options.model, " cannot be trained on ", hardware,
          options.way.empty() ? " in any of these ways" : " so",
          "; use more --ranks, other --hardware or a smaller model");
 }
@@ -56,27 +57,29 @@ ExitCode write_tuning_spec(NewOptions options) {
     options.output = output_of(options);
     check_output(options.output);
     const IndexedDataset data(options.data);
+    const HardwareProfile hardware = hardware_of(options);
     const WaysAnswer answer = try_ways({.model = options.model,
                                         .host_memory = options.host_memory,
-                                        .hardware = hardware_of(options),
+                                        .hardware = hardware,
                                         .headroom = headroom_share(options.memory_headroom),
                                         .ranks = options.rank_count()},
                                        options.way);
     print_raw(answer.table);
-    const WayOutcome& way = chosen(answer, options);
+    const WayOutcome& way = chosen(answer, options, hardware.name);
     RunSpec spec = way.spec;
     spec.name = name_of_run(options);
     spec.output_dir = "runs/" + spec.name;
     spec.data.train = {{.prefix = options.data}};
     spec.data.split = split_of(data);
-    if (!options.tokenizer.empty()) spec.data.tokenizer = options.tokenizer;
+    const std::string tokenizer = tokenizer_of(options, data);
+    if (!tokenizer.empty()) spec.data.tokenizer = tokenizer;
     const std::int64_t pass = count_training_tokens(spec.data).value_or(0);
     set_training(spec, options.tokens.value_or(tuning_passes * pass));
     const double seconds =
         static_cast<double>(spec.training.steps) * way.fastest->estimate.step.seconds;
     write_output_file(options.output, text("# Written by: ", shown_command(options), "\n# ",
                                            way.way->words, ", about ", human_time(seconds), " on ",
-                                           options.hardware, ".\n", spec_text(spec)));
+                                           hardware.name, ".\n", spec_text(spec)));
     print(options.output, ": ", way.way->words, ", ", counted(spec.training.steps, "step"),
           ", about ", human_time(seconds));
     const std::int64_t ranks = options.rank_count();

@@ -154,7 +154,9 @@ says err "cannot be trained"
 expect_exit 0 "$gptrain" import "$models/gpt2" --output imported
 expect_exit 0 "$gptrain" new --data longer --model "$models/gpt2" --way lora --device cpu --output lora.yaml
 says out "LoRA" "train with: gptrain train lora.yaml"
-says lora.yaml "--way lora" "adapter:"
+says lora.yaml "--way lora" "on the CPU of this machine" "adapter:" "tokenizer: tok.model"
+expect_exit 2 "$gptrain" new --output a.yaml --output b.yaml
+says err "--output: give it once (gptrain new --help)"
 expect_exit 0 "$gptrain" inspect lora.yaml
 
 # A terminal is asked for what is missing.
