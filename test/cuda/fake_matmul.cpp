@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/fp8.h"
 
@@ -158,6 +160,16 @@ bool has_bias_type(const Operation& operation, const Layouts& at) {
     return operation.bias_type == -1 || operation.bias_type == bias_type_of(at);
 }
 
+/// element_at(i, k) of `count` vectors along K, one after the other.
+std::vector<double> vectors(std::uint64_t count, std::uint64_t length, const auto& element_at) {
+    std::vector<double> result;
+    result.reserve(count * length);
+    for (std::int64_t i = 0; std::cmp_less(i, count); ++i)
+        for (std::int64_t k = 0; std::cmp_less(k, length); ++k)
+            result.push_back(element_at(i, k));
+    return result;
+}
+
 /// Overwrites the bias with the sums over the GEMM's length: of each row of the first operand
 /// (BGRADA), or of each column of the second one (BGRADB).
 void write_bias_gradient(const Operation& operation, const void* a, const void* b,
@@ -204,20 +216,20 @@ cublasStatus_t multiply(const Operation& operation, const Scales& scales,
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     const auto factor = static_cast<double>(scales.of_product);
-    const auto scale_a = [&](std::int64_t k, std::int64_t row) {
-        return scale_of(operation.scale_a, operation.scale_mode_a, at.a, k, row);
-    };
-    const auto scale_b = [&](std::int64_t k, std::int64_t col) {
-        return scale_of(operation.scale_b, operation.scale_mode_b, at.b, k, col);
-    };
+    const std::vector<double> rows = vectors(at.d.rows, length, [&](auto i, auto k) {
+        return element(a.data, at.a, ta, i, k) *
+               scale_of(operation.scale_a, operation.scale_mode_a, at.a, k, i);
+    });
+    const std::vector<double> cols = vectors(at.d.cols, length, [&](auto i, auto k) {
+        return element(b.data, at.b, tb, k, i) *
+               scale_of(operation.scale_b, operation.scale_mode_b, at.b, k, i);
+    });
     const auto weight_of_c = static_cast<double>(scales.of_c);
     for (std::int64_t col = 0; std::cmp_less(col, at.d.cols); ++col) {
         for (std::int64_t row = 0; std::cmp_less(row, at.d.rows); ++row) {
-            double sum = 0;
-            for (std::int64_t k = 0; std::cmp_less(k, length); ++k) {
-                sum += element(a.data, at.a, ta, row, k) * scale_a(k, row) *
-                       element(b.data, at.b, tb, k, col) * scale_b(k, col);
-            }
+            const double* left = rows.data() + row * static_cast<std::int64_t>(length);
+            const double* right = cols.data() + col * static_cast<std::int64_t>(length);
+            double sum = std::inner_product(left, left + length, right, 0.0);
             sum *= factor;
             if (weight_of_c != 0) sum += weight_of_c * element(c.data, c.layout, false, row, col);
             if (has_bias(operation.epilogue)) sum += read(operation.bias, bias_type, row);

@@ -11,12 +11,14 @@
 namespace gptrain {
 namespace {
 
-/// Also checks that the same call gives the same bits.
+/// Also checks that the same call gives the same bits, and that each backend has cases to test.
 void check(const std::vector<OpCase>& cases) {
     for (const auto& backend : built_backends()) {
         ScratchMemory scratch(*backend);
+        std::int64_t tested = 0;
         for (const OpCase& op : cases) {
             if (op.large || !is_tested(op)) continue;
+            ++tested;
             INFO(backend->name() << ": " << op.name);
             OpRun run(*backend, op, scratch);
             run.run();
@@ -30,6 +32,8 @@ void check(const std::vector<OpCase>& cases) {
             }
             begin_repetition(0);
         }
+        INFO(backend->name());
+        CHECK(tested > 0);
     }
 }
 
