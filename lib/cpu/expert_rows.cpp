@@ -60,12 +60,13 @@ void weight_rows(const WeightRows& args) {
     const auto* places = args.places.as<std::int32_t>();
     const auto* weights = args.weights.as<float>();
     auto* dweights = args.dweights.as<float>();
-    const auto& [bias, dy, offsets] = args.added;
+    const Tensor& bias = args.added.bias;
     const auto of_bias = [&](std::int64_t row, std::int64_t t) {
+        const Tensor& offsets = args.added.offsets;
         const auto* begins = offsets.template as<std::int32_t>();
         const auto* after = std::upper_bound(begins, begins + offsets.elements(), row);
-        return dot(bias.at(after - begins - 1).template as<T>(), dy.at(t).template as<T>(),
-                   bias.size(1));
+        return dot(bias.at(after - begins - 1).template as<T>(),
+                   args.added.dy.at(t).template as<T>(), bias.size(1));
     };
     for_rows(args.places.size(0), 4 * per_token * width, [&](std::int64_t t) {
         for (std::int64_t slot = t * per_token; slot < (t + 1) * per_token; ++slot) {
