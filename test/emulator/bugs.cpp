@@ -110,6 +110,18 @@ void beyond_shared(Version version, const float* in, float* out) {
     out[thread_index()] = 1;
 }
 
+/// Copies 512 bytes of `in`, of which the last half is behind its end.
+void beyond_end(Version version, const float* in, float* out) {
+    BulkShared& shared = bulk_shared();
+    if (thread_index() == 0) {
+        arrive_expect_bytes(shared.full, sizeof shared.values);
+        const float* from = in + 4096 - (version == Version::right ? threads : threads / 2);
+        load_bulk(shared.values, from, sizeof shared.values, shared.full);
+    }
+    wait(shared.full, 0);
+    out[thread_index()] = shared.values[thread_index()];
+}
+
 // ---- bulk copies and their barriers -------------------------------------------------------------
 
 void missing_expectation(Version version, const float* in, float* out) {
@@ -211,6 +223,7 @@ TEST_CASE("copies that were not waited for are found", "[emulator]") {
 
 TEST_CASE("wrong addresses are found", "[emulator]") {
     check_refused(out_of_bounds, one_block, "load: 4 bytes outside of all memory");
+    check_refused(beyond_end, bulk_block, "a bulk copy: 512 bytes outside of all memory");
     check_refused(misaligned, one_block, "load: an address that is not a multiple of 16");
     check_refused(beyond_shared, one_block, "store: 4 bytes outside of all memory");
 }
