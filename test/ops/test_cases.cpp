@@ -114,46 +114,46 @@ TEST_CASE("optimizer ops agree with the reference") {
 }
 
 // Runs only if requested: test_ops "[timing]".
-TEST_CASE("linear ops are timed", "[.timing]") {
+TEST_CASE("timing: linear ops", "[.timing]") {
     time_all(linear_cases());
 }
-TEST_CASE("FP8 ops are timed", "[.timing]") {
+TEST_CASE("timing: FP8 ops", "[.timing]") {
     time_all(fp8_cases());
     time_all(fp8_block_cases());
 }
-TEST_CASE("int8 ops are timed", "[.timing]") {
+TEST_CASE("timing: int8 ops", "[.timing]") {
     time_all(int8_cases());
     time_all(nf4_cases());
 }
-TEST_CASE("norm and dropout ops are timed", "[.timing]") {
+TEST_CASE("timing: norm and dropout ops", "[.timing]") {
     time_all(norm_cases());
 }
-TEST_CASE("norms of heads are timed", "[.timing]") {
+TEST_CASE("timing: norms of heads", "[.timing]") {
     time_all(head_norm_cases());
     time_all(row_norm_cases());
 }
-TEST_CASE("activation ops are timed", "[.timing]") {
+TEST_CASE("timing: activation ops", "[.timing]") {
     time_all(activation_cases());
 }
-TEST_CASE("embedding and position ops are timed", "[.timing]") {
+TEST_CASE("timing: embedding and position ops", "[.timing]") {
     time_all(embedding_cases());
 }
-TEST_CASE("attention ops are timed", "[.timing]") {
+TEST_CASE("timing: attention ops", "[.timing]") {
     time_all(attention_cases());
 }
-TEST_CASE("loss ops are timed", "[.timing]") {
+TEST_CASE("timing: loss ops", "[.timing]") {
     time_all(loss_cases());
 }
-TEST_CASE("router ops are timed", "[.timing]") {
+TEST_CASE("timing: router ops", "[.timing]") {
     time_all(router_cases());
 }
-TEST_CASE("ops of experts' rows are timed", "[.timing]") {
+TEST_CASE("timing: ops of experts' rows", "[.timing]") {
     time_all(expert_cases());
 }
-TEST_CASE("grouped linear ops are timed", "[.timing]") {
+TEST_CASE("timing: grouped linear ops", "[.timing]") {
     time_all(grouped_linear_cases());
 }
-TEST_CASE("optimizer ops are timed", "[.timing]") {
+TEST_CASE("timing: optimizer ops", "[.timing]") {
     time_all(optimizer_cases());
     time_all(muon_cases());
     time_all(small_moment_cases());
