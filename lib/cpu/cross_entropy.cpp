@@ -62,9 +62,9 @@ void add_losses(const double* losses, const CrossEntropy& args) {
     const auto* sources = by_source.sources.as<std::int32_t>();
     const auto* weights = args.weights.as<float>();
     for (std::int64_t c = 0; c < rows; ++c) {
-        double* source = sums + 2 * sources[(by_source.first_row + c) / by_source.length];
-        source[0] += losses[c];
-        source[1] += weights[c];
+        const std::int64_t source = sources[(by_source.first_row + c) / by_source.length];
+        sums[2 * source] += losses[c];
+        sums[2 * source + 1] += weights[c];
     }
 }
 

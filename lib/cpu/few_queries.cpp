@@ -36,15 +36,15 @@ template <int vectors, class T>
 void add_values(const Rows<T>& values, const Rows<T>& next, std::int64_t count,
                 const float* weights, Vec8 rescale, float* o) {
     Vec8 sums[vectors];
-    for (int i = 0; i < vectors; ++i)
+    for (std::int64_t i = 0; i < vectors; ++i)
         sums[i] = Vec8::load(o + i * Vec8::size) * rescale;
     for (std::int64_t j = 0; j < count; ++j) {
         prefetch(next[j], vectors * Vec8::size);
         const Vec8 weight(weights[j]);
-        for (int i = 0; i < vectors; ++i)
+        for (std::int64_t i = 0; i < vectors; ++i)
             sums[i] = fma(weight, load(values[j] + i * Vec8::size, Full()), sums[i]);
     }
-    for (int i = 0; i < vectors; ++i)
+    for (std::int64_t i = 0; i < vectors; ++i)
         sums[i].store(o + i * Vec8::size);
 }
 

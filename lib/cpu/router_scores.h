@@ -87,15 +87,15 @@ inline float dot(const auto* a, const auto* b, std::int64_t count) {
 /// Scratch rows of E floats, `count` for each thread.
 class ExpertRows {
 public:
-    ExpertRows(std::int64_t experts, int count, Scratch& scratch)
+    ExpertRows(std::int64_t experts, std::int64_t count, Scratch& scratch)
         : stride_(stride_of(experts)), count_(count) {
         memory_ = scratch.take<float>(omp_get_max_threads() * count * stride_);
     }
     /// Row `index` of the calling thread.
-    float* operator[](int index) const {
+    float* operator[](std::int64_t index) const {
         return memory_ + (omp_get_thread_num() * count_ + index) * stride_;
     }
-    static std::int64_t bytes(std::int64_t experts, int count, int threads) {
+    static std::int64_t bytes(std::int64_t experts, std::int64_t count, std::int64_t threads) {
         return Scratch::bytes_of<float>(threads * count * stride_of(experts));
     }
 
@@ -104,7 +104,7 @@ private:
     static std::int64_t stride_of(std::int64_t experts) { return round_up(experts, 16); }
 
     std::int64_t stride_;
-    int count_;
+    std::int64_t count_;
     float* memory_;
 };
 
