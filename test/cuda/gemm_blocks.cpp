@@ -28,26 +28,15 @@ void kernel(const GemmPart& part, const OpContext& context) {
     plain_rows_alone(part, context);
 }
 
+const F8E4M3 one = to_fp8<F8E4M3>(1);
+
 /// y = x w^T + bias, of ones of FP8 in blocks. The scales make the first 128 products 1/2 each, the
 /// others 4: each y is 64 + 512 + 4. Rows 0, 67 and 70 are compared.
-class Blocks {
+class Blocks : Operands {
 public:
     Blocks() {
-        for (const Tensor& ones : {x_, weight_}) {
-            auto* values = ones.as<F8E4M3>();
-            std::fill(values, values + ones.elements(), to_fp8<F8E4M3>(1));
-        }
         std::fill(x_scales_.as<float>(), x_scales_.as<float>() + rows, 0.5f);
-        std::fill(x_scales_.as<float>() + rows, x_scales_.as<float>() + 2 * rows, 2.0f);
-        std::fill(weight_scales_.as<float>(), weight_scales_.as<float>() + 4, 1.0f);
         weight_scales_.as<float>()[1] = 2;
-        std::fill(bias_.as<Bf16>(), bias_.as<Bf16>() + columns, to_bf16(4));
-    }
-    Blocks(const Blocks&) = delete;
-    Blocks& operator=(const Blocks&) = delete;
-    ~Blocks() {
-        for (const Tensor& tensor : {x_, x_scales_, weight_, weight_scales_, bias_, y_})
-            release(tensor.data(), MemorySpace::device);
     }
     Gemm gemm() const {
         return {.a = Matrix(x_, x_scales_),
@@ -68,33 +57,22 @@ public:
     static constexpr float before = 8;
 
 private:
-    Tensor x_ = make(DType::f8e4m3, {rows, length});
-    Tensor x_scales_ = make(DType::f32, fp8_row_scales(rows, length));
-    Tensor weight_ = make(DType::f8e4m3, {columns, length});
-    Tensor weight_scales_ = make(DType::f32, fp8_block_scales(columns, length));
-    Tensor bias_ = make(DType::bf16, {columns});
+    Tensor x_ = filled(DType::f8e4m3, {rows, length}, one);
+    Tensor x_scales_ = filled(DType::f32, fp8_row_scales(rows, length), 2.0f);
+    Tensor weight_ = filled(DType::f8e4m3, {columns, length}, one);
+    Tensor weight_scales_ = filled(DType::f32, fp8_block_scales(columns, length), 1.0f);
+    Tensor bias_ = filled(DType::bf16, {columns}, to_bf16(4));
     Tensor y_ = make(DType::bf16, {rows, columns});
 };
 
 /// dW += dy^T x, of ones in blocks of 1 x 128. The first 128 products are 1/2 each, the other 16
 /// are 8 each; in odd columns twice as much. It adds 192 and 384 to fp32.
-class Strips {
+class Strips : Operands {
 public:
     Strips() {
-        for (const Tensor& ones : {dy_, x_}) {
-            auto* values = ones.as<F8E4M3>();
-            std::fill(values, values + ones.elements(), to_fp8<F8E4M3>(1));
-        }
         std::fill(dy_scales_.as<float>(), dy_scales_.as<float>() + rows, 0.5f);
-        std::fill(dy_scales_.as<float>() + rows, dy_scales_.as<float>() + 2 * rows, 2.0f);
         for (std::int64_t i = 0; i < x_scales_.elements(); ++i)
             x_scales_.as<float>()[i] = static_cast<float>((1 + i % 2) * (i < columns ? 1 : 4));
-    }
-    Strips(const Strips&) = delete;
-    Strips& operator=(const Strips&) = delete;
-    ~Strips() {
-        for (const Tensor& tensor : {dy_, dy_scales_, x_, x_scales_, dweight_})
-            release(tensor.data(), MemorySpace::device);
     }
     Gemm gemm() const {
         return {.a = Matrix(dy_, dy_scales_),
@@ -116,9 +94,9 @@ public:
     static constexpr float before = 0x1p-10f;  ///< lost in bf16
 
 private:
-    Tensor dy_ = make(DType::f8e4m3, {rows, length});
-    Tensor dy_scales_ = make(DType::f32, fp8_row_scales(rows, length));
-    Tensor x_ = make(DType::f8e4m3, {columns, length});
+    Tensor dy_ = filled(DType::f8e4m3, {rows, length}, one);
+    Tensor dy_scales_ = filled(DType::f32, fp8_row_scales(rows, length), 2.0f);
+    Tensor x_ = filled(DType::f8e4m3, {columns, length}, one);
     Tensor x_scales_ = make(DType::f32, fp8_row_scales(columns, length));
     Tensor dweight_ = make(DType::f32, {rows, columns});
 };

@@ -45,10 +45,32 @@ inline void no_kernel(const GemmPart& /*part*/, const OpContext& /*context*/) {
     fail(ExitCode::bug, "a kernel of ours computes a part");
 }
 
-/// In memory that kernels may access.
-inline Tensor make(DType dtype, const Shape& shape) {
-    return {allocate(shape.elements() * size_of(dtype), MemorySpace::device), dtype, shape};
-}
+/// A fixture that owns tensors in memory that kernels may access.
+class Operands {
+public:
+    Operands(const Operands&) = delete;
+    Operands& operator=(const Operands&) = delete;
+
+protected:
+    Operands() = default;
+    ~Operands() {
+        for (std::byte* each : memory_)
+            release(each, MemorySpace::device);
+    }
+    Tensor make(DType dtype, const Shape& shape) {
+        memory_.push_back(allocate(shape.elements() * size_of(dtype), MemorySpace::device));
+        return {memory_.back(), dtype, shape};
+    }
+    template <class T>
+    Tensor filled(DType dtype, const Shape& shape, T value) {
+        const Tensor tensor = make(dtype, shape);
+        std::fill(tensor.as<T>(), tensor.as<T>() + tensor.elements(), value);
+        return tensor;
+    }
+
+private:
+    std::vector<std::byte*> memory_;
+};
 
 /// Until its end the emulated device is of compute capability 9.0.
 struct EmulatedHopper {

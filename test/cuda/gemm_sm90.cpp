@@ -27,37 +27,21 @@ namespace {
 using test::contains;
 
 /// y = x w^T of 8 x 8 ones, in memory that kernels may access.
-class Ones {
+class Ones : Operands {
 public:
-    Ones() {
-        for (std::int64_t i = 0; i < count; ++i)
-            x_[i] = weight_[i] = to_bf16(1);
-    }
-    Ones(const Ones&) = delete;
-    Ones& operator=(const Ones&) = delete;
-    ~Ones() {
-        for (Bf16* values : {x_, weight_, y_})
-            release(reinterpret_cast<std::byte*>(values), MemorySpace::device);
-    }
     Gemm gemm() const {
-        return {.a = matrix(x_), .b = matrix(weight_).transposed(), .c = matrix(y_)};
+        return {.a = Matrix(x_), .b = Matrix(weight_).transposed(), .c = Matrix(y_)};
     }
-    void clear() const { std::fill(y_, y_ + count, to_bf16(0)); }
+    void clear() const { std::fill(y(), y() + 64, to_bf16(0)); }
     bool right() const {
-        return std::all_of(y_, y_ + count, [](Bf16 y) { return to_float(y) == 8; });
+        return std::all_of(y(), y() + 64, [](Bf16 each) { return to_float(each) == 8; });
     }
 
 private:
-    static constexpr std::int64_t count = 64;
-    static Bf16* make() {
-        return reinterpret_cast<Bf16*>(allocate(count * 2, MemorySpace::device));
-    }
-    static Matrix matrix(Bf16* values) {
-        return Matrix(Tensor(reinterpret_cast<std::byte*>(values), DType::bf16, {8, 8}));
-    }
-    Bf16* x_ = make();
-    Bf16* weight_ = make();
-    Bf16* y_ = make();
+    Bf16* y() const { return y_.as<Bf16>(); }
+    Tensor x_ = filled(DType::bf16, {8, 8}, to_bf16(1));
+    Tensor weight_ = filled(DType::bf16, {8, 8}, to_bf16(1));
+    Tensor y_ = make(DType::bf16, {8, 8});
 };
 
 int runs_of_kernel = 0;
@@ -186,20 +170,8 @@ TEST_CASE("results of a GEMM that differ are told from those that are rounded ot
 }
 
 /// The gradients of an 8 x 8 weight and its bias: all are 8.
-class Gradients {
+class Gradients : Operands {
 public:
-    Gradients() {
-        for (const Tensor& ones : {dy_, x_}) {
-            auto* values = ones.as<Bf16>();
-            std::fill(values, values + count, to_bf16(1));
-        }
-    }
-    Gradients(const Gradients&) = delete;
-    Gradients& operator=(const Gradients&) = delete;
-    ~Gradients() {
-        for (const Tensor& tensor : {dy_, x_, dweight_, sums_, dbias_})
-            release(tensor.data(), MemorySpace::device);
-    }
     Gemm gemm() const {
         return {.a = Matrix(dy_).transposed(),
                 .b = Matrix(x_),
@@ -209,9 +181,8 @@ public:
     }
 
 private:
-    static constexpr std::int64_t count = 64;
-    Tensor dy_ = make(DType::bf16, {8, 8});
-    Tensor x_ = make(DType::bf16, {8, 8});
+    Tensor dy_ = filled(DType::bf16, {8, 8}, to_bf16(1));
+    Tensor x_ = filled(DType::bf16, {8, 8}, to_bf16(1));
     Tensor dweight_ = make(DType::f32, {8, 8});
     Tensor sums_ = make(DType::f32, {8});
     Tensor dbias_ = make(DType::f32, {8});
@@ -265,27 +236,17 @@ TEST_CASE("tuning lets the kernel for sm_90a sum a bias gradient where that is f
 }
 
 /// y = x w^T of 8 rows of ones, half of them of each of two experts.
-class OnesOfExperts {
+class OnesOfExperts : Operands {
 public:
     OnesOfExperts() {
-        for (const Tensor& tensor : {x_, weight_}) {
-            auto* values = tensor.as<Bf16>();
-            std::fill(values, values + tensor.elements(), to_bf16(1));
-        }
         for (int e = 0; e < 3; ++e)
             offsets_.as<std::int32_t>()[e] = 4 * e;
-    }
-    OnesOfExperts(const OnesOfExperts&) = delete;
-    OnesOfExperts& operator=(const OnesOfExperts&) = delete;
-    ~OnesOfExperts() {
-        for (const Tensor& tensor : {x_, weight_, y_, offsets_})
-            release(tensor.data(), MemorySpace::device);
     }
     GroupedGemm gemm() const { return {.a = x_, .b = weight_, .c = y_, .offsets = offsets_}; }
 
 private:
-    Tensor x_ = make(DType::bf16, {8, 8});
-    Tensor weight_ = make(DType::bf16, {1, 2, 8, 8});
+    Tensor x_ = filled(DType::bf16, {8, 8}, to_bf16(1));
+    Tensor weight_ = filled(DType::bf16, {1, 2, 8, 8}, to_bf16(1));
     Tensor y_ = make(DType::bf16, {8, 8});
     Tensor offsets_ = make(DType::i32, {3});
 };
