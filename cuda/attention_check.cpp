@@ -32,29 +32,37 @@ struct TrialSize {
     bool maxima = false;
     /// With o8, for kernels that write it.
     bool o8 = false;
+    /// q is larger by this factor and k smaller. So is dk, and dq is smaller: each of dv (1), dk
+    /// and dq has the amax of the gradients in a trial.
+    float q_factor = 1;
     /// So many sequences that the sums of the sm_90a backward share memory (sm90::BackwardPlan).
     bool many_sequences = false;
 
     std::string name() const {
         return text("head_dim ", head_dim, ", ", queries, " queries",
                     everything ? ", dropout, documents, fp32 gradients" : "",
-                    maxima ? ", maxima" : "", o8 ? ", o8" : "",
+                    maxima ? text(", maxima, q x ", q_factor) : "", o8 ? ", o8" : "",
                     many_sequences ? ", many sequences" : "");
     }
     std::int64_t sequences(const DeviceProperties& device) const {
         return many_sequences ? 2 * device.multiprocessors + 5 : 1;
     }
 };
-constexpr TrialSize trial_sizes[] = {{.head_dim = 64, .queries = 150},
-                                     {.head_dim = 128, .queries = 150},
-                                     {.head_dim = 64, .queries = 300},
-                                     {.head_dim = 64, .queries = 150, .maxima = true},
-                                     {.head_dim = 128, .queries = 150, .maxima = true},
-                                     {.head_dim = 128, .queries = 150, .o8 = true},
-                                     {.head_dim = 64, .queries = 150, .everything = true},
-                                     {.head_dim = 128, .queries = 300, .everything = true},
-                                     {.head_dim = 64, .queries = 70, .many_sequences = true},
-                                     {.head_dim = 128, .queries = 70, .many_sequences = true}};
+constexpr TrialSize trial_sizes[] = {
+    {.head_dim = 64, .queries = 150},
+    {.head_dim = 128, .queries = 150},
+    {.head_dim = 64, .queries = 300},
+    {.head_dim = 64, .queries = 150, .maxima = true},
+    {.head_dim = 64, .queries = 150, .maxima = true, .q_factor = 0x1p8f},
+    {.head_dim = 64, .queries = 150, .maxima = true, .q_factor = 0x1p-8f},
+    {.head_dim = 128, .queries = 150, .maxima = true},
+    {.head_dim = 128, .queries = 150, .maxima = true, .q_factor = 0x1p8f},
+    {.head_dim = 128, .queries = 150, .maxima = true, .q_factor = 0x1p-8f},
+    {.head_dim = 128, .queries = 150, .o8 = true},
+    {.head_dim = 64, .queries = 150, .everything = true},
+    {.head_dim = 128, .queries = 300, .everything = true},
+    {.head_dim = 64, .queries = 70, .many_sequences = true},
+    {.head_dim = 128, .queries = 70, .many_sequences = true}};
 constexpr std::int64_t document_length = 70;
 
 /// Owns device memory.
@@ -113,8 +121,8 @@ public:
           k_shape_{limits_.sequences, size.queries, groups, size.head_dim} {
         scratch_.use(memory_.take(DType::u8, {scratch_bytes_}));
         AttentionForward& forward = backward_.forward;
-        forward.q = random(q_shape_, "q");
-        forward.k = random(k_shape_, "k");
+        forward.q = random(q_shape_, "q", size.q_factor);
+        forward.k = random(k_shape_, "k", 1 / size.q_factor);
         forward.v = random(k_shape_, "v");
         forward.o = memory_.take(DType::bf16, q_shape_);
         forward.lse = memory_.take(DType::f32, {limits_.sequences, heads, size.queries});
@@ -199,10 +207,10 @@ private:
             .first_sequence = uploaded(DType::i64, {1}, std::vector<std::int64_t>{0})};
         backward_.accumulate = true;
     }
-    Tensor random(const Shape& shape, const char* name) {
+    Tensor random(const Shape& shape, const char* name, float std = 1) {
         const Tensor normal = memory_.take(DType::f32, shape);
         cuda::run(
-            InitNormal{.x = normal, .shard = Shard::whole(name, shape), .seed = 1, .std = 1.0f},
+            InitNormal{.x = normal, .shard = Shard::whole(name, shape), .seed = 1, .std = std},
             context());
         const Tensor rounded = memory_.take(DType::bf16, shape);
         cuda::run(Cast{.to = rounded, .from = normal}, context());

@@ -17,11 +17,11 @@ struct AttentionKernels {
 };
 
 /// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, with
-/// one and with several tiles of keys a block, plain, with maxima, with o8, and with dropout,
-/// documents and fp32 gradients, and compares o, log-sum-exp, dq, dk and dv. Describes those that
-/// differ by more than bf16 rounding, an amax that is not the largest magnitude, and an o8 that
-/// ToFp8Rows does not make of o; empty if there is none. Allocates device memory while it runs and
-/// waits for the device.
+/// one and with several tiles of keys a block, plain, with maxima (that of the gradients is of dq,
+/// dk and dv in turn), with o8, and with dropout, documents and fp32 gradients, and compares o,
+/// log-sum-exp, dq, dk and dv. Describes those that differ by more than bf16 rounding, an amax that
+/// is not the largest magnitude, and an o8 that ToFp8Rows does not make of o; empty if there is
+/// none. Allocates device memory while it runs and waits for the device.
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& reference,
                                  const DeviceProperties& device, const Stream& stream);
 

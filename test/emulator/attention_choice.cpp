@@ -7,6 +7,7 @@
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/plan.h"
 #include "cuda/attention_check.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/values.h"
 #include "emulator/grid.h"
 
@@ -107,18 +108,35 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     const std::size_t of_o = all.find("o for head_dim");
     REQUIRE(of_o != std::string::npos);
     CHECK(all.substr(of_o).starts_with("o for head_dim 64, 150 queries, dropout"));
+}
 
-    // The same of dq: without dropout only in long rows.
-    AttentionKernels keeps_all_and_lacks_dq = portable;
-    keeps_all_and_lacks_dq.backward = [](const AttentionBackward& args, const OpContext& context) {
-        AttentionBackward other = args;
-        other.forward.dropout = {};
-        portable_attention_backward(other, context);
-        if (args.dq.size(1) > 256) run(Fill{.x = args.dq, .value = 0}, context);
-    };
-    const std::string of_dq = difference(keeps_all_and_lacks_dq);
-    CHECK(of_dq.starts_with("dq for head_dim 64, 300 queries by"));
-    CHECK(of_dq.find("; dq for head_dim 64, 150 queries, dropout") != std::string::npos);
+TEST_CASE("attention kernels that lack a gradient or its amax are found out", "[choice]") {
+    const EmulatedDevice device(8, 6, 99 << 10);
+    const Stream stream;
+    // dq shows with dropout, or in long rows. The amax lacks dq or, with heads of 128, dk.
+    const AttentionKernels keeps_all_and_lacks_gradients = {
+        .forward =
+            [](const AttentionForward& args, const OpContext& context) {
+                portable_attention_forward(args, context);
+                if (!args.amax.empty()) run(UpdateAmax{.x = args.o, .amax = args.amax}, context);
+            },
+        .backward =
+            [](const AttentionBackward& args, const OpContext& context) {
+                AttentionBackward other = args;
+                other.forward.dropout = {};
+                portable_attention_backward(other, context);
+                if (args.dq.size(1) > 256) run(Fill{.x = args.dq, .value = 0}, context);
+                if (args.amax.empty()) return;
+                for (const Tensor& x : {args.dq.size(3) == 128 ? args.dq : args.dk, args.dv})
+                    run(UpdateAmax{.x = x, .amax = args.amax}, context);
+            },
+        .find_amax = true};
+    const std::string all =
+        attention_difference(keeps_all_and_lacks_gradients, portable, device.properties, stream);
+    CHECK(all.starts_with("dq for head_dim 64, 300 queries by"));
+    CHECK(all.find("; amax for head_dim 64, 150 queries, maxima, q x 0.00390625"
+                   "; amax for head_dim 128, 150 queries, maxima, q x 256"
+                   "; dq for head_dim 64, 150 queries, dropout") != std::string::npos);
 }
 
 TEST_CASE("the check of the kernels reaches each plan of the backward for sm_90a", "[choice]") {
