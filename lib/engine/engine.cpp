@@ -66,15 +66,23 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       grad_sums_(backend, mesh, parameters_),
       balance_(context_, parameters_),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer, plan.offload),
-      stage_memory_(reserve_stage(context_, chunks_, sizes_)),
-      executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
+      executor_(make_stage(context_, chunks_, parameters_, plan,
+                           reserve_stage(context_, chunks_, sizes_)),
+                state_, &buckets_),
       policy_{.clip_grad = plan.optimizer.clip_grad,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
     if (parameters_.gathers_weights())
         parameters_.gather_with(unit_gathers(backend, memory_, mesh, parameters_));
     executor_.listen(listeners_);
-    if (plan.scores_tasks)
-        forward_passes_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_, true);
+    if (plan.scores_tasks) {
+        const StageMemory& shared = executor_.memory();
+        forward_passes_.emplace(context_, chunks_, parameters_, plan, state_,
+                                StageMemory{.batches = shared.batches,
+                                            .saved = {},
+                                            .deferred_heads = {},
+                                            .buffers = shared.buffers},
+                                true);
+    }
     provide_backend_memory(backend, memory_, op_limits(plan));
 }
 

@@ -126,7 +126,6 @@ private:
     GradSums grad_sums_;
     ExpertBalance balance_;
     Optimizer optimizer_;
-    StageMemory stage_memory_;
     Executor executor_;
     ActionListeners listeners_;
     std::optional<ForwardPasses> forward_passes_;

@@ -39,6 +39,8 @@ public:
     /// without them it can only evaluate.
     Executor(Stage stage, const StepRef& step, GradBuckets* buckets = nullptr);
 
+    const StageMemory& memory() const { return stage_.memory; }
+
     /// Reports all actions to `listener`, which must outlive the executor.
     void listen(ActionListener& listener) { runner_.listeners().add(listener); }
 

@@ -49,6 +49,8 @@ StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChun
     StageMemory memory = reserve_forward(context, sizes);
     Arena& saved = context.memory[MemoryUse::saved];
     memory.saved.resize(chunks.size());
+    for (std::vector<SavedChunk>& of_chunk : memory.saved)
+        of_chunk.reserve(static_cast<std::size_t>(sizes.slots));
     StreamWindows windows;
     if (sizes.saved.on_host)
         windows = chunks.front().reserve_windows(saved, sizes.saved.seq_length);
