@@ -66,11 +66,9 @@ listed_twice() {
 
 # fits N: its text occurs exactly once in its file, and changes.
 fits() {
-    local path=$root/${files[$1]} find=${finds[$1]} code rest
-    [[ -f $path ]] || return 1
-    code=$(<"$path")
-    rest=${code#*"$find"}
-    [[ $rest != "$code" && $rest != *"$find"* && $find != "${replacements[$1]}" ]]
+    local path=$root/${files[$1]} find=${finds[$1]} found
+    [[ -f $path && $find != "${replacements[$1]}" ]] || return 1
+    found=$(grep -oF -e "$find" "$path") && [[ $found == "$find" ]]
 }
 
 # target_of TEST: the targets that have to be built for it, if any.
