@@ -37,8 +37,8 @@ HardwareProfile hardware_of(const NewOptions& options);
 /// needs, but one document at least: "95,5,0".
 std::string split_of(const IndexedDataset& data);
 
-/// The tokenizer given or, where its file lies next to the token files, the one that made them; else
-/// empty.
+/// The tokenizer given or, where its file lies next to the token files, the one that made them;
+/// else empty.
 std::string tokenizer_of(const NewOptions& options, const IndexedDataset& data);
 
 /// "stories" of data/stories_text_document, or of the file to write.
