@@ -119,6 +119,8 @@ TEST_CASE("attention kernels that lack a gradient or its amax are found out", "[
             [](const AttentionForward& args, const OpContext& context) {
                 portable_attention_forward(args, context);
                 if (!args.amax.empty()) run(UpdateAmax{.x = args.o, .amax = args.amax}, context);
+                if (args.o8.empty()) return;
+                run(ToFp8Rows{.x = rows_of_heads(args.o), .out = args.o8}, context);
             },
         .backward =
             [](const AttentionBackward& args, const OpContext& context) {
@@ -130,7 +132,7 @@ TEST_CASE("attention kernels that lack a gradient or its amax are found out", "[
                 for (const Tensor& x : {args.dq.size(3) == 128 ? args.dq : args.dk, args.dv})
                     run(UpdateAmax{.x = x, .amax = args.amax}, context);
             },
-        .find_amax = true};
+        .serve_fp8 = true};
     const std::string all =
         attention_difference(keeps_all_and_lacks_gradients, portable, device.properties, stream);
     CHECK(all.starts_with("dq for head_dim 64, 300 queries by"));
