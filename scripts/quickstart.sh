@@ -121,8 +121,8 @@ Done. What is where:
     $run/metrics.jsonl   loss, learning rate and speed of every logged step
     $run/checkpoints/    the model: weights and optimizer state
 What to do next:
-    $gptrain generate --checkpoint $run --prompt "And God said"
-    $gptrain eval --checkpoint $run --data $tokens
+    $gptrain generate $run --prompt "And God said"
+    $gptrain eval $run --data $tokens
     $gptrain export $run --format gguf --output $run.gguf   # for llama.cpp
     scripts/quickstart.sh --corpus YOUR-TEXT.txt
     docs/your-own-text.md shows how to write a run spec of your own.
