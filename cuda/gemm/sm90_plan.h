@@ -21,7 +21,8 @@ constexpr int cluster_blocks = 2;
 /// Rows of a tile that one warpgroup computes.
 constexpr int group_rows = 64;
 constexpr int tile_groups = tile_rows / group_rows;
-/// With SwiGLU a tile of [fc | gate] has so many columns of each.
+/// Columns of a tile whose b one block of a cluster loads for both; with SwiGLU those of fc, or of
+/// gate.
 constexpr int half_columns = tile_columns / 2;
 
 /// The summed dim may be divided in at most so many parts.

@@ -70,13 +70,13 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     if (linears_.in().takes_dy8() && inputs)
         du.rows8 = context_.temporary_rows8(linears_.u_shape(tokens));
     Tensor da = du.values;
-    const bool apart = gated(activation());
-    if (apart && inputs) da = context_.temporary(linears_.a_shape(tokens));
+    const bool has_gate = gated(activation());
+    if (has_gate && inputs) da = context_.temporary(linears_.a_shape(tokens));
     linears_.proj().backward({.x = saved.a,
                               .dy = dy,
                               .dx = da,
                               .activation_input = fuses() ? saved.u : Tensor(),
-                              .du = fuses() && apart ? du.values : Tensor()},
+                              .du = fuses() && has_gate ? du.values : Tensor()},
                              pass, part);
     if (inputs && !fuses()) {
         context_.backend.run(ActivationBackward{.activation = activation(),

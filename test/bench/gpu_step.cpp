@@ -45,9 +45,11 @@ struct ModelSize {
     std::int64_t swiglu = 0;  ///< its width, of a model like Llama; 0: like GPT-2
 };
 constexpr ModelSize sizes[] = {
-    {"gpt2-124m", 12, 768, 12, 1024, 64, 50257}, {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
-    {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257}, {"llama-7b", 32, 4096, 32, 4096, 1, 32000, 11008},
-    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the benchmark itself
+    {"gpt2-124m", 12, 768, 12, 1024, 64, 50257},
+    {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
+    {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257},
+    {"llama-7b", 32, 4096, 32, 4096, 1, 32000, 11008},  // as Llama 2
+    {"tiny", 2, 128, 2, 128, 2, 1009},                  // tries the benchmark itself
 };
 
 /// Writes PREFIX.bin and .idx with random ids below `vocab`.

@@ -44,7 +44,7 @@ RunSpec tiny_shared_experts_spec();
 /// The same in FP8 with scales for blocks, in sizes that have whole blocks on up to two ranks of
 /// tp.
 RunSpec in_blocks(RunSpec spec);
-/// That with heads of 128, which attention writes in FP8, too.
+/// The same with heads of 128, whose outputs attention writes in FP8 as well.
 RunSpec with_wide_heads(RunSpec spec);
 
 /// Trains LoRA instead, of all linear layers or of some that share their input with others; with

@@ -89,7 +89,7 @@ public:
             if constexpr (result == GemmResult::sums) {
                 store_sums(sums, row, column + begin);
             } else if constexpr (result == GemmResult::swiglu) {
-                store_swiglu(sums, sums + half_columns / 2, column + begin, box);
+                store_swiglu(sums, sums + half_columns / 2, row, column + begin, box);
             } else if constexpr (result == GemmResult::swiglu_slope) {
                 store_swiglu_slope(sums, row, column + begin, box);
             } else {
@@ -147,7 +147,7 @@ private:
 
     __device__ void store_panel(const float* c, int row, int column, const BoxPlace& box) {
         std::uint32_t words[2 * pairs];
-        round(words, c, row, column);
+        round(words, c, row, column, work_.bias);
         store_words(work_.c, box, words);
         if constexpr (result == GemmResult::gelu) {
             unrolled<2 * pairs>([&](int i) {
@@ -176,12 +176,12 @@ private:
     // ---- SwiGLU ----
 
     /// Stores a panel of fc, of gate, and of their SwiGLU. The box is that of fc.
-    __device__ void store_swiglu(const float* fc_sums, const float* gate_sums, int column,
+    __device__ void store_swiglu(const float* fc_sums, const float* gate_sums, int row, int column,
                                  BoxPlace box) {
         std::uint32_t fc[2 * pairs];
         std::uint32_t gate[2 * pairs];
-        round_with_bias(fc, fc_sums, work_.bias, column);
-        round_with_bias(gate, gate_sums, gate_of(work_.bias), column);
+        round(fc, fc_sums, row, column, work_.bias);
+        round(gate, gate_sums, row, column, gate_of(work_.bias));
         store_words(work_.c, box, fc);
         unrolled<2 * pairs>([&](int i) {
             fc[i] = narrow2<T>(swiglu_of(fc[i] & 0xffffu, gate[i] & 0xffffu),
@@ -202,7 +202,7 @@ private:
         unrolled<2 * pairs>([&](int i) {
             float gradient[2][2];
             unrolled<2>([&](int j) {
-                const float x = value_of(narrow2<T>(c[2 * i + j], 0.0f) & 0xffffu);
+                const float x = widen(narrow<T>(c[2 * i + j]));
                 const GatedCurve at = swiglu(widen(fc[i][j]), widen(gate[i][j]));
                 gradient[0][j] = x * at.up_slope;
                 gradient[1][j] = x * at.of_up * at.gate_slope;
@@ -224,40 +224,30 @@ private:
     }
 
     /// Rounds the sums of this lane, word i being the pair in row i % 2 * 8 and column i / 2 * 8.
-    __device__ void round(std::uint32_t (&words)[2 * pairs], const float* c, int row,
-                          int column) const {
+    /// The bias begins with that of column 0, and may be null.
+    __device__ void round(std::uint32_t (&words)[2 * pairs], const float* c, int row, int column,
+                          const std::byte* bias_row) const {
         float x[4 * pairs];
         unrolled<4 * pairs>([&](int i) { x[i] = c[i]; });
         if constexpr (result == GemmResult::gelu_slope) {
             Vec<T, 2> u[2 * pairs];
             load_pairs(u, work_.activation_input, work_.activation_stride, row, column);
             unrolled<4 * pairs>([&](int i) { x[i] = x[i] * gelu(widen(u[i / 2][i % 2])).slope; });
-        } else if (work_.bias != nullptr) {
-            add_bias(x, work_.bias, column);
+        } else if (bias_row != nullptr) {
+            const auto* bias = reinterpret_cast<const T*>(bias_row);
+            unrolled<pairs>([&](int j) {
+                Vec<T, 2> b = {};
+                if (column + 8 * j < work_.cols)
+                    b = load(reinterpret_cast<const Vec<T, 2>*>(bias + column + 8 * j));
+                unrolled<4>([&](int i) { x[4 * j + i] = x[4 * j + i] + widen(b[i % 2]); });
+            });
         }
-        if (result != GemmResult::gelu && work_.accumulate) {
+        constexpr bool stores_function = result == GemmResult::gelu || result == GemmResult::swiglu;
+        if (!stores_function && work_.accumulate) {
             Vec<T, 2> before[2 * pairs];
             load_pairs(before, work_.to, work_.to_stride, row, column);
             unrolled<4 * pairs>([&](int i) { x[i] = x[i] + widen(before[i / 2][i % 2]); });
         }
-        unrolled<2 * pairs>([&](int i) { words[i] = narrow2<T>(x[2 * i], x[2 * i + 1]); });
-    }
-
-    /// Adds a bias, which begins with that of column 0, to sums from this column on.
-    __device__ void add_bias(float (&x)[4 * pairs], const std::byte* row, int column) const {
-        const auto* bias = reinterpret_cast<const T*>(row);
-        unrolled<pairs>([&](int j) {
-            Vec<T, 2> b = {};
-            if (column + 8 * j < work_.cols)
-                b = load(reinterpret_cast<const Vec<T, 2>*>(bias + column + 8 * j));
-            unrolled<4>([&](int i) { x[4 * j + i] = x[4 * j + i] + widen(b[i % 2]); });
-        });
-    }
-    __device__ void round_with_bias(std::uint32_t (&words)[2 * pairs], const float* c,
-                                    const std::byte* bias, int column) const {
-        float x[4 * pairs];
-        unrolled<4 * pairs>([&](int i) { x[i] = c[i]; });
-        if (bias != nullptr) add_bias(x, bias, column);
         unrolled<2 * pairs>([&](int i) { words[i] = narrow2<T>(x[2 * i], x[2 * i + 1]); });
     }
 
